@@ -1,0 +1,108 @@
+"""The one error tree of Reprise. Every message is a sentence for the person at the page.
+
+RepriseError
+├── InvalidInput             the request cannot be served as it stands; the message says what to change
+│   ├── UnusableReference    a reference clip that cannot be cloned from
+│   ├── InvalidText          nothing to say, or text that cannot be spoken
+│   ├── InvalidOption        a setting outside its range
+│   ├── InvalidName          a voice's name is empty or too long
+│   ├── InvalidCodes         serialized codes are damaged, of an unknown version, or do not fit the codec
+│   └── InvalidVoiceFile     an imported voice file is damaged or not one of ours
+├── LibraryError             the voice library refused
+│   ├── NameTaken            the owner already has a voice of that name
+│   ├── VoiceNotFound        no such voice for this owner
+│   └── DatabaseUnavailable  the database cannot be opened, or is of a newer version
+├── ReleaseError             a model release cannot be used
+│   ├── ReleaseNotFound      no such folder, repository or file
+│   ├── ReleaseForbidden     gated or private: a licence must be accepted or a token given
+│   ├── ReleaseIncomplete    files are missing or cut short
+│   ├── InvalidConfig        a configuration has unknown, missing or contradictory values
+│   └── InvalidCheckpoint    tensors are missing, unexpected or misshapen
+└── EngineError              the engine cannot go on
+    ├── EngineClosed         used after close()
+    └── DeviceUnavailable    the asked-for device does not exist here
+"""
+
+
+class RepriseError(Exception):
+    """Root of all errors that Reprise raises on purpose."""
+
+
+class InvalidInput(RepriseError, ValueError):
+    """The request cannot be served as it stands."""
+
+
+class UnusableReference(InvalidInput):
+    """A reference clip that cannot be cloned from."""
+
+
+class InvalidText(InvalidInput):
+    """Nothing to say, or text that cannot be spoken."""
+
+
+class InvalidOption(InvalidInput):
+    """A setting outside its range."""
+
+
+class InvalidName(InvalidInput):
+    """A voice's name is empty or too long."""
+
+
+class InvalidCodes(InvalidInput):
+    """Serialized codes are damaged, of an unknown version, or do not fit the codec."""
+
+
+class InvalidVoiceFile(InvalidInput):
+    """An imported voice file is damaged or not one of ours."""
+
+
+class LibraryError(RepriseError):
+    """The voice library refused."""
+
+
+class NameTaken(LibraryError):
+    """The owner already has a voice of that name."""
+
+
+class VoiceNotFound(LibraryError, LookupError):
+    """No such voice for this owner."""
+
+
+class DatabaseUnavailable(LibraryError):
+    """The database cannot be opened, or was written by a newer version."""
+
+
+class ReleaseError(RepriseError):
+    """A model release cannot be used."""
+
+
+class ReleaseNotFound(ReleaseError):
+    """No such folder, repository or file."""
+
+
+class ReleaseForbidden(ReleaseError):
+    """Gated or private: a licence must be accepted or a token given."""
+
+
+class ReleaseIncomplete(ReleaseError):
+    """Files are missing or cut short."""
+
+
+class InvalidConfig(ReleaseError):
+    """A configuration has unknown, missing or contradictory values."""
+
+
+class InvalidCheckpoint(ReleaseError):
+    """Tensors are missing, unexpected or misshapen."""
+
+
+class EngineError(RepriseError):
+    """The engine cannot go on."""
+
+
+class EngineClosed(EngineError):
+    """The engine was used after close()."""
+
+
+class DeviceUnavailable(EngineError):
+    """The asked-for device does not exist here."""

@@ -1,0 +1,1 @@
+"""The two transformers: a Slow AR over time and a Fast AR over codebooks."""

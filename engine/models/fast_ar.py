@@ -1,0 +1,60 @@
+"""The Fast AR: the residual codes of one frame, codebook by codebook (Fish Audio S2's `audio_decoder`)."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from engine.config import DualARConfig
+from engine.models.layers import Transformer
+
+
+class FastAR(Transformer):
+    """A small transformer whose positions are codebooks: position 0 takes the Slow AR's vector, position i ≥ 1 the
+    value of codebook i - 1, and the output of position i is about codebook i. Its state lives for one frame."""
+
+    def __init__(self, config: DualARConfig) -> None:
+        super().__init__(config.fast)
+        self.codebooks = config.num_codebooks
+        self.embeddings = nn.Embedding(config.fast.vocab_size, config.fast.dim)
+        self.output = nn.Linear(config.fast.dim, config.fast.vocab_size, bias=False)
+        self.fast_project_in: nn.Module = (
+            nn.Identity() if config.slow.dim == config.fast.dim else nn.Linear(config.slow.dim, config.fast.dim)
+        )
+
+    def logits(self, vectors: Tensor, codes: Tensor, size: int | None = None) -> Tensor:
+        """All positions at once, for teacher forcing.
+
+        vectors `[N, D]` from the Slow AR, codes `[N, K]` → logits of codebooks 1…K-1, `[N, K - 1, size]`.
+        """
+        inputs = torch.cat((self.fast_project_in(vectors)[:, None], self.embeddings(codes[:, :-1])), dim=1)
+        return F.linear(self.norm(self.run(inputs))[:, 1:], self.output.weight[:size])
+
+    def generate(
+        self,
+        vector: Tensor,
+        semantic_codes: Tensor,
+        sample: Callable[[Tensor], Tensor],
+        size: int | None = None,
+    ) -> Tensor:
+        """One frame.
+
+        Args:
+            vector: the Slow AR's `[B, D]`.
+            semantic_codes: codebook 0, `[B]`.
+            sample: logits `[B, size]` → values `[B]`.
+            size: entries of a residual codebook; rows of the head beyond are not multiplied. Default: all.
+
+        Returns: the frame's codes `[B, K]`.
+        """
+        head = self.output.weight[:size]
+        cache = self.new_cache(vector.shape[0], self.codebooks)
+        # The first two positions are both known, so they go through in one pass: K - 1 passes, not K.
+        x = torch.stack((self.fast_project_in(vector), self.embeddings(semantic_codes)), dim=1)
+        codes = [semantic_codes]
+        for _ in range(1, self.codebooks):
+            hidden = self.norm(self.run(x, cache)[:, -1])
+            codes.append(sample(F.linear(hidden, head)))
+            x = self.embeddings(codes[-1])[:, None]
+        return torch.stack(codes, dim=1)
