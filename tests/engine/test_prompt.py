@@ -1,0 +1,40 @@
+"""Prompts and turns, id for id as the reference builds them."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from engine.checkpoint import DualAR
+from engine.errors import InvalidCheckpoint, ReleaseIncomplete
+from engine.prompt import PromptBuilder, PromptReference
+from engine.tokenizer import Tokenizer
+from tests.engine.conftest import cases, golden
+
+GOLDEN = golden("prompt")
+
+
+@pytest.mark.parametrize("case", cases("prompt"), ids=lambda case: case["name"])
+def test_prompt_equals_the_reference(miniature: DualAR, case: dict[str, Any]) -> None:
+    builder = PromptBuilder(miniature.tokenizer, miniature.config.num_codebooks)
+    pieces = [builder.system([PromptReference(text, GOLDEN[codes]) for text, codes in case["references"]])]
+    for text, codes in case["turns"]:
+        pieces.append(builder.user(text))
+        if codes:
+            pieces += [builder.frames(GOLDEN[codes]), builder.turn_end()]
+    assert torch.equal(torch.cat(pieces, dim=1).int(), GOLDEN[f"prompt_{case['name']}"])
+
+
+def test_semantic_tokens_are_found_in_the_tokenizer(miniature: DualAR) -> None:
+    assert miniature.tokenizer.semantic_start_id == miniature.config.semantic_start_id
+    assert miniature.tokenizer.semantic_end_id(10_000) == miniature.config.semantic_end_id
+
+
+def test_a_missing_special_token_is_named(miniature: DualAR) -> None:
+    with pytest.raises(InvalidCheckpoint, match="nowhere"):
+        miniature.tokenizer.id("<|nowhere|>")
+
+
+def test_a_folder_without_tokenizer_is_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ReleaseIncomplete, match="no tokenizer"):
+        Tokenizer.load(tmp_path)
