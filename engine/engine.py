@@ -1,0 +1,287 @@
+"""The engine: a loaded model that clones voices and speaks. The only face that the rest of Reprise sees."""
+
+import secrets
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from engine.audio import Clip, encode_audio, prepare_reference, transcript_for
+from engine.checkpoint import BUNDLED, Profile, Progress, find_release, load_dual_ar
+from engine.codec.checkpoint import codec_files, load_codec_decoder, load_codec_encoder
+from engine.codec.codec import CodecEncoder
+from engine.codec.fingerprint import codec_fingerprint
+from engine.errors import (
+    DeviceUnavailable,
+    EngineClosed,
+    InvalidCodes,
+    InvalidInput,
+    InvalidOption,
+    InvalidText,
+    UnusableReference,
+)
+from engine.prompt import PromptBuilder, PromptReference
+from engine.runner import Runner
+from engine.sampling import SamplingOptions
+from engine.speech import Speaker, Speech
+from engine.text import normalise, plan_segments
+from engine.voice import Consent, Reference, Voice
+
+MAX_SEED = 2**31 - 1
+# A clip is encoded in pieces of about this length, so that memory does not grow with it.
+ENCODE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class SpeakOptions(SamplingOptions):
+    """How to speak. seed: 0 to 2³¹ - 1; the same seed gives the same speech; None picks one."""
+
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.seed is not None and not 0 <= self.seed <= MAX_SEED:
+            raise InvalidOption(f"The seed is {self.seed}; choose a whole number from 0 to {MAX_SEED}.")
+
+
+@dataclass(frozen=True)
+class EncodedVoice:
+    """A new voice, and what the person who made it should know (sentences)."""
+
+    voice: Voice
+    notes: tuple[str, ...]
+
+
+class Engine:
+    """A model in memory. Made by `load`; any number of threads may use it at once.
+
+    name: the model as it was asked for. device: such as `cpu` or `cuda:0`. sample_rate: Hz of the audio that comes
+    out. frame_length: samples a frame. frame_rate: frames a second. codec_fingerprint: of the codec that voices'
+    codes belong to. notice: what this model is, cannot do, and is licensed for.
+    """
+
+    def __init__(self, name: str, folder: Path, device: torch.device, progress: Progress | None = None) -> None:
+        report = progress or (lambda _stage, _done: None)
+        self.name, self.device = name, str(device)
+        self._device = device
+        self._profile = Profile.load(folder)
+        report("Loading the speech model", 0.0)
+        dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+        model = load_dual_ar(folder, dtype=dtype, device=device)
+        report("Loading the codec", 0.6)
+        self._codec_file, config = codec_files(folder)
+        self._codec_config = config
+        decoder = load_codec_decoder(self._codec_file, config, device)
+        if config.num_codebooks != model.config.num_codebooks:
+            raise InvalidCodes(
+                f"The codec has {config.num_codebooks} codebooks and the speech model {model.config.num_codebooks}; "
+                "the files do not belong together."
+            )
+        self.sample_rate, self.frame_length = config.sample_rate, config.frame_length
+        self.frame_rate = config.frame_rate
+        self.codec_fingerprint = codec_fingerprint(decoder)
+        self.notice = self._profile.notice
+        self._tokenizer = model.tokenizer
+        self._speaker = Speaker(
+            Runner(model, config.quantizer.codebook_size),
+            decoder,
+            PromptBuilder(model.tokenizer, model.config.num_codebooks),
+            config.frame_length,
+            config.sample_rate,
+            device,
+        )
+        self._encoder: CodecEncoder | None = None
+        self._encoder_lock = threading.Lock()
+        self._closed = threading.Event()
+        report("Ready", 1.0)
+
+    @classmethod
+    def load(cls, model: str | Path = "bundled", device: str = "auto", *, progress: Progress | None = None) -> "Engine":
+        """Load a model.
+
+        Args:
+            model: `bundled`, a folder with a release, or a Hub id such as `fishaudio/s2-pro`.
+            device: `auto` (a CUDA device where there is one), `cpu`, `cuda` or `cuda:N`.
+            progress: called with a stage and how much of it is done, 0 to 1.
+
+        Raises: ReleaseError or one of its kinds; DeviceUnavailable.
+        """
+        return cls(str(model), find_release(model, progress), choose_device(device), progress)
+
+    def encode_voice(
+        self,
+        name: str,
+        references: Sequence[tuple[bytes | str | Path, str]],
+        *,
+        language: str = "en",
+        description: str = "",
+        consent: Consent | None = None,
+    ) -> EncodedVoice:
+        """Make a voice from clips and their transcripts.
+
+        Args:
+            references: (clip, transcript) pairs: a file's bytes or path, and the words spoken in it. Several
+                references are several speakers, `<|speaker:0|>` and on.
+
+        Raises: UnusableReference for a clip that cannot be cloned from, InvalidInput for a missing transcript or name.
+        """
+        self._check_open()
+        if not references:
+            raise InvalidInput("Record or upload a clip of the voice first.")
+        made: list[Reference] = []
+        notes: list[str] = []
+        for source, transcript in references:
+            if not transcript.strip():
+                raise InvalidInput(
+                    "Type the words that are spoken in the clip; the model needs them to follow the voice."
+                )
+            clip = prepare_reference(source, self.sample_rate, device=self.device)
+            spoken, note = transcript_for(clip, normalise(transcript))
+            notes += [*clip.notes, *([note] if note else [])]
+            made.append(self._reference(clip, spoken))
+        voice = Voice(
+            name=name,
+            references=tuple(made),
+            codec_fingerprint=self.codec_fingerprint,
+            language=language,
+            description=description,
+            consent=consent,
+        )
+        return EncodedVoice(voice, tuple(notes))
+
+    def reencode(self, voice: Voice) -> Voice:
+        """The same voice with codes of this engine's codec, made from the kept clips.
+
+        Raises UnusableReference when a clip was not kept.
+        """
+        self._check_open()
+        if any(not reference.clip for reference in voice.references):
+            raise UnusableReference(
+                f"The voice {voice.name} belongs to another codec and its recording was not kept; make it again."
+            )
+        made = tuple(
+            self._reference(prepare_reference(r.clip, self.sample_rate, device=self.device), r.transcript)
+            for r in voice.references
+        )
+        return replace(voice, references=made, codec_fingerprint=self.codec_fingerprint)
+
+    def speak(
+        self, text: str, voice: Voice | Sequence[Voice] | None = None, options: SpeakOptions | None = None
+    ) -> Speech:
+        """Say `text`, streamed.
+
+        Args:
+            text: any length; `<|speaker:i|>` switches between the references of the voice or voices.
+            voice: who speaks; None lets the model pick a voice, several voices make several speakers.
+
+        Returns: an iterator of AudioChunk; its `result` says how it went.
+        Raises: InvalidText, InvalidCodes, EngineClosed.
+        """
+        self._check_open()
+        options = options or SpeakOptions()
+        voices = [] if voice is None else [voice] if isinstance(voice, Voice) else list(voice)
+        references = [r for v in voices for r in self._own(v).references]
+        segments = plan_segments(normalise(text), max_bytes=self._profile.max_segment_bytes)
+        self._check_speakers([s.speaker for s in segments], len(references))
+        self._check_pronounceable(text)
+        seed = secrets.randbelow(MAX_SEED + 1) if options.seed is None else options.seed
+        return Speech(
+            self._speaker,
+            segments,
+            [self._prompt_reference(r) for r in references],
+            options,
+            seed,
+            self._closed,
+        )
+
+    def release_encoder(self) -> None:
+        """Free the encoder view; it comes back by itself when a voice is next encoded."""
+        with self._encoder_lock:
+            self._encoder = None
+
+    def close(self) -> None:
+        """End all speech under way and free the model. Further calls raise EngineClosed."""
+        self._closed.set()
+        self.release_encoder()
+
+    def _check_open(self) -> None:
+        if self._closed.is_set():
+            raise EngineClosed("The engine is closed; load it again.")
+
+    def _check_speakers(self, speakers: Sequence[int | None], known: int) -> None:
+        highest = max((s for s in speakers if s is not None), default=0)
+        if known and highest >= known:
+            raise InvalidText(
+                f"The text asks for speaker {highest}, but the voice has only speaker 0"
+                + (f" to {known - 1}." if known > 1 else ".")
+            )
+
+    def _check_pronounceable(self, text: str) -> None:
+        unspoken = self._tokenizer.lexicon.unspoken(text) if self._tokenizer.lexicon else []
+        if unspoken:
+            raise InvalidText(
+                f"This model speaks English only and cannot pronounce {', '.join(unspoken[:5])}; "
+                "write it in Latin letters or choose another model."
+            )
+
+    def _own(self, voice: Voice) -> Voice:
+        return voice if voice.codec_fingerprint == self.codec_fingerprint else self.reencode(voice)
+
+    def _prompt_reference(self, reference: Reference) -> PromptReference:
+        codes = reference.codes
+        if codes.ndim != 2 or codes.shape[0] != len(self._codec_config.codebook_sizes):
+            raise InvalidCodes("The voice's codes do not have this codec's codebooks; make the voice again.")
+        if any(
+            int(row.max(initial=0)) >= size for row, size in zip(codes, self._codec_config.codebook_sizes, strict=True)
+        ):
+            raise InvalidCodes("The voice's codes are outside this codec's codebooks; make the voice again.")
+        return PromptReference(reference.transcript, torch.from_numpy(codes.astype(np.int64)))
+
+    def _reference(self, clip: Clip, transcript: str) -> Reference:
+        samples = clip.samples.cpu().numpy()
+        return Reference(
+            transcript=transcript,
+            codes=self._encode(clip.samples),
+            clip=encode_audio(samples, clip.sample_rate, "flac"),
+            sample_rate=clip.sample_rate,
+            duration=len(samples) / clip.sample_rate,
+        )
+
+    def _encode(self, samples: torch.Tensor) -> np.ndarray:
+        """Samples `[n]` → codes uint16 `[K, T]`, in pieces."""
+        with self._encoder_lock:
+            if self._encoder is None:
+                self._encoder = load_codec_encoder(self._codec_file, self._codec_config, self._device)
+            encoder = self._encoder
+        piece = max(1, round(ENCODE_SECONDS * self.frame_rate)) * self.frame_length
+        padded = torch.nn.functional.pad(samples.to(self._device), (0, -len(samples) % self.frame_length))
+        state = encoder.init_state(1)
+        codes = [encoder.encode_step(part[None, None], state) for part in torch.split(padded, piece)]
+        return torch.cat(codes, dim=2)[0].cpu().numpy().astype(np.uint16)
+
+
+def choose_device(device: str) -> torch.device:
+    """`auto`, `cpu`, `cuda` or `cuda:N` → a device that exists. Raises DeviceUnavailable."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        chosen = torch.device(device)
+    except RuntimeError:
+        raise DeviceUnavailable(f"There is no device {device}; use auto, cpu, cuda or cuda:N.") from None
+    if chosen.type not in ("cpu", "cuda"):
+        raise DeviceUnavailable(f"Reprise runs on cpu and cuda devices, not on {device}.")
+    if chosen.type == "cuda":
+        if not torch.cuda.is_available():
+            raise DeviceUnavailable("There is no CUDA device here; use cpu or auto.")
+        if (chosen.index or 0) >= torch.cuda.device_count():
+            raise DeviceUnavailable(
+                f"There is no {device}: this machine has {torch.cuda.device_count()} CUDA device(s)."
+            )
+        chosen = torch.device("cuda", chosen.index or 0)
+    return chosen
+
+
+__all__ = ["BUNDLED", "EncodedVoice", "Engine", "SpeakOptions"]

@@ -1,0 +1,276 @@
+"""The engine whole, on the miniature release: real files, real codec, real sampling, random weights."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice, pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from engine import conversation
+from engine import speech as speech_module
+from engine.checkpoint import Profile
+from engine.codec.checkpoint import codec_files, load_codec_decoder
+from engine.conversation import Conversation
+from engine.engine import Engine, SpeakOptions
+from engine.errors import (
+    DeviceUnavailable,
+    EngineClosed,
+    InvalidCodes,
+    InvalidInput,
+    InvalidOption,
+    InvalidText,
+    UnusableReference,
+)
+from engine.runner import Runner
+from engine.sequence import Turn, is_looping
+from engine.speech import AudioChunk, Speech
+from engine.voice import Voice
+from tests.engine.conftest import MINIATURE
+
+CLIP = Path(__file__).resolve().parent.parent / "fixtures" / "speech" / "flite_slt.flac"
+TRANSCRIPT = "The words of the clip."
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    loaded = Engine.load(MINIATURE, "cpu")
+    yield loaded
+    loaded.close()
+
+
+@pytest.fixture(scope="module")
+def voice(engine: Engine) -> Voice:
+    return engine.encode_voice("Slt", [(CLIP, TRANSCRIPT)]).voice
+
+
+def take(chunks: list[AudioChunk]) -> np.ndarray:
+    """What a recorder keeps: a chunk that starts earlier replaces what came after its start."""
+    out = np.zeros(0, np.float32)
+    for chunk in chunks:
+        assert chunk.start <= len(out)
+        out = np.concatenate((out[: chunk.start], chunk.samples))
+    return out
+
+
+def short(engine: Engine, voice: Voice | None, seed: int, text: str = "Hi.") -> tuple[np.ndarray, Speech]:
+    speech = engine.speak(text, voice, SpeakOptions(seed=seed))
+    return take(list(speech)), speech
+
+
+def test_a_request_streams_says_how_it_went_and_repeats_by_its_seed(engine: Engine, voice: Voice) -> None:
+    first, speech = short(engine, voice, 7)
+    again, _ = short(engine, voice, 7)
+    other, _ = short(engine, voice, 8)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+    result = speech.result
+    assert result is not None
+    assert result.seed == 7
+    assert result.frames * engine.frame_length == len(first)
+    assert result.seconds == pytest.approx(len(first) / engine.sample_rate)
+    assert result.first_audio is not None
+    assert 0 < result.first_audio <= result.elapsed
+    assert result.segments[0].text == "Hi."
+
+
+def test_without_a_seed_every_take_is_another_and_can_be_repeated(engine: Engine) -> None:
+    first, speech = short(engine, None, 1)
+    free = engine.speak("Hi.")
+    samples = take(list(free))
+    repeated, _ = short(engine, None, free.seed)
+    assert np.array_equal(samples, repeated)
+    assert engine.speak("Hi.").seed != free.seed
+    assert speech.seed == 1
+    assert len(first)
+
+
+def test_chunks_start_small_and_grow(engine: Engine) -> None:
+    sizes = [chunk.frames for chunk in islice(engine.speak("A longer sentence to say.", None, SpeakOptions(seed=2)), 5)]
+    assert sizes == list(speech_module.CHUNK_FRAMES[:5])
+
+
+def test_chunks_are_one_decode_of_the_codes(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stream is the whole decode of what was generated, whatever the chunks."""
+    frames: list[torch.Tensor] = []
+    original = speech_module.Speech._chunk
+
+    def recording(self: Speech, codes: torch.Tensor, *rest: object) -> AudioChunk:
+        frames.append(codes.clone())
+        return original(self, codes, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(speech_module.Speech, "_chunk", recording)
+    monkeypatch.setattr(speech_module, "ATTEMPTS", 1)
+    audio, _ = short(engine, None, 5)
+    decoder = load_codec_decoder(*codec_files(MINIATURE))
+    whole = decoder.decode(torch.cat(frames, dim=1)[None])[0, 0].numpy()
+    np.testing.assert_allclose(audio, whole, atol=1e-5)
+
+
+def test_a_segment_that_does_not_end_is_spoken_anew_once_and_said(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logits = Runner.logits
+
+    def never_ending(self: Runner, normed: torch.Tensor) -> torch.Tensor:
+        return torch.cat((logits(self, normed)[:-1], torch.tensor([-torch.inf])))
+
+    monkeypatch.setattr(Runner, "logits", never_ending)
+    chunks = list(speech := engine.speak("Hi.", None, SpeakOptions(seed=3)))
+    result = speech.result
+    assert result is not None
+    assert result.stop_reason == "length"
+    assert result.segments[0].attempts == speech_module.ATTEMPTS
+    restarts = [i for i, chunk in enumerate(chunks) if i and chunk.start == 0]
+    assert len(restarts) == 1
+    assert len(take(chunks)) == result.frames * engine.frame_length
+
+
+def test_cancel_ends_within_a_frame_and_keeps_what_was_spoken(engine: Engine, voice: Voice) -> None:
+    speech = engine.speak("One sentence here. And another one there.", voice, SpeakOptions(seed=1))
+    kept = [next(speech), next(speech)]
+    speech.cancel()
+    assert list(speech) == []
+    assert speech.result is not None
+    assert speech.result.stop_reason == "cancelled"
+    assert speech.result.frames == sum(chunk.frames for chunk in kept)
+
+
+def test_many_threads_speak_at_once_each_as_if_alone(engine: Engine, voice: Voice) -> None:
+    alone = {seed: short(engine, voice, seed)[0] for seed in (1, 2, 3)}
+    together: dict[int, np.ndarray] = {}
+
+    def work(seed: int) -> None:
+        together[seed] = short(engine, voice, seed)[0]
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in alone]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for seed, samples in alone.items():
+        np.testing.assert_array_equal(together[seed], samples)
+
+
+def test_long_text_is_spoken_whole_while_old_turns_leave(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_view: list[int] = []
+    next_frame, opened = Turn.next_frame, Conversation.open
+
+    def ending_soon(self: Turn) -> torch.Tensor | None:  # random weights never draw the end token
+        if self.frames >= 8:
+            self.stop = "end"
+        return next_frame(self)
+
+    def watched(self: Conversation, text: str, budget: int) -> tuple[torch.Tensor, int]:
+        result = opened(self, text, budget)
+        in_view.append(self.cache.length)
+        return result
+
+    monkeypatch.setattr(engine, "_profile", Profile(max_segment_bytes=60))
+    monkeypatch.setattr(conversation, "CONTEXT_POSITIONS", 200)
+    monkeypatch.setattr(Turn, "next_frame", ending_soon)
+    monkeypatch.setattr(Conversation, "open", watched)
+    words = " ".join(f"This is the long sentence that has number {i}." for i in range(12))
+    speech = engine.speak(words, None, SpeakOptions(seed=1))
+    list(speech)
+    result = speech.result
+    assert result is not None
+    assert result.stop_reason == "end"
+    assert "".join(s.text for s in result.segments).replace(" ", "") == words.replace(" ", "")
+    assert len(result.segments) > 5
+    assert in_view[1] > in_view[0]  # the second segment hears the first
+    assert any(later < earlier for earlier, later in pairwise(in_view))  # the oldest left
+    assert max(in_view) < in_view[0] + 200
+
+
+def test_several_references_are_several_speakers(engine: Engine) -> None:
+    pair = engine.encode_voice("Two", [(CLIP, "First one."), (CLIP, "Second one.")]).voice
+    samples, _ = short(engine, pair, 1, "<|speaker:1|>Hi.")
+    assert len(samples)
+    with pytest.raises(InvalidText, match="speaker 2"):
+        engine.speak("<|speaker:2|>Hi.", pair)
+
+
+def test_the_encoder_view_loads_when_needed_and_can_be_released(engine: Engine, voice: Voice) -> None:
+    engine.release_encoder()
+    assert engine._encoder is None
+    assert list(islice(engine.speak("Hi.", voice), 1))
+    assert engine._encoder is None  # a saved voice is never encoded again
+    again = engine.encode_voice("Slt", [(CLIP, TRANSCRIPT)]).voice
+    assert engine._encoder is not None
+    np.testing.assert_array_equal(again.references[0].codes, voice.references[0].codes)
+
+
+def test_a_voice_of_another_codec_is_encoded_from_its_clip(engine: Engine, voice: Voice) -> None:
+    foreign = replace(
+        voice,
+        codec_fingerprint="another",
+        references=tuple(replace(r, codes=np.zeros((3, 5), np.uint16)) for r in voice.references),
+    )
+    renewed = engine.reencode(foreign)
+    assert renewed.codec_fingerprint == engine.codec_fingerprint
+    assert renewed.references[0].codes.shape[0] == voice.references[0].codes.shape[0]
+    assert list(islice(engine.speak("Hi.", foreign), 1))
+    bare = replace(foreign, references=tuple(replace(r, clip=b"") for r in foreign.references))
+    with pytest.raises(UnusableReference, match="make it again"):
+        engine.speak("Hi.", bare)
+
+
+def test_codes_that_do_not_fit_the_codec_are_refused(engine: Engine, voice: Voice) -> None:
+    def with_codes(codes: np.ndarray) -> Voice:
+        return replace(voice, references=(replace(voice.references[0], codes=codes),))
+
+    with pytest.raises(InvalidCodes, match="codebooks"):
+        engine.speak("Hi.", with_codes(voice.references[0].codes[:4]))
+    wild = voice.references[0].codes.copy()
+    wild[2, 0] = 60_000
+    with pytest.raises(InvalidCodes, match="outside"):
+        engine.speak("Hi.", with_codes(wild))
+
+
+def test_bad_requests_get_sentences(engine: Engine) -> None:
+    with pytest.raises(InvalidText):
+        engine.speak("   ")
+    with pytest.raises(InvalidInput, match="Type the words"):
+        engine.encode_voice("x", [(CLIP, "  ")])
+    with pytest.raises(InvalidInput, match="Record or upload"):
+        engine.encode_voice("x", [])
+    with pytest.raises(InvalidOption, match="seed"):
+        SpeakOptions(seed=-1)
+
+
+@pytest.mark.parametrize("device", ["warp", "cuda:99", "mps"])
+def test_a_device_that_is_not_there_is_named(device: str) -> None:
+    with pytest.raises(DeviceUnavailable):
+        Engine.load(MINIATURE, device)
+
+
+def test_a_closed_engine_says_so_and_ends_what_it_was_saying() -> None:
+    engine = Engine.load(MINIATURE, "cpu")
+    speech = engine.speak("A sentence to break off.")
+    next(speech)
+    engine.close()
+    with pytest.raises(EngineClosed):
+        list(speech)
+    assert speech.result is None
+    with pytest.raises(EngineClosed):
+        engine.speak("Hi.")
+
+
+@pytest.mark.parametrize(
+    ("codes", "loops"),
+    [
+        ([5] * 40, True),
+        ([5] * 39, False),
+        ([1, 2, 3] * 14, True),
+        (list(range(24)) * 3, True),
+        (list(range(24)) * 2, False),
+        ([1, 2, 3] * 13 + [4], False),
+        (list(range(100)), False),
+    ],
+)
+def test_loops_are_told_from_pauses(codes: list[int], loops: bool) -> None:
+    assert is_looping(codes) is loops
