@@ -1,0 +1,328 @@
+"""English text into plain words: numbers, money, times, abbreviations, acronyms and signs written out.
+
+The small English model knows nothing but phones, so everything it reads is first spelled as words. `spoken`
+returns lower-case words, upper-case single letters (a letter to be named, as in "U S A"), one of `, . ? !`
+for punctuation, and nothing else. Only the standard library is used.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Container
+
+PUNCTUATION = ",.!?"  # weakest first: of several in a row the strongest one is kept
+
+# Marks a word whose letters are to be named; a private-use character, so that no text of ours can hold it.
+_SPELL = "\ue000"
+
+_ONES = [
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+]  # fmt: skip
+_TENS = ["zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_SCALES = ((10**12, "trillion"), (10**9, "billion"), (10**6, "million"), (1000, "thousand"), (100, "hundred"))
+_MOST_DIGITS = 15  # longer numbers are read digit by digit
+_ORDINALS = {
+    "one": "first", "two": "second", "three": "third", "five": "fifth",
+    "eight": "eighth", "nine": "ninth", "twelve": "twelfth",
+}  # fmt: skip
+
+
+def cardinal(number: int) -> str:
+    """The words of a whole number: 1234 -> "one thousand two hundred thirty four"."""
+    if number < 0:
+        return f"minus {cardinal(-number)}"
+    if number < 20:
+        return _ONES[number]
+    if number < 100:
+        return _TENS[number // 10] + (f" {_ONES[number % 10]}" if number % 10 else "")
+    size, name = next(scale for scale in _SCALES if number >= scale[0])
+    rest = number % size
+    return f"{cardinal(number // size)} {name}" + (f" {cardinal(rest)}" if rest else "")
+
+
+def ordinal(number: int) -> str:
+    """The ordinal of a whole number: 21 -> "twenty first"."""
+    head, _, last = cardinal(number).rpartition(" ")
+    regular = f"{last[:-1]}ieth" if last.endswith("y") else f"{last}th"
+    return f"{head} {_ORDINALS.get(last, regular)}".strip()
+
+
+def year(number: int) -> str:
+    """A four-digit number read as a year: 1984 -> "nineteen eighty four", 2007 -> "two thousand seven"."""
+    century, rest = divmod(number, 100)
+    if century % 10 == 0 and rest < 10:
+        return cardinal(number)
+    if rest == 0:
+        return f"{cardinal(century)} hundred"
+    return f"{cardinal(century)} {f'oh {_ONES[rest]}' if rest < 10 else cardinal(rest)}"
+
+
+def digits(text: str) -> str:
+    """Digit by digit: "007" -> "zero zero seven"."""
+    return " ".join(_ONES[int(digit)] for digit in text)
+
+
+def number(text: str) -> str:
+    """A written number, with or without thousands commas and decimals, as words."""
+    whole, _, fraction = text.replace(",", "").partition(".")
+    by_digits = len(whole) > _MOST_DIGITS or (len(whole) > 1 and whole[0] == "0")
+    spoken_whole = digits(whole) if by_digits else cardinal(int(whole))
+    return f"{spoken_whole} point {digits(fraction)}" if fraction else spoken_whole
+
+
+def _plural(words: str) -> str:
+    return f"{words[:-1]}ies" if words.endswith("y") else f"{words}es" if words.endswith("x") else f"{words}s"
+
+
+_CURRENCIES = {
+    "$": ("dollar", "dollars", "cent", "cents"),
+    "£": ("pound", "pounds", "penny", "pence"),
+    "€": ("euro", "euros", "cent", "cents"),
+    "¥": ("yen", "yen", "sen", "sen"),
+    "₹": ("rupee", "rupees", "paisa", "paise"),
+}
+_UNITS = {
+    "km": "kilometers", "cm": "centimeters", "mm": "millimeters", "kg": "kilograms", "mg": "milligrams",
+    "ml": "milliliters", "mph": "miles per hour", "km/h": "kilometers per hour", "lb": "pounds",
+    "lbs": "pounds", "oz": "ounces", "ft": "feet", "hz": "hertz", "khz": "kilohertz", "mb": "megabytes",
+    "gb": "gigabytes", "°c": "degrees celsius", "°f": "degrees fahrenheit", "°": "degrees", "m": "meters",
+    "g": "grams", "s": "seconds", "ms": "milliseconds", "min": "minutes", "hrs": "hours",
+}  # fmt: skip
+_ABBREVIATIONS = {
+    "mr": "mister", "mrs": "missus", "ms": "miz", "prof": "professor", "jr": "junior", "sr": "senior",
+    "vs": "versus", "etc": "et cetera", "approx": "approximately", "dept": "department", "gen": "general",
+    "capt": "captain", "lt": "lieutenant", "col": "colonel", "sgt": "sergeant", "rev": "reverend",
+    "gov": "governor", "sen": "senator", "mt": "mount", "ft": "fort", "ave": "avenue", "rd": "road",
+    "blvd": "boulevard", "inc": "incorporated", "ltd": "limited", "corp": "corporation", "jan": "january",
+    "feb": "february", "apr": "april", "aug": "august", "sept": "september", "oct": "october",
+    "nov": "november", "dec": "december", "tel": "telephone", "fig": "figure", "vol": "volume",
+}  # fmt: skip
+# Short only with a capital and something after it: "Col. Brown", not "He ate a fig."
+_BEFORE_NAMES = {"gen", "col", "rev", "sen", "mt", "lt", "fig", "vol", "tel", "jan", "apr", "dec"}
+_SIGNS = {
+    "&": "and", "@": "at", "%": "percent", "+": "plus", "=": "equals", "#": "number", "/": "slash",
+    "×": "times", "÷": "divided by", "<": "less than", ">": "greater than", "°": "degrees", "_": "underscore",
+    "½": "one half", "¼": "one quarter", "¾": "three quarters", "§": "section", "µ": "micro",
+    "\\": "backslash", "^": "caret", "±": "plus or minus", "−": "minus",
+    **{sign: names[1] for sign, names in _CURRENCIES.items()}, "¢": "cents",
+}  # fmt: skip
+_LETTERS = str.maketrans({"ß": "ss", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O", "đ": "d",
+                          "Đ": "D", "ł": "l", "Ł": "L", "þ": "th", "Þ": "Th", "ð": "th", "Ð": "Th",
+                          "ı": "i"})  # fmt: skip
+_SPELLED = {"US", "UK", "EU", "UN", "TV", "PC", "AI", "ID", "DJ", "CD", "FM", "AC", "DC", "HR", "PM", "ER"}
+
+_UNIT_NAMES = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
+_NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
+_MONTHS = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+
+
+def _money(match: re.Match[str]) -> str:
+    one, many, cent, cents = _CURRENCIES[match[1]]
+    amount, scale = match[2].replace(",", ""), match[3]
+    if scale:
+        return f"{number(amount)} {scale} {many}"
+    whole, _, fraction = amount.partition(".")
+    if len(fraction) not in (0, 2):
+        return f"{number(amount)} {many}"
+    words = f"{number(whole)} {one if whole == '1' else many}"
+    if not int(fraction or "0"):
+        return words
+    small = f"{cardinal(int(fraction))} {cent if int(fraction) == 1 else cents}"
+    return small if whole == "0" else f"{words} and {small}"
+
+
+def _ends_text(match: re.Match[str]) -> bool:
+    """Whether nothing follows: the full stop of an abbreviation is then also the sentence's."""
+    return not match.string[match.end() :].strip()
+
+
+def _named(letters: str, stop: bool) -> str:
+    return letters.upper().replace(".", "") + _SPELL + ("." if stop else "")
+
+
+def _half_of_day(match: re.Match[str], letters: str) -> str:
+    return _named(letters, letters.endswith(".") and _ends_text(match))
+
+
+def _time(match: re.Match[str]) -> str:
+    hour, minute = int(match[1]), int(match[2])
+    words = cardinal(hour)
+    if minute:
+        words += f" oh {_ONES[minute]}" if minute < 10 else f" {cardinal(minute)}"
+    elif not match[3]:
+        words += " o'clock" if 0 < hour < 13 else " hundred"
+    return f"{words} {_half_of_day(match, match[3])}" if match[3] else words
+
+
+def _hour(match: re.Match[str]) -> str:
+    return f"{cardinal(int(match[1]))} {_half_of_day(match, match[2])}"
+
+
+def _fraction(match: re.Match[str]) -> str:
+    over, under = int(match[1]), int(match[2])
+    name = {2: "half", 4: "quarter"}.get(under) or ordinal(under)
+    return f"{cardinal(over)} {name if over == 1 else 'halves' if under == 2 else f'{name}s'}"
+
+
+def _abbreviation(match: re.Match[str]) -> str:
+    """An abbreviation's word; its full stop stays when it also ends the text."""
+    word = match[1].lower()
+    if word in ("dr", "st"):
+        return _doctor_or_street(match, word)
+    if word in _BEFORE_NAMES and (match[1].islower() or _ends_text(match)):
+        return match[0]
+    return _ABBREVIATIONS[word] + ("." if _ends_text(match) else "")
+
+
+def _doctor_or_street(match: re.Match[str], word: str) -> str:
+    """Doctor and saint come before a name; street and drive after one, as in "on Main St."."""
+    before, after = match.string[: match.start()][-60:], match.string[match.end() :]
+    name_follows = re.match(r"\s*[A-Z]", after) is not None
+    # The first word of a sentence is capital in any case, and tells nothing.
+    name_precedes = re.search(r"[^.!?\s]\s+[A-Z][a-z]+\s+$", before) is not None
+    if name_follows and not name_precedes:
+        return {"dr": "Doctor", "st": "Saint"}[word]
+    return {"dr": "Drive", "st": "Street"}[word] + ("." if name_follows or _ends_text(match) else "")
+
+
+def _dotted(match: re.Match[str]) -> str:
+    return _named(match[0], _ends_text(match))
+
+
+def _measure(match: re.Match[str]) -> str:
+    unit = _UNITS[match[2].lower()]
+    if match[1] == "1":
+        first, _, rest = unit.partition(" ")
+        unit = f"{'foot' if first == 'feet' else first.removesuffix('s')} {rest}".strip()
+    return f"{match[1]} {unit}"
+
+
+def _whole(match: re.Match[str]) -> str:
+    text = match[0]
+    plain = len(text) == 4 and text.isdigit()
+    return year(int(text)) if plain and 1000 <= int(text) < 2100 else number(text)
+
+
+_Rule = tuple[re.Pattern[str], Callable[[re.Match[str]], str]]
+_RULES: tuple[_Rule, ...] = (
+    (re.compile(r"\be\.g\.,?", re.I), lambda _: "for example,"),
+    (re.compile(r"\bi\.e\.,?", re.I), lambda _: "that is,"),
+    (re.compile(r"\bNo\.\s*(?=\d)"), lambda _: "number "),
+    (re.compile(rf"(?<!\d)(?<!\d\s)\b(dr|st|{'|'.join(_ABBREVIATIONS)})\.(?!\w)", re.I), _abbreviation),
+    (re.compile(r"\b(\d{1,2}):([0-5]\d)(?:\s*([ap]\.?m\b\.?))?", re.I), _time),
+    (re.compile(r"\b(\d{1,2})\s*([ap]\.m\.|[ap]m\b)", re.I), _hour),
+    (re.compile(r"\b(?:[A-Za-z]\.){2,}"), _dotted),
+    (re.compile(rf"([$£€¥₹])\s?({_NUMBER})(?:\s?(thousand|million|billion|trillion)\b)?"), _money),
+    (re.compile(r"\b(\d+)(?:st|nd|rd|th)\b", re.I), lambda m: ordinal(int(m[1])) if len(m[1]) < 13 else m[0]),
+    (re.compile(r"\b(\d{3}0)s\b"), lambda m: _plural(year(int(m[1])))),
+    (re.compile(r"'?\b([1-9]0)s\b"), lambda m: _plural(cardinal(int(m[1])))),
+    (
+        re.compile(rf"\b({_MONTHS}) ([12]\d|3[01]|[1-9])\b(?![.,:]?\d|%)"),
+        lambda match: f"{match[1]} {ordinal(int(match[2]))}",
+    ),
+    (re.compile(r"\b([1-9])/([2-9]|10)\b(?!/)"), _fraction),
+    (re.compile(rf"(?<![\w.,])({_NUMBER})\s?({_UNIT_NAMES})(?![\w/])", re.I), _measure),
+    (re.compile(r"(?<=\d)\s?[-–]\s?(?=\d)"), lambda _: " to "),
+    (re.compile(r"(?<![\w)])[-−](?=\d)"), lambda _: " minus "),
+    (re.compile(r"\d+(?:\.\d+){2,}"), lambda match: match[0].replace(".", " point ")),
+    (re.compile(_NUMBER), lambda m: f" {_whole(m)} "),
+    (re.compile(r"(?<=[A-Za-z])\.(?=[A-Za-z])"), lambda _: " dot "),
+)
+
+_PAUSES = str.maketrans(dict.fromkeys(";:—–()[]{}", ",") | {"…": ".", "‽": "?", "¡": "", "¿": ""})
+_QUOTES = str.maketrans({**dict.fromkeys("’‘ʼ`", "'"), **dict.fromkeys(f'“”"™©®℠{_SPELL}')})
+_TOKEN = re.compile(rf"[A-Za-z]+{_SPELL}|[A-Za-z]+(?:'[A-Za-z]+)*'?|[,.!?]+")
+
+
+def fold(text: str) -> str:
+    """Compatible forms and accents folded to plain letters, quotation marks to ' or nothing."""
+    text = text.translate(_QUOTES)
+    kept = {*_SIGNS, "…"}  # their compatible forms would say less
+    text = "".join(sign if sign in kept else unicodedata.normalize("NFKC", sign) for sign in text)
+    decomposed = unicodedata.normalize("NFD", text.translate(_LETTERS))
+    # Only Latin letters lose their marks: on another script's letters they are not ornaments.
+    latin = re.sub(r"([A-Za-z])[\u0300-\u036f]+", r"\1", decomposed)
+    return unicodedata.normalize("NFC", latin)
+
+
+def written_out(text: str) -> str:
+    """Folded text with every number, abbreviation and sign in words; other scripts stay as they are."""
+    text = fold(text)
+    for pattern, replace in _RULES:
+        text = pattern.sub(replace, text)
+    text = re.sub(r"\.{2,}(?=\s*\S)", ",", text)
+    text = re.sub(r"\s[-–—]+\s|--+|\n+", " , ", text)
+    return "".join(f" {_SIGNS[sign]} " if sign in _SIGNS else sign for sign in text)
+
+
+def spoken(text: str, known: Container[str]) -> list[str]:
+    """Words and punctuation of `text`, ready to be looked up.
+
+    Args:
+        text: English, as written.
+        known: lower-case words that are read as words even when written in capitals.
+
+    Returns:
+        Lower-case words (a-z and apostrophes), upper-case letters to be named (perhaps with 's: "T V's"), and
+        single marks of `, . ? !`. No two marks follow each other, none comes first. What is not Latin script
+        is left out: see `unspoken`.
+    """
+    found = _TOKEN.findall(written_out(text).translate(_PAUSES))
+    shouting = _is_shouted([token for token in found if token.isalpha()], known)
+    tokens: list[str] = []
+    for token in found:
+        if token[0] in PUNCTUATION:
+            _add_mark(tokens, max(token, key=PUNCTUATION.index))
+        else:
+            tokens += _letters_or_word(token, known, shouting)
+    return tokens
+
+
+def _is_shouted(words: list[str], known: Container[str]) -> bool:
+    """Whether the text is written in capitals, so that capitals tell nothing about acronyms."""
+    capitals = [word for word in words if word.isupper()]
+    plain = any(len(word) > 5 or (len(word) > 2 and word.lower() in known) for word in capitals)
+    return len(words) > 2 and len(capitals) > len(words) / 2 and plain
+
+
+def _letters_or_word(token: str, known: Container[str], shouting: bool) -> list[str]:
+    if token.endswith(_SPELL):
+        return list(token.removesuffix(_SPELL))
+    stem = token.removesuffix("'s") if token.endswith("'s") else token.removesuffix("s")
+    if not _is_acronym(stem, known, shouting):
+        return [token.lower()]
+    return [*stem[:-1], stem[-1] if stem == token else f"{stem[-1]}'s"]
+
+
+def _is_acronym(word: str, known: Container[str], shouting: bool) -> bool:
+    if not (word.isalpha() and word.isupper()):
+        return False
+    if len(word) == 1:
+        return word not in "AI"
+    return not shouting and (word in _SPELLED or (len(word) <= 5 and word.lower() not in known))
+
+
+def _add_mark(tokens: list[str], mark: str) -> None:
+    if not tokens:
+        return
+    if tokens[-1] in PUNCTUATION:
+        tokens[-1] = max(tokens[-1], mark, key=PUNCTUATION.index)
+    else:
+        tokens.append(mark)
+
+
+def unspoken(text: str) -> list[str]:
+    """Words of `text` with letters, digits or signs that have no English reading, in order, each once.
+
+    Pictures (emoji), trade marks and punctuation are not words and are passed over in silence.
+    """
+    words = [word for word in written_out(text).split() if any(map(_has_no_reading, word))]
+    return list(dict.fromkeys(word.strip(",.!?;:") for word in words))
+
+
+def _has_no_reading(sign: str) -> bool:
+    only_styles_a_picture = "\ufe00" <= sign <= "\ufe0f" or sign == "\u20e3"
+    if sign.isascii() or only_styles_a_picture:
+        return False
+    category = unicodedata.category(sign)
+    return category[0] in "LNM" or category in ("Sm", "Sc")

@@ -1,0 +1,163 @@
+"""Training examples for the dual AR: conversations of one speaker, laid out exactly as the engine prompts them.
+
+A conversation is a system turn with one reference (one to three utterances joined), then one or two turns of text and
+speech. Every frame of speech is a target, those of the reference too, and so is the end after each stretch of speech.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.prompt import PromptBuilder, PromptReference
+
+IGNORED = -100
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One coded utterance: phone tokens as one string, codes `[K, T]`, and for each frame the index of its phone."""
+
+    speaker: int
+    phones: str
+    codes: np.ndarray
+    spoken: np.ndarray  # [T] index into phones.split()
+
+
+@dataclass(frozen=True)
+class Example:
+    columns: Tensor  # [K + 1, L] what the model reads
+    targets: Tensor  # [L] semantic index or `end` where the next column is speech or its end, else IGNORED
+    guide: Tensor  # [L] position of the phone that the next frame speaks, or -1
+
+
+@dataclass(frozen=True)
+class Batch:
+    columns: Tensor  # [B, K + 1, L]
+    targets: Tensor  # [B, L]
+    guide: Tensor  # [B, L]
+
+
+class ConversationBuilder:
+    def __init__(self, prompt: PromptBuilder, semantic_start_id: int, semantic_size: int, end_id: int) -> None:
+        self._prompt = prompt
+        self._start, self._size, self._end = semantic_start_id, semantic_size, end_id
+
+    def build(self, reference: Sequence[Utterance], turns: Sequence[Utterance]) -> Example:
+        """One example from the utterances of the reference and those of the turns, all of one speaker."""
+        pieces: list[Tensor] = []
+        spoken: list[Utterance] = []
+        if reference:
+            joined = PromptReference(
+                " ".join(u.phones for u in reference),
+                torch.from_numpy(np.concatenate([u.codes for u in reference], axis=1).astype(np.int64)),
+            )
+            pieces.append(self._prompt.system([joined]))
+            spoken.append(_join(reference))
+        else:
+            pieces.append(self._prompt.system([]))
+        for turn in turns:
+            pieces += [
+                self._prompt.user(turn.phones),
+                self._prompt.frames(torch.from_numpy(turn.codes.astype(np.int64))),
+                self._prompt.turn_end(),
+            ]
+            spoken.append(turn)
+        columns = torch.cat(pieces, dim=1)
+        return Example(columns, self._targets(columns[0]), self._guide(columns[0], spoken))
+
+    def _targets(self, tokens: Tensor) -> Tensor:
+        is_frame = (tokens >= self._start) & (tokens < self._start + self._size)
+        following = torch.roll(tokens, -1)
+        targets = torch.full_like(tokens, IGNORED)
+        next_is_frame = torch.roll(is_frame, -1)
+        targets[next_is_frame] = following[next_is_frame] - self._start
+        targets[is_frame & ~next_is_frame] = self._size
+        targets[-1] = IGNORED
+        return targets
+
+    def _guide(self, tokens: Tensor, spoken: Sequence[Utterance]) -> Tensor:
+        """Where in the columns the phone of each coming frame stands, found by walking text and speech in order."""
+        guide = torch.full_like(tokens, -1)
+        is_frame = ((tokens >= self._start) & (tokens < self._start + self._size)).numpy()
+        edges = np.flatnonzero(np.diff(is_frame.astype(np.int8), prepend=0))
+        starts = edges[::2]
+        for begin, utterance in zip(starts, spoken, strict=True):
+            words = utterance.phones.split()
+            text_at = self._find_text(tokens, words, int(begin))
+            positions = torch.from_numpy(utterance.spoken.astype(np.int64)) + text_at
+            guide[begin - 1 : begin - 1 + len(positions)] = positions
+        return guide
+
+    def _find_text(self, tokens: Tensor, words: list[str], before: int) -> int:
+        ids = self._prompt.speech_ids(" ".join(words))
+        row = tokens[:before].tolist()
+        for at in range(before - len(ids), -1, -1):
+            if row[at : at + len(ids)] == ids:
+                return at
+        raise ValueError("the text of an utterance is not in its conversation")
+
+
+def _join(parts: Sequence[Utterance]) -> Utterance:
+    offsets = np.cumsum([0] + [len(u.phones.split()) for u in parts[:-1]])
+    return Utterance(
+        parts[0].speaker,
+        " ".join(u.phones for u in parts),
+        np.concatenate([u.codes for u in parts], axis=1),
+        np.concatenate([u.spoken + offset for u, offset in zip(parts, offsets, strict=True)]),
+    )
+
+
+def collate(examples: Sequence[Example]) -> Batch:
+    """Right-padded; padding is read by nobody, for attention is causal and padded targets are ignored."""
+    longest = max(e.columns.shape[1] for e in examples)
+
+    def pad(x: Tensor, value: int) -> Tensor:
+        return torch.nn.functional.pad(x, (0, longest - x.shape[-1]), value=value)
+
+    return Batch(
+        torch.stack([pad(e.columns, 0) for e in examples]),
+        torch.stack([pad(e.targets, IGNORED) for e in examples]),
+        torch.stack([pad(e.guide, -1) for e in examples]),
+    )
+
+
+class ConversationSampler:
+    """Endless batches of about `positions` positions each, lengths alike within a batch."""
+
+    def __init__(
+        self, utterances: Sequence[Utterance], builder: ConversationBuilder, positions: int, seed: int
+    ) -> None:
+        self._builder, self._positions = builder, positions
+        self._rng = np.random.default_rng(seed)
+        self._by_speaker: dict[int, list[Utterance]] = defaultdict(list)
+        for utterance in utterances:
+            self._by_speaker[utterance.speaker].append(utterance)
+        self._utterances = [u for u in utterances if len(self._by_speaker[u.speaker]) >= 6]
+
+    def __iter__(self) -> Iterator[Batch]:
+        while True:
+            pool = sorted((self._draw() for _ in range(96)), key=lambda e: e.columns.shape[1])
+            batches, current = [], [pool[0]]
+            for example in pool[1:]:
+                if (len(current) + 1) * example.columns.shape[1] > self._positions:
+                    batches.append(current)
+                    current = []
+                current.append(example)
+            batches.append(current)
+            for i in self._rng.permutation(len(batches)):
+                yield collate(batches[i])
+
+    def _draw(self) -> Example:
+        target = self._utterances[self._rng.integers(len(self._utterances))]
+        same = self._by_speaker[target.speaker]
+        parts = int(self._rng.choice([0, 1, 2, 3], p=[0.04, 0.56, 0.25, 0.15]))
+        turns = 2 if self._rng.random() < 0.3 else 1
+        chosen = [same[i] for i in self._rng.choice(len(same), parts + turns - 1, replace=False)]
+        others = [u for u in chosen if u is not target]
+        return self._builder.build(
+            others[: max(0, len(others) - turns + 1)], [*others[len(others) - turns + 1 :], target]
+        )

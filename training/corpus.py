@@ -1,0 +1,70 @@
+"""Reads the training speech that `training/synthesize.py` wrote."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SAMPLE_RATE = 22050  # Hz
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One utterance. `times` are the seconds at which `tokens` start, `samples` is its length."""
+
+    text: str
+    tokens: list[str]
+    times: list[float]
+    speaker: int
+    shard: int
+    offset: int
+    samples: int
+    test_sentence: bool
+    held_out_speaker: bool
+    shard_audio: np.ndarray = field(repr=False, compare=False)
+
+    def audio(self) -> np.ndarray:
+        """Its int16 samples at 22,050 Hz, memory-mapped."""
+        return self.shard_audio[self.offset : self.offset + self.samples]
+
+    @property
+    def for_training(self) -> bool:
+        """Neither its sentence nor its speaker is kept for testing."""
+        return not (self.test_sentence or self.held_out_speaker)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """All utterances of a folder, in the order of their shards, and what is known of each speaker."""
+
+    utterances: list[Utterance]
+    speakers: dict[int, dict[str, Any]]
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Corpus":
+        """Read every finished shard of `folder`. Raises FileNotFoundError when there is none."""
+        folder = Path(folder)
+        indices = sorted(folder.glob("index-*.jsonl"))
+        if not indices:
+            raise FileNotFoundError(f"No finished shard of training speech in {folder}.")
+        speakers = json.loads((folder / "speakers.json").read_text(encoding="utf-8"))
+        utterances = [item for index in indices for item in read_shard(index)]
+        return cls(utterances, {speaker["id"]: speaker for speaker in speakers})
+
+    @property
+    def shards(self) -> list[int]:
+        """Numbers of the shards, rising."""
+        return sorted({item.shard for item in self.utterances})
+
+    def of_shard(self, shard: int) -> list[Utterance]:
+        """Utterances of one shard, in the order of its audio."""
+        return [item for item in self.utterances if item.shard == shard]
+
+
+def read_shard(index: Path) -> list[Utterance]:
+    """The utterances of one shard, by the path of its index."""
+    audio = np.load(index.with_name(index.name.replace("index", "audio")).with_suffix(".npy"), mmap_mode="r")
+    lines = index.read_text(encoding="utf-8").splitlines()
+    return [Utterance(**json.loads(line), shard_audio=audio) for line in lines]

@@ -1,0 +1,166 @@
+"""Turn the corpus into codes with the frozen encoder, once, for the dual AR to learn from.
+
+    python -m training.encode --work DIR --codec FOLDER
+
+One `codes-NNN-V.npz` for each shard of the corpus and each variant V; what is already coded is left alone. Variant 0
+is the speech as it is. In the others every speaker is played somewhat faster or slower, which makes another speaker of them:
+pitch, vocal tract and tempo move together.
+"""
+
+import argparse
+import itertools
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.signal import resample_poly
+
+from engine.codec.checkpoint import codec_files, load_codec_encoder
+from engine.codec.codec import CodecEncoder
+from training.conversations import Utterance
+from training.corpus import Corpus
+from training.corpus import Utterance as SpokenUtterance
+
+BATCH_SECONDS = 12.0
+VARIANT_STRIDE = 10_000  # keeps the speakers of one variant apart from those of another
+
+
+@dataclass(frozen=True)
+class CodedCorpus:
+    """Coded utterances, and the sizes of the codec that coded them."""
+
+    train: list[Utterance]
+    held_out: list[Utterance]
+    num_codebooks: int
+    semantic_size: int
+    residual_size: int
+    train_hours: float
+
+    @classmethod
+    def load(cls, folder: Path) -> "CodedCorpus":
+        """Every coded shard in `folder`. Held-out speakers and sentences are kept from training."""
+        meta = json.loads((folder / "codec.json").read_text())
+        train: list[Utterance] = []
+        held_out: list[Utterance] = []
+        for path in sorted(folder.glob("codes-*.npz")):
+            with np.load(path) as shard:
+                codes, ends, spoken = shard["codes"], shard["ends"], shard["spoken"]
+                rows = zip(
+                    shard["speaker"].tolist(),
+                    shard["phones"].tolist(),
+                    shard["held_out"].tolist(),
+                    strict=True,
+                )
+                start = 0
+                for (speaker, phones, kept_out), end in zip(rows, ends.tolist(), strict=True):
+                    utterance = Utterance(speaker, phones, codes[:, start:end], spoken[start:end])
+                    (held_out if kept_out else train).append(utterance)
+                    start = end
+        frames = sum(u.codes.shape[1] for u in train)
+        return cls(
+            train,
+            held_out,
+            meta["num_codebooks"],
+            meta["semantic_size"],
+            meta["residual_size"],
+            frames / meta["frame_rate"] / 3600,
+        )
+
+
+def phone_of_frames(times: Sequence[float], frames: int, frame_rate: float) -> np.ndarray:
+    """For each frame, the index of the token that is being spoken at its centre: `[frames]` int16."""
+    centres = (np.arange(frames) + 0.5) / frame_rate
+    return np.clip(np.searchsorted(np.asarray(times), centres, side="right") - 1, 0, len(times) - 1).astype(np.int16)
+
+
+def speed_of(speaker: int, variant: int) -> Fraction:
+    """How much faster a speaker is played in a variant; 1 in variant 0."""
+    if variant == 0:
+        return Fraction(1)
+    rng = np.random.default_rng([speaker, variant])
+    percent = rng.integers(86, 96) if rng.random() < 0.5 else rng.integers(105, 117)
+    return Fraction(int(percent), 100)
+
+
+def encode_shard(encoder: CodecEncoder, utterances: list[SpokenUtterance], variant: int) -> dict[str, np.ndarray]:
+    """Codes of one shard, utterances in their given order, encoded in batches of like length."""
+    config = encoder.config
+    coded: dict[int, np.ndarray] = {}
+    waves = [_played(u, speed_of(u.speaker, variant)) for u in utterances]
+    order = sorted(range(len(waves)), key=lambda i: len(waves[i]))
+    while order:
+        longest = len(waves[order[-1]])
+        size = max(1, int(BATCH_SECONDS * config.sample_rate / longest))
+        batch, order = order[-size:], order[:-size]
+        audio = torch.zeros(len(batch), 1, longest)
+        for row, i in enumerate(batch):
+            audio[row, 0, : len(waves[i])] = torch.from_numpy(waves[i])
+        codes = encoder.encode(audio).numpy().astype(np.int16)
+        for row, i in enumerate(batch):
+            coded[i] = codes[row, :, : -(-len(waves[i]) // config.frame_length)]
+    kept = [coded[i] for i in range(len(utterances))]
+    return {
+        "codes": np.concatenate(kept, axis=1),
+        "ends": np.cumsum([c.shape[1] for c in kept]),
+        "spoken": np.concatenate(
+            [
+                phone_of_frames(u.times, c.shape[1], config.frame_rate / float(speed_of(u.speaker, variant)))
+                for u, c in zip(utterances, kept, strict=True)
+            ]
+        ),
+        "speaker": np.array([u.speaker + VARIANT_STRIDE * variant for u in utterances]),
+        "phones": np.array([" ".join(u.tokens) for u in utterances]),
+        "held_out": np.array([not u.for_training for u in utterances]),
+    }
+
+
+def _played(utterance: SpokenUtterance, speed: Fraction) -> np.ndarray:
+    """Samples in [-1, 1], float32, played at `speed`."""
+    wave = np.asarray(utterance.audio(), dtype=np.float32) / 32768.0
+    return wave if speed == 1 else resample_poly(wave, speed.denominator, speed.numerator).astype(np.float32)
+
+
+@torch.inference_mode()
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, default=Path.home() / ".cache/reprise/training")
+    parser.add_argument("--codec", type=Path, required=True)
+    parser.add_argument("--variants", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=0)
+    args = parser.parse_args()
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    path, config = codec_files(args.codec)
+    encoder = load_codec_encoder(path, config)
+    out = args.work / "codes"
+    out.mkdir(parents=True, exist_ok=True)
+    meta = {
+        "num_codebooks": config.num_codebooks,
+        "semantic_size": config.quantizer.semantic_codebook_size,
+        "residual_size": config.quantizer.codebook_size,
+        "frame_rate": config.frame_rate,
+    }
+    (out / "codec.json").write_text(json.dumps(meta))
+    corpus = Corpus.load(args.work / "data")
+    for variant, shard in itertools.product(range(args.variants), corpus.shards):
+        target = out / f"codes-{shard:03d}-{variant}.npz"
+        utterances = [u for u in corpus.of_shard(shard) if variant == 0 or u.for_training]
+        if target.exists() or not utterances:
+            continue
+        started = time.monotonic()
+        arrays = encode_shard(encoder, utterances, variant)
+        partial = target.with_name("partial.npz")
+        np.savez(partial, **arrays)
+        partial.replace(target)
+        seconds = sum(u.samples for u in utterances) / config.sample_rate
+        rate = seconds / (time.monotonic() - started)
+        print(f"{target.name}: {seconds / 3600:.2f} h at {rate:.0f} x real time", flush=True)
+
+
+if __name__ == "__main__":
+    main()

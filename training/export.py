@@ -1,0 +1,82 @@
+"""Write a trained model as a release: the files that the engine loads, in the layout of S2-Pro.
+
+python -m training.export --work DIR --codec FOLDER --out assets/bundled
+"""
+
+import argparse
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from engine.config import DualARConfig
+from engine.tokenizer import Tokenizer
+from training.train_ar import bundled_config
+
+# The longest text of one turn, in bytes of UTF-8: what the training sentences reach.
+MAX_SEGMENT_BYTES = 72
+NOTICE = (
+    "The bundled model is small and learned from synthetic voices only. It speaks simple English, follows the pitch "
+    "and roughly the timbre of a clip, ignores [style tags], and often gets words wrong. For real cloning choose S2-Pro."
+)
+
+
+def release_config(config: DualARConfig) -> dict[str, object]:
+    """The `config.json` of a release of this model, as S2-Pro words it."""
+    return {
+        "model_type": "fish_qwen3_omni",
+        "semantic_start_token_id": config.semantic_start_id,
+        "semantic_end_token_id": config.semantic_end_id,
+        "text_config": asdict(config.slow),
+        "audio_decoder_config": asdict(config.fast) | {"num_codebooks": config.num_codebooks},
+    }
+
+
+def release_tensors(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The trainer's tensors under S2-Pro's names, in fp16."""
+    named: dict[str, Tensor] = {}
+    for name, tensor in state.items():
+        stack, _, rest = name.partition(".")
+        if rest.startswith("codebook_embeddings."):
+            key = f"audio_decoder.{rest}"
+        else:
+            key = f"text_model.model.{rest}" if stack == "slow" else f"audio_decoder.{rest}"
+        named[key] = tensor.to(torch.float16).contiguous()
+    return named
+
+
+def export(work: Path, codec: Path, out: Path) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    run = work / "ar"
+    state = torch.load(run / "checkpoint.pt", map_location="cpu", weights_only=True)
+    tokenizer = Tokenizer.load(run)
+    meta = json.loads((work / "codes" / "codec.json").read_text())
+    vocabulary = len(state["model"]["slow.embeddings.weight"])
+    config = bundled_config(vocabulary, tokenizer.semantic_start_id, meta["semantic_size"], meta["num_codebooks"])
+    save_file(release_tensors(state["model"]), out / "model.safetensors")
+    (out / "config.json").write_text(json.dumps(release_config(config), indent=1) + "\n")
+    (out / "reprise.json").write_text(
+        json.dumps({"max_segment_bytes": MAX_SEGMENT_BYTES, "notice": NOTICE}, indent=1) + "\n"
+    )
+    for name in ("codec.safetensors", "codec_config.json"):
+        shutil.copy(codec / name, out / name)
+    shutil.copy(run / "tokenizer.json", out / "tokenizer.json")
+    size = sum(file.stat().st_size for file in out.iterdir()) / 2**20
+    print(f"{out}: {size:.1f} MiB after {state['step']} steps ({state['elapsed'] / 60:.0f} minutes)")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, default=Path.home() / ".cache/reprise/training")
+    parser.add_argument("--codec", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("assets/bundled"))
+    args = parser.parse_args()
+    export(args.work, args.codec, args.out)
+
+
+if __name__ == "__main__":
+    main()

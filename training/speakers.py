@@ -1,0 +1,138 @@
+"""The speakers of the training speech: seven teachers and espeak-ng's voices, each heard through many warps.
+
+A warp changes what tells people apart: the height and liveliness of the pitch, the length of the vocal tract
+(its spectral envelope), the pace and how breathy the voice is.
+"""
+
+import math
+import random
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+Engine = Literal["flite", "festival", "espeak"]
+
+# Median pitch in Hz of the teachers as they come.
+FLITE = {"slt": 172.0, "rms": 102.0, "awb": 127.0, "kal16": 100.0}
+FESTIVAL = {"cmu_us_slt_arctic_hts": 174.0, "kal_diphone": 100.0, "ked_diphone": 100.0}
+ESPEAK = (
+    "m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "f1", "f2",
+    "f3", "f4", "f5", "Andy", "Annie", "Alicia", "adam", "anika", "Mike", "Michael",
+    "Lee", "Denis", "Hugo", "linda", "ed", "rob", "robert", "steph", "victor", "zac",
+    "quincy", "paul", "david", "edward", "john", "max", "belinda", "pablo", "shelby", "marcelo",
+)  # fmt: skip
+
+SHARES: dict[Engine, float] = {"flite": 0.75, "festival": 0.10, "espeak": 0.15}
+_PER_FLITE_VOICE = 26
+_PER_FESTIVAL_VOICE = 8
+_LOWEST, _HIGHEST = 68.0, 320.0  # Hz
+_LEAST, _MOST = 0.6, 1.8  # factors on the teacher's pitch
+# How many whole speakers are kept for testing, spread over each engine's range of pitch and over its voices.
+_HELD_OUT: dict[Engine, int] = {"flite": 7, "festival": 1, "espeak": 2}
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """One synthetic speaker.
+
+    Attributes:
+        id: number, the same for the same list of speakers.
+        engine: the synthesizer; `voice`: its voice.
+        pitch: factor on the teacher's F0 (for espeak-ng: 1; its own pitch setting is used).
+        depth: factor on the excursions of F0 around its median, in octaves.
+        tract: factor on the frequencies of the spectral envelope; above 1 is a smaller head.
+        tempo: factor on the pace.
+        breath: 0 to 1, how much of the voiced sound is turned into breath.
+        setting: espeak-ng's pitch setting (0 to 99), else 0.
+        hertz: median F0 to expect, 0 when unknown (espeak-ng).
+        held_out: kept for testing, never trained on.
+    """
+
+    id: int
+    engine: Engine
+    voice: str
+    pitch: float
+    depth: float
+    tract: float
+    tempo: float
+    breath: float
+    setting: int
+    hertz: float
+    held_out: bool
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Draft:
+    engine: Engine
+    voice: str
+    pitch: float
+    depth: float
+    tract: float
+    tempo: float
+    breath: float
+    setting: int
+    height: float  # what the speakers of an engine are sorted by: Hz, or espeak-ng's setting
+
+
+def speakers() -> list[Speaker]:
+    """All speakers, always the same; ids count from 0."""
+    rng = random.Random("speakers")
+    drafts = [_warped("flite", voice, hertz, at, _PER_FLITE_VOICE, rng)
+              for voice, hertz in FLITE.items() for at in range(_PER_FLITE_VOICE)]  # fmt: skip
+    drafts += [_warped("festival", voice, hertz, at, _PER_FESTIVAL_VOICE, rng)
+               for voice, hertz in FESTIVAL.items() for at in range(_PER_FESTIVAL_VOICE)]  # fmt: skip
+    drafts += [_espeak(voice, rng) for voice in ESPEAK]
+    kept = set().union(*(_spread(drafts, engine, count) for engine, count in _HELD_OUT.items()))
+    return [_numbered(draft, at, at in kept) for at, draft in enumerate(drafts)]
+
+
+def _warped(engine: Engine, voice: str, hertz: float, at: int, count: int, rng: random.Random) -> _Draft:
+    """Speaker `at` of a voice; the first one is the voice as it is. Pitch is spread evenly, then shaken."""
+    if at == 0:
+        return _Draft(engine, voice, 1.0, 1.0, 1.0, 1.0, 0.0, 0, hertz)
+    place = min(0.999, max(0.001, (at - 1 + rng.random()) / (count - 1)))
+    # The exponent gathers them round the teacher's own pitch, where its speech stays cleanest.
+    centred = 2 * place - 1
+    lowest, highest = max(_LEAST, _LOWEST / hertz), min(_MOST, _HIGHEST / hertz)
+    pitch = (highest if centred > 0 else lowest) ** abs(centred) ** 1.25
+    tract = min(max(pitch**0.2 * rng.gauss(1.0, 0.08), 0.82), 1.22)
+    breath = rng.uniform(0.05, 0.3) if rng.random() < 0.3 else 0.0
+    return _Draft(engine, voice, pitch, rng.uniform(0.8, 1.6), tract, rng.uniform(0.88, 1.12), breath, 0, hertz * pitch)
+
+
+def _espeak(voice: str, rng: random.Random) -> _Draft:
+    setting = rng.randint(12, 85)
+    return _Draft("espeak", voice, 1.0, 1.0, rng.uniform(0.9, 1.12), rng.uniform(0.92, 1.08), 0.0, setting, setting)
+
+
+def _spread(drafts: list[_Draft], engine: Engine, count: int) -> set[int]:
+    """Places of `count` warped speakers of an engine, from low to high, shared between its voices."""
+    places = [at for at, draft in enumerate(drafts) if draft.engine == engine and (draft.pitch != 1.0 or draft.setting)]
+    heights = sorted(drafts[at].height for at in places)
+    chosen: list[int] = []
+    for step in range(count):
+        wanted = heights[int((step + 0.5) * len(heights) / count)]
+        used = Counter(drafts[at].voice for at in chosen)
+        costs = {at: abs(math.log2(drafts[at].height / wanted)) + 0.15 * used[drafts[at].voice] for at in places}
+        chosen.append(min(set(places) - set(chosen), key=lambda at: (costs[at], at)))
+    return set(chosen)
+
+
+def _numbered(draft: _Draft, number: int, held_out: bool) -> Speaker:
+    hertz = 0.0 if draft.engine == "espeak" else draft.height
+    return Speaker(
+        id=number,
+        engine=draft.engine,
+        voice=draft.voice,
+        pitch=round(draft.pitch, 4),
+        depth=round(draft.depth, 4),
+        tract=round(draft.tract, 4),
+        tempo=round(draft.tempo, 4),
+        breath=round(draft.breath, 4),
+        setting=draft.setting,
+        hertz=round(hertz, 1),
+        held_out=held_out,
+    )
