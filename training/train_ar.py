@@ -169,7 +169,7 @@ class DualAR(nn.Module):
         return -logs.gather(-1, window).logsumexp(-1).clamp(min=-12).mean()
 
 
-def train(work: Path, recipe: Recipe, codec: str, threads: int) -> None:
+def train(work: Path, recipe: Recipe, threads: int) -> None:
     torch.manual_seed(recipe.seed)
     if threads:
         torch.set_num_threads(threads)
@@ -193,7 +193,7 @@ def train(work: Path, recipe: Recipe, codec: str, threads: int) -> None:
         corpus.semantic_size,
         tokenizer.end_id,
     )
-    (run / "recipe.json").write_text(json.dumps(asdict(recipe) | {"codec": codec}, indent=1))
+    (run / "recipe.json").write_text(json.dumps(asdict(recipe), indent=1))
     decayed = [p for p in model.parameters() if p.dim() == 2]
     rest = [p for p in model.parameters() if p.dim() != 2]
     optimiser = torch.optim.AdamW(
@@ -283,10 +283,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=Path.home() / ".cache/reprise/training")
     parser.add_argument("--minutes", type=float, default=90)
-    parser.add_argument("--codec", default="codec_v0")
     parser.add_argument("--threads", type=int, default=0)
     args = parser.parse_args()
-    train(args.work, Recipe(minutes=args.minutes), args.codec, args.threads)
+    train(args.work, Recipe(minutes=args.minutes), args.threads)
 
 
 if __name__ == "__main__":

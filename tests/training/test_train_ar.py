@@ -1,0 +1,143 @@
+"""The dual AR's trainer: examples are the engine's own prompts, training learns, resumes, and exports a release."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from engine.checkpoint import load_dual_ar
+from engine.prompt import PromptBuilder, PromptReference
+from engine.tokenizer import Tokenizer
+from training import train_ar
+from training.conversations import IGNORED, ConversationBuilder, ConversationSampler, Utterance, collate
+from training.encode import CodedCorpus, phone_of_frames
+from training.export import release_config, release_tensors
+from training.tokenizer import save_tokenizer
+
+SEMANTIC, RESIDUAL, CODEBOOKS = 32, 16, 4
+WORDS = ["hh ax l ow .", "g uh d _ b ay !", "y eh s .", "n ow _ n ow ?"]
+
+
+def utterance(speaker: int, index: int) -> Utterance:
+    rng = np.random.default_rng([speaker, index])
+    phones = WORDS[index % len(WORDS)]
+    frames = int(rng.integers(6, 12))
+    codes = rng.integers(0, RESIDUAL, (CODEBOOKS, frames))
+    codes[0] = rng.integers(0, SEMANTIC, frames)
+    spoken = np.sort(rng.integers(0, len(phones.split()), frames))
+    return Utterance(speaker, phones, codes.astype(np.int16), spoken.astype(np.int16))
+
+
+@pytest.fixture
+def tokenizer(tmp_path: Path) -> Tokenizer:
+    save_tokenizer(tmp_path, SEMANTIC)
+    return Tokenizer.load(tmp_path)
+
+
+@pytest.fixture
+def builder(tokenizer: Tokenizer) -> ConversationBuilder:
+    prompt = PromptBuilder(tokenizer, CODEBOOKS)
+    return ConversationBuilder(prompt, tokenizer.semantic_start_id, SEMANTIC, tokenizer.end_id)
+
+
+def test_an_example_is_the_prompt_that_the_engine_would_build(
+    tokenizer: Tokenizer, builder: ConversationBuilder
+) -> None:
+    reference, turn = utterance(0, 0), utterance(0, 1)
+    prompt = PromptBuilder(tokenizer, CODEBOOKS)
+    expected = torch.cat(
+        (
+            prompt.system([PromptReference(reference.phones, torch.from_numpy(reference.codes))]),
+            prompt.user(turn.phones),
+            prompt.frames(torch.from_numpy(turn.codes)),
+            prompt.turn_end(),
+        ),
+        dim=1,
+    )
+    assert torch.equal(builder.build([reference], [turn]).columns, expected)
+
+
+def test_targets_are_what_comes_next_and_the_guide_is_where_it_is_written(
+    tokenizer: Tokenizer, builder: ConversationBuilder
+) -> None:
+    spoken = [utterance(0, 0), utterance(0, 1), utterance(0, 2)]
+    example = builder.build(spoken[:1], spoken[1:])
+    frames = example.targets[(example.targets != IGNORED) & (example.targets < SEMANTIC)]
+    assert frames.tolist() == np.concatenate([u.codes[0] for u in spoken]).tolist()
+    assert int((example.targets == SEMANTIC).sum()) == len(spoken)
+    tokens = example.columns[0]
+    for position in torch.nonzero(example.targets == SEMANTIC).flatten().tolist():
+        assert int(tokens[position + 1]) == tokenizer.end_id
+    guided = torch.nonzero(example.guide >= 0).flatten()
+    written = [int(tokens[i]) for i in example.guide[guided]]
+    said = [u.phones.split()[k] for u in spoken for k in u.spoken]
+    assert written == [tokenizer.id(phone) for phone in said]
+    assert bool((example.guide[guided] < guided + 1).all())
+
+
+def test_batches_are_of_one_speaker_an_example_and_bounded(builder: ConversationBuilder) -> None:
+    speakers = [utterance(s, i) for s in range(3) for i in range(8)]
+    batch = next(iter(ConversationSampler(speakers, builder, 400, 0)))
+    assert batch.columns.shape[0] * batch.columns.shape[2] <= 400 + batch.columns.shape[2]
+    assert batch.columns.shape[::2] == batch.targets.shape == batch.guide.shape
+
+
+def test_padding_changes_no_loss(tokenizer: Tokenizer, builder: ConversationBuilder) -> None:
+    config = train_ar.bundled_config(SEMANTIC + 100, tokenizer.semantic_start_id, SEMANTIC, CODEBOOKS)
+    torch.manual_seed(0)
+    model = train_ar.DualAR(config, tokenizer.end_id, RESIDUAL, guide_layer=1).eval()
+    recipe = train_ar.Recipe(minutes=1)
+    short = builder.build([utterance(0, 0)], [utterance(0, 1)])
+    long = builder.build([utterance(1, 0), utterance(1, 1)], [utterance(1, 2), utterance(1, 3)])
+    padded = collate([short, long])
+    alone = model.losses(collate([short]), recipe, training=False)
+    first = model.losses(
+        type(padded)(padded.columns[:1], padded.targets[:1], padded.guide[:1]), recipe, training=False
+    )
+    for name, value in alone.items():
+        torch.testing.assert_close(first[name], value, rtol=1e-4, atol=1e-4)
+
+
+def test_training_learns_resumes_and_exports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    codes = tmp_path / "codes"
+    codes.mkdir()
+    made = [utterance(s, i) for s in range(3) for i in range(8)]
+    np.savez(
+        codes / "codes-000-0.npz",
+        codes=np.concatenate([u.codes for u in made], axis=1),
+        ends=np.cumsum([u.codes.shape[1] for u in made]),
+        spoken=np.concatenate([u.spoken for u in made]),
+        speaker=np.array([u.speaker for u in made]),
+        phones=np.array([u.phones for u in made]),
+        held_out=np.array([u.speaker == 2 for u in made]),
+    )
+    meta = {"num_codebooks": CODEBOOKS, "semantic_size": SEMANTIC, "residual_size": RESIDUAL, "frame_rate": 21.5}
+    (codes / "codec.json").write_text(json.dumps(meta))
+    corpus = CodedCorpus.load(codes)
+    assert (len(corpus.train), len(corpus.held_out)) == (16, 8)
+    corpus_path = tmp_path / "ar" / "checkpoint.pt"
+    train_ar.train(tmp_path, train_ar.Recipe(minutes=0.08, positions=400, warmup_steps=2), 1)
+    first = torch.load(corpus_path, weights_only=True)
+    assert first["step"] >= 2
+    train_ar.train(tmp_path, train_ar.Recipe(minutes=0.16, positions=400, warmup_steps=2), 1)
+    second = torch.load(corpus_path, weights_only=True)
+    assert second["step"] > first["step"]
+    assert f"resuming at step {first['step']}" in capsys.readouterr().out
+    # A release made of it loads strictly and speaks the same numbers.
+    from safetensors.torch import save_file
+
+    tokenizer = Tokenizer.load(tmp_path / "ar")
+    vocabulary = len(second["model"]["slow.embeddings.weight"])
+    config = train_ar.bundled_config(vocabulary, tokenizer.semantic_start_id, SEMANTIC, CODEBOOKS)
+    save_file(release_tensors(second["model"]), tmp_path / "ar" / "model.safetensors")
+    (tmp_path / "ar" / "config.json").write_text(json.dumps(release_config(config)))
+    loaded = load_dual_ar(tmp_path / "ar", dtype=torch.float32, device="cpu")
+    assert loaded.config == config
+    name = "layers.0.attention.wqkv.weight"
+    assert torch.equal(loaded.slow.state_dict()[name], second["model"][f"slow.{name}"].half().float())
+
+
+def test_a_frame_belongs_to_the_phone_at_its_centre() -> None:
+    assert phone_of_frames([0.0, 0.1, 0.2], 6, 20.0).tolist() == [0, 0, 1, 1, 2, 2]
