@@ -1,0 +1,115 @@
+"""Convolutional layers of the causal codec, all on `[B, C, T]`.
+
+Source: the Descript Audio Codec (Kumar et al. 2023) made causal, as the Fish Audio S2-Pro release has it; the
+ConvNeXt block is that of Liu et al. 2022 in one dimension.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from engine.codec.streaming import Block, StackState, State, Stateless, StreamingModule, extend
+
+
+@dataclass
+class ConvState(State):
+    """The inputs that the next output of a convolution still sees."""
+
+    past: Tensor  # [B, C, (kernel - 1) * dilation + 1 - stride]
+
+
+class CausalConv1d(StreamingModule[ConvState]):
+    """A convolution that sees no future: T steps in, T / stride out. T must be a multiple of the stride."""
+
+    def __init__(
+        self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, dilation: int = 1, groups: int = 1
+    ) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(inputs, outputs, kernel, stride=stride, dilation=dilation, groups=groups)
+        self.reach = (kernel - 1) * dilation + 1 - stride
+
+    def init_state(self, batch: int) -> ConvState:
+        return ConvState(self.conv.weight.new_zeros(batch, self.conv.in_channels, self.reach))
+
+    def forward(self, x: Tensor, state: ConvState | None = None) -> Tensor:
+        if self.reach:
+            x = F.pad(x, (self.reach, 0)) if state is None else extend(state.past, x)
+        out: Tensor = self.conv(x)
+        return out
+
+
+@dataclass
+class ConvTransposeState(State):
+    """What past inputs of a transposed convolution add to its next outputs, without the bias."""
+
+    overlap: Tensor  # [B, C, kernel - stride]
+
+
+class CausalConvTranspose1d(StreamingModule[ConvTransposeState]):
+    """An upsampling that sees no future: T steps in, T * stride out."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, *, stride: int) -> None:
+        super().__init__()
+        self.conv = nn.ConvTranspose1d(inputs, outputs, kernel, stride=stride)
+        self.stride, self.tail = stride, kernel - stride
+
+    def init_state(self, batch: int) -> ConvTransposeState:
+        return ConvTransposeState(self.conv.weight.new_zeros(batch, self.conv.out_channels, self.tail))
+
+    def forward(self, x: Tensor, state: ConvTransposeState | None = None) -> Tensor:
+        length = x.shape[2] * self.stride
+        out: Tensor = self.conv(x)
+        if state is not None and self.tail:
+            out[..., : self.tail] += state.overlap
+            assert self.conv.bias is not None
+            torch.sub(out[..., length:], self.conv.bias[:, None], out=state.overlap)
+        return out[..., :length]
+
+
+class Snake(Stateless):
+    """x + sin²(αx) / α with one α per channel (Ziyin et al. 2020)."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.alpha = nn.Parameter(torch.ones(1, channels, 1))
+
+    def forward(self, x: Tensor, state: State | None = None) -> Tensor:
+        wave = torch.sin(self.alpha * x)
+        return torch.addcmul(x, wave * (self.alpha + 1e-9).reciprocal(), wave)
+
+
+class ResidualUnit(Block):
+    """Snake, dilated conv of 7, snake, conv of 1; plus the input."""
+
+    def __init__(self, channels: int, dilation: int) -> None:
+        super().__init__(
+            Snake(channels),
+            CausalConv1d(channels, channels, 7, dilation=dilation),
+            Snake(channels),
+            CausalConv1d(channels, channels, 1),
+        )
+
+    def forward(self, x: Tensor, state: StackState | None = None) -> Tensor:
+        return x + super().forward(x, state)
+
+
+class ConvNeXtBlock(StreamingModule[ConvState]):
+    """Depthwise causal conv of 7, then a per-step feed-forward four times as wide; plus the input."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.dwconv = CausalConv1d(channels, channels, 7, groups=channels)
+        self.norm = nn.LayerNorm(channels, eps=1e-6)
+        self.pwconv1 = nn.Linear(channels, 4 * channels)
+        self.pwconv2 = nn.Linear(4 * channels, channels)
+        self.gamma = nn.Parameter(torch.full((channels,), 1e-6))
+
+    def init_state(self, batch: int) -> ConvState:
+        return self.dwconv.init_state(batch)
+
+    def forward(self, x: Tensor, state: ConvState | None = None) -> Tensor:
+        steps: Tensor = self.norm(self.dwconv(x, state).transpose(1, 2))
+        steps = self.pwconv2(F.gelu(self.pwconv1(steps)))
+        return x + (self.gamma * steps).transpose(1, 2)

@@ -1,0 +1,160 @@
+"""From latents to codes and back.
+
+Source: factorised, L2-normalised vector quantisation of the Descript Audio Codec (Kumar et al. 2023), with
+the semantic codebook, the resampling and the two transformers of the Fish Audio S2-Pro release.
+Shapes: B batch, D latent width, K codebooks, T frames, t latents of the conv encoder.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from engine.codec.config import CodecConfig
+from engine.codec.layers import CausalConv1d, CausalConvTranspose1d, ConvNeXtBlock
+from engine.codec.streaming import Stack, StackState, State
+from engine.codec.transformer import TransformerState, WindowedTransformer
+from engine.errors import InvalidCodes
+
+
+class VectorQuantizer(nn.Module):
+    """One codebook. Without `encodes` only the way from codes to latents exists."""
+
+    def __init__(self, dim: int, size: int, codebook_dim: int, *, encodes: bool) -> None:
+        super().__init__()
+        if encodes:
+            self.in_proj = nn.Conv1d(dim, codebook_dim, 1)
+        self.out_proj = nn.Conv1d(codebook_dim, dim, 1)
+        # Not nn.Embedding(size, …): its normal_() on the meta device makes PyTorch import its compiler, which would
+        # cost every start more than a second and 115 MiB.
+        entries = torch.empty(size, codebook_dim).uniform_(-1, 1)
+        self.codebook: nn.Embedding = nn.Embedding.from_pretrained(entries, freeze=False)  # type: ignore[no-untyped-call]
+
+    def nearest(self, z: Tensor) -> Tensor:
+        """Latents `[B, D, T]` → codes `[B, T]` int64: the entries closest in direction to z's projection."""
+        wanted = F.normalize(self.in_proj(z), dim=1)
+        entries = F.normalize(self.codebook.weight, dim=1)
+        return torch.matmul(entries, wanted).argmax(1)
+
+    def from_codes(self, codes: Tensor) -> Tensor:
+        """Codes `[B, T]`, clamped into the codebook → latents `[B, D, T]`."""
+        entries = self.codebook(codes.clamp(0, self.codebook.num_embeddings - 1))
+        latents: Tensor = self.out_proj(entries.transpose(1, 2))
+        return latents
+
+
+class ResidualVectorQuantize(nn.Module):
+    """Codebooks each of which quantizes what those before it left."""
+
+    def __init__(self, dim: int, count: int, size: int, codebook_dim: int, *, encodes: bool) -> None:
+        super().__init__()
+        self.quantizers = nn.ModuleList(VectorQuantizer(dim, size, codebook_dim, encodes=encodes) for _ in range(count))
+
+    def __iter__(self) -> Iterator[VectorQuantizer]:
+        return cast(Iterator[VectorQuantizer], iter(self.quantizers))
+
+    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Latents `[B, D, T]` → codes `[B, count, T]` and what they leave unexplained `[B, D, T]`."""
+        codes = []
+        for quantizer in self:
+            codes.append(quantizer.nearest(z))
+            z = z - quantizer.from_codes(codes[-1])
+        return torch.stack(codes, 1), z
+
+    def from_codes(self, codes: Tensor) -> Tensor:
+        """Codes `[B, count, T]` → the sum of their latents `[B, D, T]`."""
+        total = next(iter(self)).codebook.weight.new_zeros(())
+        for quantizer, row in zip(self, codes.unbind(1), strict=True):
+            total = total + quantizer.from_codes(row)
+        return total
+
+
+@dataclass
+class QuantizerEncodeState(State):
+    """What the way to codes remembers."""
+
+    downsample: StackState
+    pre_module: TransformerState
+
+
+@dataclass
+class QuantizerDecodeState(State):
+    """What the way from codes remembers."""
+
+    post_module: TransformerState
+    upsample: StackState
+
+
+class Quantizer(nn.Module):
+    """Latents to codes and back, of which a view builds one side.
+
+    `encodes` needs downsample, pre_module and the input projections, `decodes` needs post_module and
+    upsample; the codebooks belong to both.
+    """
+
+    def __init__(self, config: CodecConfig, *, encodes: bool = True, decodes: bool = True) -> None:
+        super().__init__()
+        sizes, dim = config.quantizer, config.latent_dim
+        self.num_codebooks = config.num_codebooks
+        if encodes:
+            self.downsample = Stack(
+                *(
+                    Stack(CausalConv1d(dim, dim, factor, stride=factor), ConvNeXtBlock(dim))
+                    for factor in sizes.downsample_factor
+                )
+            )
+            self.pre_module = WindowedTransformer(sizes.transformer)
+        self.semantic_quantizer = ResidualVectorQuantize(
+            dim, 1, sizes.semantic_codebook_size, sizes.codebook_dim, encodes=encodes
+        )
+        self.quantizer = ResidualVectorQuantize(
+            dim, sizes.n_codebooks, sizes.codebook_size, sizes.codebook_dim, encodes=encodes
+        )
+        if decodes:
+            self.post_module = WindowedTransformer(sizes.transformer)
+            self.upsample = Stack(
+                *(
+                    Stack(CausalConvTranspose1d(dim, dim, factor, stride=factor), ConvNeXtBlock(dim))
+                    for factor in reversed(sizes.downsample_factor)
+                )
+            )
+
+    def init_encode_state(self, batch: int) -> QuantizerEncodeState:
+        return QuantizerEncodeState(self.downsample.init_state(batch), self.pre_module.init_state(batch))
+
+    def encode(self, latents: Tensor, state: QuantizerEncodeState | None = None) -> Tensor:
+        """Latents of the conv encoder `[B, D, t]` → codes `[B, K, T]` int64, the semantic ones first."""
+        z = self.downsample(latents, state.downsample if state else None)
+        z = self.pre_module(z, state.pre_module if state else None)
+        semantic_codes, z = self.semantic_quantizer(z)
+        residual_codes, _ = self.quantizer(z)
+        return torch.cat((semantic_codes, residual_codes), 1)
+
+    def init_decode_state(self, batch: int) -> QuantizerDecodeState:
+        return QuantizerDecodeState(self.post_module.init_state(batch), self.upsample.init_state(batch))
+
+    def from_codes(self, codes: Tensor) -> Tensor:
+        """Codes `[B, K, T]` → the latents `[B, D, T]` that they stand for.
+
+        Raises InvalidCodes for another number of codebooks.
+        """
+        if codes.shape[1] != self.num_codebooks:
+            raise InvalidCodes(f"These are codes of {codes.shape[1]} codebooks; the codec has {self.num_codebooks}.")
+        return self.semantic_quantizer.from_codes(codes[:, :1]) + self.quantizer.from_codes(codes[:, 1:])
+
+    def codebook_weights(self) -> Iterator[Tensor]:
+        """Each codebook's entries and the bias of its way out, the semantic one first."""
+        for stage in (self.semantic_quantizer, self.quantizer):
+            for quantizer in stage:
+                yield quantizer.codebook.weight
+                assert quantizer.out_proj.bias is not None
+                yield quantizer.out_proj.bias
+
+    def decode(self, codes: Tensor, state: QuantizerDecodeState | None = None) -> Tensor:
+        """Codes `[B, K, T]` → latents for the decoder `[B, D, t]`."""
+        z = self.post_module(self.from_codes(codes), state.post_module if state else None)
+        latents: Tensor = self.upsample(z, state.upsample if state else None)
+        return latents

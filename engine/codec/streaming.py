@@ -1,0 +1,125 @@
+"""How a causal layer carries on where it stopped.
+
+Every layer takes `forward(x, state)`. Without a state it sees a whole signal; with one, `x` is the next piece
+and the state, whose buffers keep their size for ever, is updated in place. Joined pieces equal the whole. The
+pattern is that of Kyutai's moshi and pocket-tts.
+"""
+
+from collections.abc import Iterable, Iterator
+from copy import copy
+from dataclasses import dataclass, fields
+from itertools import repeat
+from typing import Any, Generic, Self, TypeVar, cast
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass
+class State:
+    """What a layer remembers between pieces. Buffers are `[B, …]` and zero at the start of a signal.
+
+    Subclasses are dataclasses of tensors, states and tuples of states.
+    """
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Every buffer in here, depth first."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            for part in value if isinstance(value, tuple) else (value,):
+                if isinstance(part, State):
+                    yield from part.tensors()
+                else:
+                    yield part
+
+    def clone(self) -> Self:
+        """A copy that goes its own way from here on."""
+        twin = copy(self)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            cloned = tuple(part.clone() for part in value) if isinstance(value, tuple) else value.clone()
+            setattr(twin, field.name, cloned)
+        return twin
+
+    def reset(self, rows: Tensor | None = None) -> None:
+        """Start a new signal in the rows that bool `rows` `[B]` marks, or in all of them."""
+        for buffer in self.tensors():
+            if rows is None:
+                buffer.zero_()
+            else:
+                buffer.masked_fill_(rows.view(-1, *[1] * (buffer.dim() - 1)), 0)
+
+    def nbytes(self) -> int:
+        """Bytes of all buffers."""
+        return sum(buffer.nbytes for buffer in self.tensors())
+
+
+S = TypeVar("S", bound=State)
+
+
+class StreamingModule(nn.Module, Generic[S]):
+    """A layer that can run in pieces. Calls go through `forward(x, state=None)`."""
+
+    def init_state(self, batch: int) -> S:
+        """The state in front of `batch` signals, on the device and in the dtype of the weights."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor, state: S | None = None) -> Tensor:
+        raise NotImplementedError
+
+
+class Stateless(StreamingModule[State]):
+    """A layer that works on each time step alone."""
+
+    def init_state(self, batch: int) -> State:
+        return State()
+
+
+@dataclass
+class StackState(State):
+    """The states of a stack's layers, in order."""
+
+    layers: tuple[State, ...]
+
+
+class Stack(StreamingModule[StackState]):
+    """Layers one behind the other; their keys are their positions, as in `nn.Sequential`."""
+
+    def __init__(self, *layers: StreamingModule[Any]) -> None:
+        super().__init__()
+        for i, layer in enumerate(layers):
+            self.add_module(str(i), layer)
+
+    def __iter__(self) -> Iterator[StreamingModule[Any]]:
+        return cast(Iterator[StreamingModule[Any]], iter(self._modules.values()))
+
+    def init_state(self, batch: int) -> StackState:
+        return StackState(tuple(layer.init_state(batch) for layer in self))
+
+    def forward(self, x: Tensor, state: StackState | None = None) -> Tensor:
+        states: Iterable[Any] = repeat(None) if state is None else state.layers
+        for layer, own in zip(self, states, strict=False):
+            x = layer(x, own)
+        return x
+
+
+class Block(StreamingModule[StackState]):
+    """A stack whose keys begin with `block.`, as those of the release do."""
+
+    def __init__(self, *layers: StreamingModule[Any]) -> None:
+        super().__init__()
+        self.block = Stack(*layers)
+
+    def init_state(self, batch: int) -> StackState:
+        return self.block.init_state(batch)
+
+    def forward(self, x: Tensor, state: StackState | None = None) -> Tensor:
+        out: Tensor = self.block(x, state)
+        return out
+
+
+def extend(past: Tensor, x: Tensor) -> Tensor:
+    """x behind `past` along dimension 2; `past` then holds the last steps of both, as many as before."""
+    joined = torch.cat((past, x), dim=2)
+    past.copy_(joined.narrow(2, x.shape[2], past.shape[2]))
+    return joined

@@ -1,0 +1,47 @@
+"""The miniature codec: random weights in the layout of the release, and what the reference computed."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from engine.codec.checkpoint import load_codec, load_codec_decoder, load_codec_encoder
+from engine.codec.codec import Codec, CodecDecoder, CodecEncoder
+from engine.codec.config import CodecConfig
+
+MINIATURE = Path(__file__).resolve().parents[2] / "fixtures" / "s2_tiny"
+CHECKPOINT = MINIATURE / "codec.pth"
+
+
+@pytest.fixture(scope="session")
+def config() -> CodecConfig:
+    return CodecConfig.from_json(MINIATURE / "codec_config.json")
+
+
+@pytest.fixture(scope="session")
+def golden() -> dict[str, Tensor]:
+    return load_file(MINIATURE / "codec_golden.safetensors")
+
+
+@pytest.fixture(scope="session")
+def whole(config: CodecConfig) -> Codec:
+    return load_codec(CHECKPOINT, config)
+
+
+@pytest.fixture(scope="session")
+def encoder(config: CodecConfig) -> CodecEncoder:
+    return load_codec_encoder(CHECKPOINT, config)
+
+
+@pytest.fixture(scope="session")
+def decoder(config: CodecConfig) -> CodecDecoder:
+    return load_codec_decoder(CHECKPOINT, config)
+
+
+@pytest.fixture
+def release() -> dict[str, Tensor]:
+    """The tensors of `codec.pth`, to be changed at will."""
+    state: dict[str, Tensor] = torch.load(CHECKPOINT, weights_only=True)
+    return state

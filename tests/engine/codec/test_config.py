@@ -1,0 +1,127 @@
+"""Sizes: strict, frozen, and checked against each other."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.codec.config import CodecConfig
+from engine.errors import InvalidConfig
+from tests.engine.codec.conftest import MINIATURE
+
+
+@pytest.fixture
+def values() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((MINIATURE / "codec_config.json").read_text())
+    return found
+
+
+def test_miniature(values: dict[str, Any]) -> None:
+    config = CodecConfig.from_dict(values)
+    assert (config.hop_length, config.frame_length, config.num_codebooks) == (512, 2048, 10)
+    assert config.codebook_sizes == (256, *[64] * 9)
+    assert config.encoder_transformer(2) is None
+    assert config.encoder_transformer(3) is not None
+    assert config.quantizer.transformer.final_norm
+
+
+def test_s2_pro() -> None:
+    config = CodecConfig.s2_pro()
+    assert (config.sample_rate, config.hop_length, config.frame_length) == (44_100, 512, 2048)
+    assert config.frame_rate == pytest.approx(21.53, abs=0.01)
+    assert config.codebook_sizes == (4096, *[1024] * 9)
+    transformer = config.encoder_transformer(3)
+    assert transformer is not None
+    assert (transformer.dim, transformer.n_head, transformer.n_layer, transformer.window_size) == (
+        1024,
+        16,
+        4,
+        512,
+    )
+
+
+def test_round_trip() -> None:
+    config = CodecConfig.s2_pro()
+    assert CodecConfig.from_dict(json.loads(json.dumps(dataclasses.asdict(config)))) == config
+
+
+def test_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        CodecConfig.s2_pro().sample_rate = 8000  # type: ignore[misc]  # that is the point
+
+
+def place(values: dict[str, Any], path: str) -> tuple[dict[str, Any], str]:
+    *sections, name = path.split(".")
+    for section in sections:
+        values = values[section]
+    return values, name
+
+
+@pytest.mark.parametrize("path", ["colour", "quantizer.colour", "quantizer.transformer.colour"])
+def test_unknown_settings_are_named(values: dict[str, Any], path: str) -> None:
+    section, name = place(values, path)
+    section[name] = 1
+    with pytest.raises(InvalidConfig, match="does not know: colour"):
+        CodecConfig.from_dict(values)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "latent_dim",
+        "quantizer",
+        "quantizer.codebook_dim",
+        "quantizer.transformer",
+        "quantizer.transformer.dim",
+    ],
+)
+def test_missing_settings_are_named(values: dict[str, Any], path: str) -> None:
+    section, name = place(values, path)
+    del section[name]
+    with pytest.raises(InvalidConfig, match=f"lacks {name}"):
+        CodecConfig.from_dict(values)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("sample_rate", 0, "sample_rate = 0"),
+        ("sample_rate", "44100", "sample_rate = '44100'"),
+        ("encoder_dim", True, "encoder_dim = True"),
+        ("encoder_rates", [2, 4, 8, 4], "differ in their product"),
+        ("encoder_rates", [], "encoder_rates"),
+        ("decoder_rates", 8, "decoder_rates = 8"),
+        ("decoder_dim", 24, "cannot be halved"),
+        ("encoder_transformer_layers", [1], "one number per block"),
+        ("encoder_transformer_layers", [1, 0, 0, 0], "0 heads|n_head = 0"),
+        ("latent_dim", 32, "latents are 32 wide"),
+        ("frame_length", 1024, "frame_length = 1024, but its rates make 2048"),
+        ("quantizer", 3, "must be a section"),
+        ("quantizer.downsample_factor", [2, -2], "downsample_factor"),
+        ("quantizer.input_dim", 32, "32 wide"),
+        ("quantizer.transformer.n_head", 2, "2 heads of 64"),
+        ("quantizer.transformer.norm_eps", 0, "norm_eps"),
+        ("quantizer.transformer.window_size", 0, "window_size = 0"),
+    ],
+)
+def test_contradictions(values: dict[str, Any], path: str, value: object, message: str) -> None:
+    section, name = place(values, path)
+    section[name] = value
+    with pytest.raises(InvalidConfig, match=message):
+        CodecConfig.from_dict(values)
+
+
+def test_odd_heads_cannot_be_turned(values: dict[str, Any]) -> None:
+    values["quantizer"]["transformer"].update(n_head=64, head_dim=1)
+    with pytest.raises(InvalidConfig, match="head_dim = 1"):
+        CodecConfig.from_dict(values)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{"])
+def test_files_that_hold_no_config(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "codec_config.json"
+    path.write_text(text)
+    with pytest.raises(InvalidConfig, match=r"codec_config\.json"):
+        CodecConfig.from_json(path)

@@ -1,0 +1,102 @@
+"""Windows and rotary angles against plain, quadratic arithmetic."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.codec import transformer
+from engine.codec.config import WindowedTransformerConfig
+from engine.codec.transformer import Attention, WindowedTransformer, rotary_table, rotate, windows
+
+
+def table_of_the_release(positions: int, head_dim: int, base: float) -> Tensor:
+    """As the public reference makes it: everything in fp32, rounded to bf16 at the end."""
+    frequencies = 1.0 / base ** (torch.arange(0, head_dim, 2).float() / head_dim)
+    angles = torch.outer(torch.arange(positions).float(), frequencies)
+    return torch.stack((angles.cos(), angles.sin()), -1).bfloat16()
+
+
+def test_table_is_the_release_s_bit_by_bit() -> None:
+    ours = rotary_table(torch.zeros(1, dtype=torch.int64), 16_384, 64, 10_000.0)
+    assert torch.equal(ours[0, 0].bfloat16(), table_of_the_release(16_384, 64, 10_000.0))
+
+
+@pytest.mark.parametrize("position", [16_380, 80_000, 10**9])
+def test_table_keeps_its_precision_far_out(position: int) -> None:
+    ours = rotary_table(torch.tensor([position]), 8, 16, 10_000.0)[0, 0]
+    frequencies = 1.0 / 10_000.0 ** (torch.arange(0, 16, 2, dtype=torch.float32) / 16)
+    for step in range(8):
+        for i, frequency in enumerate(frequencies.double().tolist()):
+            angle = math.fmod((position + step) * frequency, 2 * math.pi)
+            assert ours[step, i, 0] == pytest.approx(math.cos(angle), abs=2**-8)
+            assert ours[step, i, 1] == pytest.approx(math.sin(angle), abs=2**-8)
+
+
+def test_rotation_turns_neighbouring_pairs() -> None:
+    table = torch.tensor([[0.0, 1.0], [1.0, 0.0]]).view(1, 1, 1, 2, 2)  # a quarter turn, and none
+    x = torch.tensor([1.0, 2.0, 3.0, 4.0]).view(1, 1, 1, 4)
+    assert rotate(x, table).flatten().tolist() == [-2.0, 1.0, 3.0, 4.0]
+
+
+def test_windows_hide_the_future_and_the_far_past() -> None:
+    (window,) = windows(new=4, past=0, size=2, seen=torch.zeros(1, dtype=torch.int64))
+    assert window.mask[0, 0].int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
+
+
+def test_windows_hide_what_was_never_seen() -> None:
+    (window,) = windows(new=1, past=3, size=4, seen=torch.tensor([0, 2, 9]))
+    assert window.mask[:, 0, 0].int().tolist() == [[0, 0, 0, 1], [0, 1, 1, 1], [1, 1, 1, 1]]
+
+
+@torch.inference_mode()
+def test_blocks_of_queries_are_plain_windowed_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for signals longer than a block, whose last block is a short one."""
+    monkeypatch.setattr(transformer, "_BLOCK", 16)
+    config = WindowedTransformerConfig(
+        n_layer=1,
+        n_head=2,
+        head_dim=8,
+        dim=16,
+        intermediate_size=32,
+        window_size=5,
+        rope_base=100.0,
+        norm_eps=1e-5,
+    )
+    torch.manual_seed(0)
+    attention, x = Attention(config), torch.randn(2, 50, 16)
+    table = rotary_table(torch.zeros(1, dtype=torch.int64), 50, 8, 100.0)
+    seen = windows(50, 0, 5, torch.zeros(1, dtype=torch.int64))
+    assert len(seen) == 4
+    assert max(window.mask.numel() for window in seen) <= 16 * 20
+
+    q, k, v = (part.view(2, 50, 2, 8).transpose(1, 2) for part in attention.wqkv(x).chunk(3, -1))
+    scores = rotate(q, table) @ rotate(k, table).mT / math.sqrt(8)
+    distance = torch.arange(50)[:, None] - torch.arange(50)
+    scores[..., (distance < 0) | (distance >= 5)] = -torch.inf
+    expected = attention.wo((scores.softmax(-1) @ v).transpose(1, 2).reshape(2, 50, 16))
+    torch.testing.assert_close(attention(x, table, seen, None), expected, rtol=0, atol=1e-6)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("window", [1, 2, 300])
+def test_any_window_streams(window: int) -> None:
+    config = WindowedTransformerConfig(
+        n_layer=2,
+        n_head=2,
+        head_dim=8,
+        dim=16,
+        intermediate_size=32,
+        window_size=window,
+        rope_base=100.0,
+        norm_eps=1e-5,
+        final_norm=False,
+    )
+    torch.manual_seed(0)
+    module, x = WindowedTransformer(config), torch.randn(1, 16, 330)
+    assert "norm.weight" not in module.state_dict()
+    state = module.init_state(1)
+    pieces = torch.cat([module(piece, state) for piece in x.split(77, dim=2)], 2)
+    torch.testing.assert_close(pieces, module(x), rtol=0, atol=1e-5)
+    assert state.position.item() == 330

@@ -1,0 +1,152 @@
+"""The views: bit by bit what the whole codec computes, from fewer tensors."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from engine.codec.checkpoint import load_codec_decoder, load_codec_encoder
+from engine.codec.codec import Codec, CodecDecoder, CodecEncoder
+from engine.codec.config import CodecConfig
+from engine.errors import InvalidCodes
+from tests.engine.codec.conftest import CHECKPOINT
+
+NOT_FOR_ENCODING = ("quantizer.post_module.", "quantizer.upsample.", "decoder.")
+NOT_FOR_DECODING = ("encoder.", "quantizer.downsample.", "quantizer.pre_module.")
+
+
+def needed_by(view: str, key: str) -> bool:
+    if view == "encoder":
+        return not key.startswith(NOT_FOR_ENCODING)
+    return not key.startswith(NOT_FOR_DECODING) and ".in_proj." not in key
+
+
+def noise(frames: float, config: CodecConfig, batch: int = 1) -> Tensor:
+    generator = torch.Generator().manual_seed(5)
+    return 0.3 * torch.randn(batch, 1, int(frames * config.frame_length), generator=generator)
+
+
+def random_codes(frames: int, config: CodecConfig, batch: int = 1) -> Tensor:
+    generator = torch.Generator().manual_seed(6)
+    rows = [torch.randint(size, (batch, frames), generator=generator) for size in config.codebook_sizes]
+    return torch.stack(rows, 1)
+
+
+def test_encoder_view_is_the_whole(encoder: CodecEncoder, whole: Codec, config: CodecConfig) -> None:
+    audio = noise(7.3, config, batch=2)
+    assert torch.equal(encoder.encode(audio), whole.encode(audio))
+
+
+def test_decoder_view_is_the_whole(decoder: CodecDecoder, whole: Codec, config: CodecConfig) -> None:
+    codes = random_codes(9, config, batch=2)
+    assert torch.equal(decoder.decode(codes), whole.decode(codes))
+
+
+@pytest.mark.parametrize("samples", [1, 2047, 2048, 2049])
+def test_audio_is_filled_to_whole_frames(encoder: CodecEncoder, config: CodecConfig, samples: int) -> None:
+    audio = noise(2, config)[..., :samples]
+    codes = encoder.encode(audio)
+    assert codes.shape == (1, config.num_codebooks, -(-samples // config.frame_length))
+    silence = torch.zeros(1, 1, codes.shape[2] * config.frame_length - samples)
+    assert torch.equal(codes, encoder.encode(torch.cat((audio, silence), 2)))
+
+
+def test_codes_are_clamped_into_their_codebooks(decoder: CodecDecoder, config: CodecConfig) -> None:
+    codes = random_codes(3, config)
+    codes[:, 0, 1], codes[:, 4, 2] = 10**6, -1
+    clamped = codes.clone()
+    clamped[:, 0, 1], clamped[:, 4, 2] = config.quantizer.semantic_codebook_size - 1, 0
+    assert torch.equal(decoder.decode(codes), decoder.decode(clamped))
+
+
+def test_another_number_of_codebooks_is_refused(decoder: CodecDecoder, config: CodecConfig) -> None:
+    with pytest.raises(InvalidCodes, match="9 codebooks; the codec has 10"):
+        decoder.decode(random_codes(3, config)[:, :9])
+
+
+def layer(key: str) -> str:
+    """The layer that a key of the release or of ours belongs to, whichever way its weight is normed."""
+    return key.split(".parametrizations")[0].rpartition(".")[0] if ".conv." not in key else key.split(".conv.")[0]
+
+
+@pytest.mark.parametrize("view", ["encoder", "decoder"])
+def test_a_view_holds_only_what_it_needs(
+    view: str, encoder: CodecEncoder, decoder: CodecDecoder, release: dict[str, Tensor]
+) -> None:
+    module = encoder if view == "encoder" else decoder
+    assert {layer(name) for name in module.state_dict()} == {layer(key) for key in release if needed_by(view, key)}
+
+
+@pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
+@pytest.mark.parametrize("view", ["encoder", "decoder"])
+@pytest.mark.parametrize("rest", ["absent", "nan"])
+def test_a_view_reads_only_what_it_needs(
+    view: str,
+    rest: str,
+    suffix: str,
+    config: CodecConfig,
+    golden: dict[str, Tensor],
+    release: dict[str, Tensor],
+    tmp_path: Path,
+) -> None:
+    for key in list(release):
+        if not needed_by(view, key):
+            if rest == "nan":
+                release[key].fill_(torch.nan)
+            else:
+                del release[key]
+    path = tmp_path / f"codec{suffix}"
+    if suffix == ".pth":
+        torch.save(release, path)
+    else:
+        save_file(release, path)
+    if view == "encoder":
+        codes = load_codec_encoder(path, config).encode(golden["wav"])
+        assert torch.equal(codes, golden["codes"].long())
+    else:
+        audio = load_codec_decoder(path, config).decode(golden["codes"].long())
+        expected = load_codec_decoder(CHECKPOINT, config).decode(golden["codes"].long())
+        assert torch.equal(audio, expected)
+
+
+@pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
+def test_a_view_owns_just_its_weights(
+    suffix: str, config: CodecConfig, release: dict[str, Tensor], tmp_path: Path
+) -> None:
+    """No storage is larger than its weight, and the file may go."""
+    path = tmp_path / f"codec{suffix}"
+    if suffix == ".pth":
+        torch.save(release, path)
+    else:
+        save_file(release, path)
+    view = load_codec_decoder(path, config)
+    size = path.stat().st_size
+    path.write_bytes(bytes(size))
+    for name, weight in view.state_dict().items():
+        assert weight.untyped_storage().nbytes() == weight.nbytes, name
+    codes = random_codes(5, config)
+    assert torch.equal(view.decode(codes), load_codec_decoder(CHECKPOINT, config).decode(codes))
+
+
+def test_sizes_of_the_release() -> None:
+    """Parameters in millions and the MiB of the views, as published for S2-Pro."""
+    config = CodecConfig.s2_pro()
+    with torch.device("meta"):
+        whole, encoder, decoder = Codec(config), CodecEncoder(config), CodecDecoder(config)
+
+    def millions(*modules: torch.nn.Module) -> float:
+        return round(sum(p.numel() for module in modules for p in module.parameters()) / 1e6, 1)
+
+    quantizer = whole.quantizer
+    assert millions(whole.encoder) == 76.8
+    assert millions(whole.decoder) == 54.1
+    assert millions(quantizer.pre_module) == millions(quantizer.post_module) == 109.1
+    assert millions(quantizer.downsample) == millions(quantizer.upsample) == 21.0
+    assert millions(quantizer.semantic_quantizer, quantizer.quantizer) == 0.3
+
+    def mib(module: torch.nn.Module) -> int:
+        return round(sum(p.nbytes for p in module.parameters()) / 2**20)
+
+    assert (mib(encoder), mib(decoder)) == (790, 703)
