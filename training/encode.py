@@ -3,8 +3,8 @@
     python -m training.encode --work DIR --codec FOLDER
 
 One `codes-NNN-V.npz` for each shard of the corpus and each variant V; what is already coded is left alone. Variant 0
-is the speech as it is. In the others every speaker is played somewhat faster or slower, which makes another speaker of them:
-pitch, vocal tract and tempo move together.
+is the speech as it is. In the others every speaker is played somewhat faster or slower, which makes another speaker
+of them: pitch, vocal tract and tempo move together.
 """
 
 import argparse

@@ -21,7 +21,8 @@ from training.train_ar import bundled_config
 MAX_SEGMENT_BYTES = 72
 NOTICE = (
     "The bundled model is small and learned from synthetic voices only. It speaks simple English, follows the pitch "
-    "and roughly the timbre of a clip, ignores [style tags], and often gets words wrong. For real cloning choose S2-Pro."
+    "and roughly the timbre of a clip, ignores [style tags], and often gets words wrong. For real cloning "
+    "choose S2-Pro."
 )
 
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.config import DualARConfig
-from engine.models.layers import Transformer
+from engine.models.layers import Transformer, embedding
 
 
 class FastAR(Transformer):
@@ -17,7 +17,7 @@ class FastAR(Transformer):
     def __init__(self, config: DualARConfig) -> None:
         super().__init__(config.fast)
         self.codebooks = config.num_codebooks
-        self.embeddings = nn.Embedding(config.fast.vocab_size, config.fast.dim)
+        self.embeddings = embedding(config.fast.vocab_size, config.fast.dim)
         self.output = nn.Linear(config.fast.dim, config.fast.vocab_size, bias=False)
         self.fast_project_in: nn.Module = (
             nn.Identity() if config.slow.dim == config.fast.dim else nn.Linear(config.slow.dim, config.fast.dim)

@@ -83,6 +83,12 @@ class Attention(nn.Module):
         return out
 
 
+def embedding(entries: int, dim: int) -> nn.Embedding:
+    """A table left unset. `nn.Embedding` draws its entries, for which torch loads its compiler even on the meta device:
+    a second and a half, for values that a checkpoint replaces."""
+    return nn.Embedding.from_pretrained(torch.empty(entries, dim), freeze=False)
+
+
 class FeedForward(nn.Module):
     """SwiGLU."""
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from engine.config import DualARConfig
 from engine.models.kv_cache import KVCache
-from engine.models.layers import Transformer
+from engine.models.layers import Transformer, embedding
 
 
 class SlowAR(Transformer):
@@ -22,8 +22,8 @@ class SlowAR(Transformer):
     def __init__(self, config: DualARConfig, end_id: int) -> None:
         super().__init__(config.slow)
         self.dual, self.end_id = config, end_id
-        self.embeddings = nn.Embedding(config.slow.vocab_size, config.slow.dim)
-        self.codebook_embeddings = nn.Embedding(config.num_codebooks * config.fast.vocab_size, config.slow.dim)
+        self.embeddings = embedding(config.slow.vocab_size, config.slow.dim)
+        self.codebook_embeddings = embedding(config.num_codebooks * config.fast.vocab_size, config.slow.dim)
         if not config.slow.tie_word_embeddings:
             self.output = nn.Linear(config.slow.dim, config.slow.vocab_size, bias=False)
 

@@ -93,9 +93,7 @@ def test_padding_changes_no_loss(tokenizer: Tokenizer, builder: ConversationBuil
     long = builder.build([utterance(1, 0), utterance(1, 1)], [utterance(1, 2), utterance(1, 3)])
     padded = collate([short, long])
     alone = model.losses(collate([short]), recipe, training=False)
-    first = model.losses(
-        type(padded)(padded.columns[:1], padded.targets[:1], padded.guide[:1]), recipe, training=False
-    )
+    first = model.losses(type(padded)(padded.columns[:1], padded.targets[:1], padded.guide[:1]), recipe, training=False)
     for name, value in alone.items():
         torch.testing.assert_close(first[name], value, rtol=1e-4, atol=1e-4)
 
