@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from engine.audio import Clip, encode_audio, prepare_reference, transcript_for
+from engine.audio import Clip, decode_audio, encode_audio, prepare_reference, transcript_for
 from engine.checkpoint import BUNDLED, Profile, Progress, find_release, load_dual_ar
 from engine.codec.checkpoint import codec_files, load_codec_decoder, load_codec_encoder
 from engine.codec.codec import CodecEncoder
@@ -17,6 +17,7 @@ from engine.codec.fingerprint import codec_fingerprint
 from engine.errors import (
     DeviceUnavailable,
     EngineClosed,
+    InvalidCheckpoint,
     InvalidCodes,
     InvalidInput,
     InvalidOption,
@@ -76,7 +77,7 @@ class Engine:
         self._codec_config = config
         decoder = load_codec_decoder(self._codec_file, config, device)
         if config.num_codebooks != model.config.num_codebooks:
-            raise InvalidCodes(
+            raise InvalidCheckpoint(
                 f"The codec has {config.num_codebooks} codebooks and the speech model {model.config.num_codebooks}; "
                 "the files do not belong together."
             )
@@ -109,7 +110,8 @@ class Engine:
 
         Raises: ReleaseError or one of its kinds; DeviceUnavailable.
         """
-        return cls(str(model), find_release(model, progress), choose_device(device), progress)
+        chosen = choose_device(device)  # before a download that would be in vain
+        return cls(str(model), find_release(model, progress), chosen, progress)
 
     def encode_voice(
         self,
@@ -163,8 +165,8 @@ class Engine:
                 f"The voice {voice.name} belongs to another codec and its recording was not kept; make it again."
             )
         made = tuple(
-            self._reference(prepare_reference(r.clip, self.sample_rate, device=self.device), r.transcript)
-            for r in voice.references
+            replace(r, codes=self._encode(decode_audio(r.clip, self.sample_rate, device=self.device)))
+            for r in voice.references  # kept clips were prepared when the voice was made, and stay as they are
         )
         return replace(voice, references=made, codec_fingerprint=self.codec_fingerprint)
 
