@@ -1,0 +1,386 @@
+"""A voice: what the engine must know of a speaker, as values and as one portable file. No torch, no database.
+
+A `Voice` is a name and one or more references; a `Reference` is a prepared clip, the words spoken in it, and
+the codes that a codec made of it. Everything is checked when it is made, so a `Voice` in hand can always be
+stored and exported.
+
+Codes as bytes (little endian), after the idea of descript-audio-codec's `DACFile`: codes with their version.
+
+    4 bytes  magic "RPCD"        1 byte  version (1)        1 byte  K, number of codebooks
+    4 bytes  T, number of frames         K bytes  bits per code of each codebook, 1 to 16
+    the codes, one codebook after the other, packed at that many bits each, padded with zeros to a whole byte
+    4 bytes  CRC-32 of all of the above
+
+A voice file (little endian). There is nothing in it to unpack, no path, nothing to run: a header and bytes.
+
+    8 bytes  magic, by which text-mode transfers show as in PNG      2 bytes  version (1)
+    4 bytes  length of the header                                    the header: JSON in UTF-8
+    for each reference: its codes as above, then its clip (FLAC); their lengths are in the header
+    32 bytes SHA-256 of all of the above
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+import unicodedata
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from engine.errors import InvalidCodes, InvalidInput, InvalidName, InvalidVoiceFile, UnusableReference
+
+Codes = NDArray[np.uint16]
+
+VOICE_FILE_SUFFIX = ".voice"
+MAX_NAME = 80  # characters, as are the other limits of text
+MAX_TRANSCRIPT = 10_000
+MAX_DESCRIPTION = 2_000
+MAX_SENTENCE = 2_000
+MAX_WHO = 200
+MAX_LANGUAGE = 35  # the longest tag that RFC 5646 asks software to hold
+MAX_FINGERPRINT = 128
+MAX_REFERENCES = 16
+MAX_DURATION = 120.0  # seconds of one reference
+MAX_CLIP_BYTES = 6 << 20
+MAX_CODEBOOKS = 64
+MAX_FRAMES = 1 << 14
+
+_CODES_MAGIC = b"RPCD"
+_CODES_VERSION = 1
+_CODES_HEAD = struct.Struct("<4sBBI")
+_CRC = struct.Struct("<I")
+_FILE_MAGIC = b"\x89RPV\r\n\x1a\n"
+_FILE_VERSION = 1
+_FILE_HEAD = struct.Struct("<8sHI")
+_DIGEST_BYTES = 32
+_MAX_CODES_BYTES = _CODES_HEAD.size + MAX_CODEBOOKS * (1 + 2 * MAX_FRAMES) + _CRC.size
+_MAX_HEADER_BYTES = 2 << 20
+MAX_FILE_BYTES = (
+    _FILE_HEAD.size + _MAX_HEADER_BYTES + MAX_REFERENCES * (_MAX_CODES_BYTES + MAX_CLIP_BYTES) + _DIGEST_BYTES
+)
+_DURATION_TOLERANCE = 0.1  # seconds between what a clip's header says and what the reference says
+_INVISIBLE = {"Cf", "Mn", "Me", "Zs"}  # categories that alone show nothing on a page
+
+
+def clean_name(name: str) -> str:
+    """The form in which a voice's name is kept: NFC, trimmed, runs of white space made one space, any script.
+
+    Raises InvalidName when nothing visible is left, when more than 80 characters are, or control characters.
+    """
+    cleaned = " ".join(unicodedata.normalize("NFC", name).split())
+    categories = {unicodedata.category(character) for character in cleaned}
+    if categories <= _INVISIBLE:
+        raise InvalidName("A voice needs a name.")
+    if len(cleaned) > MAX_NAME:
+        raise InvalidName(f"A voice's name can have {MAX_NAME} characters; this one has {len(cleaned)}.")
+    if categories & {"Cc", "Cs"}:
+        raise InvalidName("A voice's name cannot hold control characters.")
+    return cleaned
+
+
+def check_text(value: str, what: str, limit: int) -> None:
+    """Refuse text that some database cannot keep. Raises InvalidInput, naming `what`."""
+    if len(value) > limit:
+        raise InvalidInput(f"The {what} can have {limit:,} characters; this one has {len(value):,}.")
+    # PostgreSQL keeps no NUL; half of a surrogate pair is no character and has no UTF-8.
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise InvalidInput(f"The {what} holds characters that are no text.")
+
+
+def checked_codes(codes: ArrayLike) -> Codes:
+    """Codes [K, T] of any integer dtype as a read-only uint16 array [K, T] of its own.
+
+    Raises InvalidCodes unless 1 ≤ K ≤ 64, 1 ≤ T ≤ 16,384 and every code is in 0..65,535.
+    """
+    array = np.asarray(codes)
+    if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
+        raise InvalidCodes(f"Codes are integers [K, T], not {array.dtype} of shape {list(array.shape)}.")
+    if not (1 <= array.shape[0] <= MAX_CODEBOOKS and 1 <= array.shape[1] <= MAX_FRAMES):
+        raise InvalidCodes(f"Codes of {array.shape[0]} codebooks and {array.shape[1]} frames cannot be kept.")
+    if int(array.min()) < 0 or int(array.max()) > 0xFFFF:
+        raise InvalidCodes("Codes are numbers from 0 to 65,535.")
+    own = np.array(array, dtype=np.uint16, order="C")
+    own.flags.writeable = False
+    return own
+
+
+def codes_to_bytes(codes: ArrayLike) -> bytes:
+    """Codes [K, T] as a compact, versioned, checksummed form: 30 s of S2 speech (10 x 646) in about 8 kB.
+
+    Raises InvalidCodes for what `checked_codes` refuses.
+    """
+    array = checked_codes(codes)
+    count, frames = array.shape
+    widths = [max(1, int(row.max()).bit_length()) for row in array]
+    bits = [(row[:, None] >> _shifts(width)) & 1 for row, width in zip(array, widths, strict=True)]
+    packed = np.packbits(np.concatenate([plane.astype(np.uint8).ravel() for plane in bits])).tobytes()
+    body = _CODES_HEAD.pack(_CODES_MAGIC, _CODES_VERSION, count, frames) + bytes(widths) + packed
+    return body + _CRC.pack(zlib.crc32(body))
+
+
+def codes_from_bytes(data: bytes) -> Codes:
+    """What `codes_to_bytes` wrote: uint16 [K, T], read-only.
+
+    Raises InvalidCodes when the bytes are damaged, cut short, of an unknown version, or no codes at all.
+    """
+    count, frames = _codes_head(data)
+    widths = data[_CODES_HEAD.size : _CODES_HEAD.size + count]
+    packed = data[_CODES_HEAD.size + count : -_CRC.size]
+    # A width of 0 would let a few bytes claim any number of frames.
+    if len(widths) != count or not all(1 <= width <= 16 for width in widths):
+        raise InvalidCodes("These codes are damaged.")
+    if len(packed) != (sum(widths) * frames + 7) // 8:
+        raise InvalidCodes("These codes are damaged.")
+    bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8)).astype(np.uint16)
+    codes = np.empty((count, frames), dtype=np.uint16)
+    start = 0
+    for row, width in zip(codes, widths, strict=True):
+        plane = bits[start : start + frames * width].reshape(frames, width)
+        row[:] = (plane << _shifts(width)).sum(axis=1, dtype=np.uint16)
+        start += frames * width
+    return checked_codes(codes)
+
+
+def _shifts(width: int) -> Codes:
+    """By how much each of a code's bits is shifted, the highest first."""
+    return np.arange(width - 1, -1, -1, dtype=np.uint16)
+
+
+def _codes_head(data: bytes) -> tuple[int, int]:
+    """K and T of codes whose magic, version and checksum are right."""
+    if len(data) < _CODES_HEAD.size + _CRC.size or not data.startswith(_CODES_MAGIC):
+        raise InvalidCodes("These bytes are no codes.")
+    _, version, count, frames = _CODES_HEAD.unpack_from(data)
+    if version != _CODES_VERSION:
+        raise InvalidCodes(f"These codes are of version {version}; this version of Reprise reads {_CODES_VERSION}.")
+    if len(data) > _MAX_CODES_BYTES or zlib.crc32(data[: -_CRC.size]) != _CRC.unpack(data[-_CRC.size :])[0]:
+        raise InvalidCodes("These codes are damaged.")
+    return count, frames
+
+
+def _flac_stream_info(clip: bytes) -> tuple[int, int, int]:
+    """Sample rate, channels and samples that a FLAC file says it has (STREAMINFO, RFC 9639 section 8.2)."""
+    if len(clip) < 42 or clip[:4] != b"fLaC" or clip[4] & 0x7F or clip[5:8] != b"\0\0\x22":
+        raise UnusableReference("The reference clip is not a FLAC file.")
+    packed = int.from_bytes(clip[18:26], "big")  # 20 bits sample rate, 3 channels - 1, 5 bits a sample - 1, 36 samples
+    return packed >> 44, (packed >> 41 & 0x7) + 1, packed & (1 << 36) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A prepared clip, the words spoken in it, and its codes. Compared by value.
+
+    Raises UnusableReference for a clip, sample rate or duration that cannot be; InvalidCodes; InvalidInput
+    for the transcript.
+    """
+
+    transcript: str  # the words of exactly this clip
+    codes: Codes  # uint16 [K, T], read-only
+    clip: bytes  # FLAC, mono; b"" when unknown
+    sample_rate: int  # Hz, of the clip
+    duration: float  # seconds
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "codes", checked_codes(self.codes))
+        object.__setattr__(self, "duration", float(self.duration))
+        check_text(self.transcript, "transcript", MAX_TRANSCRIPT)
+        if not 1_000 <= self.sample_rate <= 384_000:
+            raise UnusableReference(f"A reference clip cannot have {self.sample_rate} samples a second.")
+        if not (math.isfinite(self.duration) and 0 < self.duration <= MAX_DURATION):
+            raise UnusableReference(f"A reference clip cannot last {self.duration} s; {MAX_DURATION:g} s are the most.")
+        if self.clip:
+            self._check_clip()
+
+    def _check_clip(self) -> None:
+        if len(self.clip) > MAX_CLIP_BYTES:
+            raise UnusableReference(f"A reference clip can have {MAX_CLIP_BYTES >> 20} MiB.")
+        sample_rate, channels, samples = _flac_stream_info(self.clip)
+        if channels != 1 or sample_rate != self.sample_rate:
+            raise UnusableReference(f"The reference clip is not mono at {self.sample_rate} Hz.")
+        if abs(samples / sample_rate - self.duration) > _DURATION_TOLERANCE:
+            raise UnusableReference(f"The reference clip does not last {self.duration:g} s.")
+
+    def _values(self) -> tuple[object, ...]:
+        codes = (self.codes.shape, self.codes.tobytes())
+        return self.transcript, codes, self.clip, self.sample_rate, self.duration
+
+    def __eq__(self, other: object) -> bool:
+        return self._values() == other._values() if isinstance(other, Reference) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+
+@dataclass(frozen=True)
+class Consent:
+    """Who allowed the voice to be cloned, when (kept in UTC), and in which words. Raises InvalidInput."""
+
+    who: str
+    when: datetime  # aware
+    sentence: str
+
+    def __post_init__(self) -> None:
+        check_text(self.who, "name of who consents", MAX_WHO)
+        check_text(self.sentence, "sentence of consent", MAX_SENTENCE)
+        if self.when.utcoffset() is None:
+            raise InvalidInput("The time of consent needs a time zone.")
+        try:
+            object.__setattr__(self, "when", self.when.astimezone(UTC))
+        except OverflowError as error:
+            raise InvalidInput("The time of consent cannot be.") from error
+
+
+@dataclass(frozen=True)
+class Voice:
+    """A name and what the engine speaks from. Compared by value; the name is kept as `clean_name` gives it.
+
+    Raises InvalidName; InvalidCodes when references differ in their number of codebooks; InvalidInput for the
+    other fields.
+    """
+
+    name: str
+    references: tuple[Reference, ...]  # one or more
+    codec_fingerprint: str  # of the codec that made the codes
+    language: str = "en"
+    description: str = ""
+    consent: Consent | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", clean_name(self.name))
+        object.__setattr__(self, "references", tuple(self.references))
+        check_text(self.language, "language", MAX_LANGUAGE)
+        check_text(self.description, "description", MAX_DESCRIPTION)
+        check_text(self.codec_fingerprint, "fingerprint of the codec", MAX_FINGERPRINT)
+        if not self.codec_fingerprint:
+            raise InvalidInput("A voice needs the fingerprint of the codec that made its codes.")
+        if not 1 <= len(self.references) <= MAX_REFERENCES:
+            raise InvalidInput(f"A voice has 1 to {MAX_REFERENCES} references, not {len(self.references)}.")
+        if len({reference.codes.shape[0] for reference in self.references}) != 1:
+            raise InvalidCodes("The references of one voice must come from one codec.")
+
+    def to_bytes(self) -> bytes:
+        """The voice as one portable file, described at the top of this module."""
+        codes = [codes_to_bytes(reference.codes) for reference in self.references]
+        header = json.dumps(_header(self, codes), ensure_ascii=False, separators=(",", ":")).encode()
+        parts = [_FILE_HEAD.pack(_FILE_MAGIC, _FILE_VERSION, len(header)), header]
+        for blob, reference in zip(codes, self.references, strict=True):
+            parts += [blob, reference.clip]
+        body = b"".join(parts)
+        return body + hashlib.sha256(body).digest()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Voice:
+        """What `to_bytes` wrote, verified whole before any of it is read; nothing in it is unpacked or run.
+
+        Raises InvalidVoiceFile when it is damaged, too large, of a newer version, or no voice file at all.
+        """
+        header, blobs = _opened(data)
+        try:
+            return _voice(json.loads(header), blobs)
+        except InvalidInput as error:
+            raise InvalidVoiceFile(f"This voice file cannot be used. {error}") from error
+        # Of a file whose checksum is right but whose header nobody's `to_bytes` wrote.
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise InvalidVoiceFile("This voice file's header is not one of ours.") from error
+
+
+def _header(voice: Voice, codes: Sequence[bytes]) -> dict[str, Any]:
+    consent = voice.consent
+    return {
+        "name": voice.name,
+        "language": voice.language,
+        "description": voice.description,
+        "codec_fingerprint": voice.codec_fingerprint,
+        "consent": consent and {"who": consent.who, "when": consent.when.isoformat(), "sentence": consent.sentence},
+        "references": [
+            {
+                "transcript": reference.transcript,
+                "sample_rate": reference.sample_rate,
+                "duration": reference.duration,
+                "codes": len(blob),
+                "clip": len(reference.clip),
+            }
+            for reference, blob in zip(voice.references, codes, strict=True)
+        ],
+    }
+
+
+def _opened(data: bytes) -> tuple[bytes, bytes]:
+    """Header and blobs of a voice file whose size, magic, version and checksum are right."""
+    if len(data) > MAX_FILE_BYTES:
+        raise InvalidVoiceFile(f"A voice file can have {MAX_FILE_BYTES >> 20} MiB; this one is larger.")
+    if len(data) < _FILE_HEAD.size + _DIGEST_BYTES or not data.startswith(_FILE_MAGIC):
+        raise InvalidVoiceFile("This is not a voice file.")
+    _, version, length = _FILE_HEAD.unpack_from(data)
+    if version != _FILE_VERSION:
+        raise InvalidVoiceFile(
+            f"This voice file is of version {version}; this version of Reprise reads {_FILE_VERSION}."
+        )
+    body = memoryview(data)[:-_DIGEST_BYTES]
+    if hashlib.sha256(body).digest() != data[-_DIGEST_BYTES:]:
+        raise InvalidVoiceFile("This voice file is damaged.")
+    end = _FILE_HEAD.size + length
+    if length > _MAX_HEADER_BYTES or end > len(body):
+        raise InvalidVoiceFile("This voice file's header is not one of ours.")
+    return bytes(body[_FILE_HEAD.size : end]), bytes(body[end:])
+
+
+def _fields(value: Any, **types: type | tuple[type, ...]) -> list[Any]:
+    """The values of a JSON object that must have exactly these keys, with values of exactly these types."""
+    if type(value) is not dict or value.keys() != types.keys():
+        raise TypeError(f"expected an object of {sorted(types)}")
+    for key, expected in types.items():
+        # Not isinstance: true is an int to Python.
+        if type(value[key]) not in (expected if isinstance(expected, tuple) else (expected,)):
+            raise TypeError(f"{key} is a {type(value[key]).__name__}")
+    return [value[key] for key in types]
+
+
+def _voice(header: Any, blobs: bytes) -> Voice:
+    name, language, description, fingerprint, consent, entries = _fields(
+        header,
+        name=str,
+        language=str,
+        description=str,
+        codec_fingerprint=str,
+        consent=(dict, type(None)),
+        references=list,
+    )
+    if len(entries) > MAX_REFERENCES:
+        raise InvalidInput(f"A voice has 1 to {MAX_REFERENCES} references, not {len(entries)}.")
+    references = []
+    rest = memoryview(blobs)
+    for entry in entries:
+        reference, used = _reference(entry, rest)
+        references.append(reference)
+        rest = rest[used:]
+    if rest:
+        raise ValueError("bytes are left over")
+    return Voice(name, tuple(references), fingerprint, language, description, _consent(consent))
+
+
+def _reference(entry: Any, blobs: memoryview) -> tuple[Reference, int]:
+    """The reference at the start of `blobs`, and how many bytes it takes."""
+    transcript, sample_rate, duration, codes, clip = _fields(
+        entry, transcript=str, sample_rate=int, duration=float, codes=int, clip=int
+    )
+    if codes < 0 or clip < 0 or codes + clip > len(blobs):
+        raise ValueError("the header does not fit what follows it")
+    end = codes + clip
+    kept = codes_from_bytes(bytes(blobs[:codes]))
+    return Reference(transcript, kept, bytes(blobs[codes:end]), sample_rate, duration), end
+
+
+def _consent(value: Any) -> Consent | None:
+    if value is None:
+        return None
+    who, when, sentence = _fields(value, who=str, when=str, sentence=str)
+    return Consent(who, datetime.fromisoformat(when), sentence)

@@ -1,0 +1,48 @@
+"""Migrations of the database, from nothing to head; they run by themselves when a library is opened.
+
+After changing `storage/tables.py`, write the next one with `python -m storage.migrations "what changes"`,
+then read and mend what it wrote. Migrations only go forward: who wants an older state restores a backup.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+
+from engine.errors import DatabaseUnavailable
+
+VERSION_TABLE = "reprise_version"  # of our own, as a PostgreSQL database may be shared with others that use Alembic
+_ALEMBIC = threading.Lock()  # Alembic keeps the running migration in module globals
+
+
+def config(connection: Connection | None = None) -> Config:
+    """Alembic's settings, without an ini file."""
+    settings = Config()
+    settings.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    settings.set_main_option("file_template", "v%%(rev)s_%%(slug)s")
+    settings.attributes["connection"] = connection
+    return settings
+
+
+def upgrade(connection: Connection) -> None:
+    """Bring the database to head within the caller's transaction.
+
+    Raises DatabaseUnavailable when a newer version wrote it.
+    """
+    settings = config(connection)
+    scripts = ScriptDirectory.from_config(settings)
+    context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+    current = set(context.get_current_heads())
+    if not current <= {script.revision for script in scripts.walk_revisions()}:
+        raise DatabaseUnavailable(
+            "The voice library was written by a newer version of Reprise. Update Reprise, or choose another database."
+        )
+    if current != set(scripts.get_heads()):
+        with _ALEMBIC:
+            command.upgrade(settings, "head")

@@ -1,0 +1,484 @@
+"""Voices as values, as codes in bytes, and as files: what goes in comes out, and nothing else comes in."""
+
+import hashlib
+import io
+import json
+import pickle
+import struct
+import unicodedata
+import zipfile
+import zlib
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from engine.errors import InvalidCodes, InvalidInput, InvalidName, InvalidVoiceFile, UnusableReference
+from engine.voice import (
+    MAX_CLIP_BYTES,
+    MAX_FILE_BYTES,
+    MAX_FRAMES,
+    MAX_REFERENCES,
+    Consent,
+    Reference,
+    Voice,
+    clean_name,
+    codes_from_bytes,
+    codes_to_bytes,
+)
+
+SAMPLE_RATE = 22050
+
+# However slow the machine is just now, that is no failure.
+calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def clip(seconds: float = 0.1, channels: int = 1, sample_rate: int = SAMPLE_RATE, form: str = "FLAC") -> bytes:
+    noise = np.random.default_rng(0).normal(scale=0.1, size=(round(seconds * sample_rate), channels))
+    file = io.BytesIO()
+    soundfile.write(file, noise, sample_rate, format=form)
+    return file.getvalue()
+
+
+CODES = np.random.default_rng(0).integers(0, 1024, (10, 12))
+CLIP = clip()
+REFERENCE = Reference("Es war einmal …", CODES, CLIP, SAMPLE_RATE, 0.1)
+CONSENT = Consent("Ada", datetime(2026, 11, 21, 8, 30, 1, 250, tzinfo=UTC), "This voice is mine.")
+VOICE = Voice("Ада", (REFERENCE, replace(REFERENCE, clip=b"")), "codec-a", "ru", "Warm\nand low", CONSENT)
+FILE = VOICE.to_bytes()
+HEADER_START = 14
+
+
+def sealed(header: bytes, blobs: bytes = b"", version: int = 1) -> bytes:
+    """A voice file as the format says, with a right checksum, whatever is in it."""
+    body = b"\x89RPV\r\n\x1a\n" + struct.pack("<HI", version, len(header)) + header + blobs
+    return body + hashlib.sha256(body).digest()
+
+
+def opened() -> tuple[dict[str, Any], bytes]:
+    """Header and blobs of FILE, as the format says."""
+    (length,) = struct.unpack_from("<I", FILE, 10)
+    return json.loads(FILE[HEADER_START : HEADER_START + length]), FILE[HEADER_START + length : -32]
+
+
+def sealed_codes(widths: bytes, frames: int, packed: bytes, version: int = 1) -> bytes:
+    body = b"RPCD" + struct.pack("<BBI", version, len(widths), frames) + widths + packed
+    return body + struct.pack("<I", zlib.crc32(body))
+
+
+# Codes
+
+
+@calm
+@given(
+    st.integers(1, 0xFFFF).flatmap(
+        lambda most: arrays.arrays(
+            st.sampled_from([np.uint16, np.int64, np.int32]).map(np.dtype),
+            arrays.array_shapes(min_dims=2, max_dims=2, max_side=40),
+            elements=st.integers(0, min(most, 0xFFFF)),
+        )
+    )
+)
+def test_codes_come_back(codes: np.ndarray) -> None:
+    back = codes_from_bytes(codes_to_bytes(codes))
+    assert back.dtype == np.uint16
+    assert back.tolist() == codes.tolist()
+    assert not back.flags.writeable
+
+
+def test_thirty_seconds_take_about_eight_kilobytes() -> None:
+    codes = np.random.default_rng(0).integers(0, 1024, (10, 646))
+    codes[0] = np.random.default_rng(1).integers(0, 4096, 646)
+    codes[:, 0] = [4095] + [1023] * 9
+    assert len(codes_to_bytes(codes)) == 24 + 646 * (12 + 9 * 10) // 8 + 1
+
+
+def test_codes_in_bytes_are_as_described() -> None:
+    # 3 bits: 001 100; 1 bit: 0 1; 2 zeros up to a whole byte, then the rest of 16 bits
+    written = codes_to_bytes([[1, 4], [0, 1]])
+    assert written == sealed_codes(bytes([3, 1]), 2, bytes([0b00110001]))
+    assert codes_to_bytes([[0xFFFF]]) == sealed_codes(bytes([16]), 1, b"\xff\xff")
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        np.zeros((0, 5), int),
+        np.zeros((5, 0), int),
+        np.zeros((65, 1), int),
+        np.zeros((1, MAX_FRAMES + 1), int),
+        np.zeros(5, int),
+        np.zeros((1, 2, 3), int),
+        [[-1]],
+        [[65536]],
+        [[1.0]],
+        [[True]],
+        [["a"]],
+    ],
+)
+def test_what_are_no_codes_is_refused(codes: Any) -> None:
+    with pytest.raises(InvalidCodes):
+        codes_to_bytes(codes)
+    with pytest.raises(InvalidCodes):
+        replace(REFERENCE, codes=codes)
+
+
+@calm
+@given(st.data())
+def test_no_flipped_bit_of_codes_gets_through(data: st.DataObject) -> None:
+    damaged = bytearray(codes_to_bytes(CODES))
+    damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(InvalidCodes):
+        codes_from_bytes(bytes(damaged))
+
+
+@calm
+@given(st.integers(0, len(codes_to_bytes(CODES)) - 1))
+def test_no_cut_codes_get_through(length: int) -> None:
+    with pytest.raises(InvalidCodes):
+        codes_from_bytes(codes_to_bytes(CODES)[:length])
+
+
+@calm
+@given(st.binary(max_size=80), st.integers(0, 2**32 - 1), st.binary(max_size=80), st.integers(0, 255))
+def test_forged_codes_are_codes_or_refused(widths: bytes, frames: int, packed: bytes, version: int) -> None:
+    try:
+        codes = codes_from_bytes(sealed_codes(widths, frames, packed, version))
+    except InvalidCodes:
+        return
+    assert codes.shape == (len(widths), frames)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "no codes"),
+        (b"RIFF" + bytes(100), "no codes"),
+        (sealed_codes(b"\x01", 8, b"x", version=2), "version 2"),
+        (sealed_codes(b"\0", 2**32 - 1, b""), "damaged"),  # a few bytes that claim to be gigabytes
+        (sealed_codes(b"\x11", 8, bytes(17)), "damaged"),
+        (sealed_codes(b"\x01", 9, b"x"), "damaged"),
+        (sealed_codes(b"\x01" * 65, 8, bytes(65)), "65 codebooks"),
+    ],
+)
+def test_codes_that_cannot_be_are_told(data: bytes, sentence: str) -> None:
+    with pytest.raises(InvalidCodes, match=sentence):
+        codes_from_bytes(data)
+
+
+# Names
+
+
+@calm
+@given(st.text())
+def test_a_clean_name_stays_as_it_is(name: str) -> None:
+    try:
+        cleaned = clean_name(name)
+    except InvalidName:
+        return
+    assert clean_name(cleaned) == cleaned == unicodedata.normalize("NFC", cleaned).strip()
+    assert 1 <= len(cleaned) <= 80
+    assert "".join(cleaned.split()) == "".join(unicodedata.normalize("NFC", name).split())
+
+
+@pytest.mark.parametrize(
+    ("name", "cleaned"),
+    [
+        (" Ada\n Lovelace\t", "Ada Lovelace"),
+        ("Jose\N{COMBINING ACUTE ACCENT}", "José"),
+        ("\u3000山田\u3000太郎", "山田 太郎"),
+        ("👩\u200d🔬 и 🎤", "👩\u200d🔬 и 🎤"),
+        ("می\u200cخواهم", "می\u200cخواهم"),
+        ("e\N{COMBINING ACUTE ACCENT}" * 80, "é" * 80),
+    ],
+)
+def test_names_of_any_script(name: str, cleaned: str) -> None:
+    assert clean_name(name) == cleaned
+
+
+@pytest.mark.parametrize(
+    "name", ["", "  \n", "\u200b\u200d", "\N{COMBINING ACUTE ACCENT}", "x" * 81, "a\0b", "a\x07", "\ud800"]
+)
+def test_names_that_cannot_be(name: str) -> None:
+    with pytest.raises(InvalidName):
+        clean_name(name)
+    with pytest.raises(InvalidName):
+        replace(VOICE, name=name)
+
+
+# Values
+
+
+def test_a_voice_is_compared_by_value() -> None:
+    again = Reference("Es war einmal …", CODES.astype(np.uint16), CLIP, SAMPLE_RATE, 0.1)
+    assert again == REFERENCE
+    assert hash(again) == hash(REFERENCE)
+    assert replace(VOICE, references=[again, VOICE.references[1]]) == VOICE
+    assert again != replace(again, codes=CODES + 1)
+    assert again != replace(again, codes=CODES.reshape(12, 10))
+    assert again != "reference"
+
+
+def test_codes_of_a_reference_are_its_own() -> None:
+    mine = CODES.astype(np.uint16)
+    reference = replace(REFERENCE, codes=mine)
+    mine[:] = 0
+    assert reference == REFERENCE
+    with pytest.raises(ValueError, match="read-only"):
+        reference.codes[0, 0] = 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"transcript": "x" * 10_001}, InvalidInput),
+        ({"transcript": "nul\0"}, InvalidInput),
+        ({"transcript": "half \udc00"}, InvalidInput),
+        ({"sample_rate": 0}, UnusableReference),
+        ({"sample_rate": 44100}, UnusableReference),
+        ({"duration": 0.0}, UnusableReference),
+        ({"duration": float("nan")}, UnusableReference),
+        ({"duration": float("inf")}, UnusableReference),
+        ({"duration": 121.0}, UnusableReference),
+        ({"duration": 0.3}, UnusableReference),
+        ({"clip": b"fLaC"}, UnusableReference),
+        ({"clip": clip(form="WAV")}, UnusableReference),
+        ({"clip": clip(form="OGG")}, UnusableReference),
+        ({"clip": clip(channels=2)}, UnusableReference),
+        ({"clip": CLIP + bytes(MAX_CLIP_BYTES)}, UnusableReference),
+    ],
+)
+def test_references_that_cannot_be(changes: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        replace(REFERENCE, **changes)
+
+
+@pytest.mark.parametrize(("sample_rate", "seconds"), [(8000, 1.0), (44100, 30.0), (192000, 0.5)])
+def test_the_clip_says_how_long_it_is(sample_rate: int, seconds: float) -> None:
+    kept = clip(seconds, sample_rate=sample_rate)
+    assert Reference("", CODES, kept, sample_rate, seconds).duration == seconds
+    with pytest.raises(UnusableReference, match="does not last"):
+        Reference("", CODES, kept, sample_rate, seconds + 0.2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"references": ()}, InvalidInput),
+        ({"references": (REFERENCE,) * (MAX_REFERENCES + 1)}, InvalidInput),
+        ({"references": (REFERENCE, replace(REFERENCE, codes=CODES[:9]))}, InvalidCodes),
+        ({"codec_fingerprint": ""}, InvalidInput),
+        ({"codec_fingerprint": "x" * 129}, InvalidInput),
+        ({"language": "x" * 36}, InvalidInput),
+        ({"description": "x" * 2001}, InvalidInput),
+        ({"description": "\ud800"}, InvalidInput),
+    ],
+)
+def test_voices_that_cannot_be(changes: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        replace(VOICE, **changes)
+
+
+def test_consent_is_in_utc() -> None:
+    east = timezone(timedelta(hours=5, minutes=30))
+    assert (
+        replace(CONSENT, when=datetime(2026, 11, 21, 14, 0, tzinfo=east)).when.isoformat()
+        == "2026-11-21T08:30:00+00:00"
+    )
+    for wrong in (datetime(2026, 11, 21), datetime.min.replace(tzinfo=east)):
+        with pytest.raises(InvalidInput, match="time"):
+            replace(CONSENT, when=wrong)
+    with pytest.raises(InvalidInput, match="sentence"):
+        replace(CONSENT, sentence="x" * 2001)
+
+
+# Files
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+references = st.builds(
+    Reference,
+    texts,
+    arrays.arrays(np.uint16, st.tuples(st.just(4), st.integers(1, 9))),
+    st.sampled_from([b"", CLIP]),
+    st.just(SAMPLE_RATE),
+    st.floats(0.05, 0.15),
+)
+voices = st.builds(
+    Voice,
+    st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=20),
+    st.lists(references, min_size=1, max_size=3).map(tuple),
+    st.text("0123456789abcdef", min_size=1),
+    texts,
+    texts,
+    st.none() | st.builds(Consent, texts, st.datetimes(timezones=st.just(UTC)), texts),
+)
+
+
+@calm
+@given(voices)
+def test_a_voice_comes_back_from_its_file(voice: Voice) -> None:
+    data = voice.to_bytes()
+    assert Voice.from_bytes(data) == voice
+    assert Voice.from_bytes(data).to_bytes() == data
+
+
+def test_a_file_is_as_described() -> None:
+    header, blobs = opened()
+    codes = codes_to_bytes(CODES)
+    assert blobs == codes + CLIP + codes
+    assert header == {
+        "name": "Ада",
+        "language": "ru",
+        "description": "Warm\nand low",
+        "codec_fingerprint": "codec-a",
+        "consent": {
+            "who": "Ada",
+            "when": "2026-11-21T08:30:01.000250+00:00",
+            "sentence": "This voice is mine.",
+        },
+        "references": [
+            {
+                "transcript": "Es war einmal …",
+                "sample_rate": SAMPLE_RATE,
+                "duration": 0.1,
+                "codes": len(codes),
+                "clip": length,
+            }
+            for length in (len(CLIP), 0)
+        ],
+    }
+    assert Voice.from_bytes(sealed(json.dumps(header).encode(), blobs)) == VOICE
+
+
+@calm
+@given(st.integers(0, len(FILE) - 1), st.integers(1, 255))
+def test_no_flipped_bit_of_a_file_gets_through(position: int, flip: int) -> None:
+    damaged = bytearray(FILE)
+    damaged[position] ^= flip
+    with pytest.raises(InvalidVoiceFile):
+        Voice.from_bytes(bytes(damaged))
+
+
+@calm
+@given(st.integers(0, len(FILE) - 1), st.binary(max_size=4))
+def test_no_cut_or_spliced_file_gets_through(length: int, more: bytes) -> None:
+    for damaged in (FILE[:length], FILE[:length] + more + b"!" + FILE[length:]):
+        with pytest.raises(InvalidVoiceFile):
+            Voice.from_bytes(damaged)
+
+
+@calm
+@given(st.binary(max_size=200))
+def test_bytes_of_no_kind_are_refused(data: bytes) -> None:
+    for given_ in (data, FILE[:HEADER_START] + data, sealed(data), sealed(b"{}", data)):
+        with pytest.raises(InvalidVoiceFile):
+            Voice.from_bytes(given_)
+
+
+jsons = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("2026-11-21"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@calm
+@given(st.data(), jsons)
+def test_a_forged_header_gives_a_voice_or_is_refused(data: st.DataObject, value: Any) -> None:
+    """One value anywhere in the header is replaced, and the file sealed again."""
+    header, blobs = opened()
+    inside = data.draw(st.sampled_from([header, header["consent"], *header["references"]]))
+    inside[data.draw(st.sampled_from(sorted(inside)))] = value
+    forged = sealed(json.dumps(header).encode(), blobs)
+    try:
+        voice = Voice.from_bytes(forged)
+    except InvalidVoiceFile:
+        return
+    assert Voice.from_bytes(voice.to_bytes()) == voice
+
+
+def forged(**changes: Any) -> bytes:
+    header, blobs = opened()
+    return sealed(json.dumps({**header, **changes}).encode(), blobs)
+
+
+def forged_reference(**changes: Any) -> bytes:
+    header, _ = opened()
+    first, second = header["references"]
+    return forged(references=[{**first, **changes}, second])
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "not a voice file"),
+        (sealed(b"{}", version=2), "version 2"),
+        (b"\x89RPV\n\x1a\n" + FILE[8:], "not a voice file"),  # as a text-mode transfer leaves it
+        (sealed(b"[" * 100_000), "header"),
+        (sealed(b"1" * 5_000), "header"),
+        (sealed(b"\xff{}"), "header"),
+        (sealed(b" " * ((2 << 20) + 1)), "header"),
+        (forged(extra=1), "header"),
+        (forged(consent=False), "header"),
+        (forged(name="\ud800"), "control characters"),
+        (forged(name=""), "needs a name"),
+        (forged(references=[]), "header"),
+        (forged(references=[{}] * 17), "1 to 16 references"),
+        (forged(consent={"who": "", "when": "2026-11-21T08:30:00", "sentence": ""}), "time zone"),
+        (forged(consent={"who": "", "when": "0001-01-01T00:00:00+14:00", "sentence": ""}), "time"),
+        (forged_reference(clip=0), "codes"),
+        (forged_reference(clip=10**9), "header"),
+        (forged_reference(codes=-1), "header"),
+        (forged_reference(duration=float("nan")), "cannot last"),
+        (forged_reference(sample_rate=10**400), "cannot have"),
+        (forged_reference(sample_rate=True), "header"),
+        (forged_reference(transcript="\0"), "transcript"),
+        (sealed(FILE[HEADER_START : -32 - 1]), "header"),
+    ],
+)
+def test_files_that_cannot_be_are_told(data: bytes, sentence: str) -> None:
+    with pytest.raises(InvalidVoiceFile, match=sentence):
+        Voice.from_bytes(data)
+
+
+def test_a_header_that_points_past_the_end_is_refused() -> None:
+    body = b"\x89RPV\r\n\x1a\n" + struct.pack("<HI", 1, 2**32 - 1) + b"{}"
+    with pytest.raises(InvalidVoiceFile, match="header"):
+        Voice.from_bytes(body + hashlib.sha256(body).digest())
+
+
+def test_a_file_too_large_is_refused_before_it_is_read() -> None:
+    with pytest.raises(InvalidVoiceFile, match="larger"):
+        Voice.from_bytes(bytes(MAX_FILE_BYTES + 1))
+
+
+def test_archives_are_not_opened_and_pickles_not_run(tmp_path: Any) -> None:
+    class Trap:
+        def __reduce__(self) -> Any:
+            return open, (str(tmp_path / "sprung"), "w")
+
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("../../escape", bytes(10_000_000))
+    for data in (bomb.getvalue(), pickle.dumps(Trap())):
+        for wrapped in (data, sealed(data), sealed(json.dumps(opened()[0]).encode(), data)):
+            with pytest.raises(InvalidVoiceFile):
+                Voice.from_bytes(wrapped)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_limits_of_a_file_follow_from_those_of_a_voice() -> None:
+    codes = np.full((64, MAX_FRAMES), 0xFFFF)
+    largest = Reference("\x01" * 10_000, codes, CLIP, SAMPLE_RATE, 0.1)
+    voice = Voice("x" * 80, (largest,), "f" * 128, description="\x01" * 2000)
+    data = voice.to_bytes()
+    assert Voice.from_bytes(data) == voice
+    assert (len(data) + MAX_CLIP_BYTES - len(CLIP)) * MAX_REFERENCES <= MAX_FILE_BYTES
+    wordy = replace(voice, references=(replace(largest, codes=CODES),) * MAX_REFERENCES)
+    assert Voice.from_bytes(wordy.to_bytes()) == wordy

@@ -1,0 +1,79 @@
+"""Libraries in real databases: a SQLite file, and if PostgreSQL is installed a cluster made for the run."""
+
+import importlib.util
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from storage import VoiceLibrary
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[str]:
+    """The URL of a PostgreSQL database in a cluster of our own, reached by a socket in a private folder."""
+    found = shutil.which("initdb") or next(map(str, Path("/usr/lib/postgresql").glob("*/bin/initdb")), None)
+    if found is None:
+        pytest.skip("PostgreSQL's programs are not installed (Debian: apt-get install postgresql)")
+    if importlib.util.find_spec("psycopg") is None:
+        pytest.skip("PostgreSQL's driver is not installed (pip install 'psycopg[binary]')")
+    programs = Path(found).resolve().parent
+    # PostgreSQL does not run as root; its own user comes with Debian's package.
+    user = "postgres" if os.geteuid() == 0 else None
+    if user and user not in {entry.pw_name for entry in pwd.getpwall()}:
+        pytest.skip("PostgreSQL does not run as root, and there is no user called postgres")
+    with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder:
+        data = Path(folder, "data")
+        if user:
+            shutil.chown(folder, user)
+
+        def run(program: str, *arguments: str) -> None:
+            command = [str(programs / program), "-D", str(data), *arguments]
+            # Not captured: the server would keep the pipe open, and the call would never end.
+            output = Path(folder, f"{program}.out")
+            with output.open("ab") as log:
+                done = subprocess.run(command, stdout=log, stderr=log, user=user, cwd=folder, check=False)
+            assert done.returncode == 0, output.read_text()
+
+        run("initdb", "-U", "reprise", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        run("pg_ctl", "start", "-w", "-o", f"-c listen_addresses='' -k {folder} -F")
+        try:
+            yield f"postgresql://reprise@/postgres?host={folder}"
+        finally:
+            run("pg_ctl", "stop", "-m", "immediate", "-w")
+
+
+@pytest.fixture
+def postgresql(cluster: str) -> str:
+    """The URL of an empty PostgreSQL database, with the driver named for SQLAlchemy."""
+    url = cluster.replace("postgresql:", "postgresql+psycopg:")
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("DROP SCHEMA public CASCADE"))
+        connection.execute(text("CREATE SCHEMA public"))
+    engine.dispose()
+    return url
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> str:
+    """The URL of a SQLite file that is not there yet."""
+    return f"sqlite:///{tmp_path / 'voices.sqlite'}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest) -> str:
+    """The URL of an empty database, of each kind in turn."""
+    return str(request.getfixturevalue(request.param))
+
+
+@pytest.fixture
+def library(url: str) -> Iterator[VoiceLibrary]:
+    with VoiceLibrary.open(url) as opened:
+        yield opened

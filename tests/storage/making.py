@@ -1,0 +1,50 @@
+"""Voices to store, and what the database holds of them, seen without the library."""
+
+import io
+from datetime import UTC, datetime
+
+import numpy as np
+import soundfile
+from sqlalchemy import create_engine, text
+
+from engine.voice import Consent, Reference, Voice
+
+SAMPLE_RATE = 22050
+CONSENT = Consent("Ada", datetime(2026, 11, 21, 8, 30, tzinfo=UTC), "This voice is mine; you may clone it.")
+
+
+def clip(seed: int = 0, seconds: float = 0.1) -> bytes:
+    noise = np.random.default_rng(seed).normal(scale=0.1, size=round(seconds * SAMPLE_RATE))
+    file = io.BytesIO()
+    soundfile.write(file, noise, SAMPLE_RATE, format="FLAC")
+    return file.getvalue()
+
+
+def codes(seed: int = 0, frames: int = 12, codebooks: int = 10) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 1024, (codebooks, frames))
+
+
+def reference(seed: int = 0, transcript: str = "One reference.") -> Reference:
+    return Reference(transcript, codes(seed), clip(seed), SAMPLE_RATE, 0.1)
+
+
+def voice(name: str = "Ada", *, seed: int = 0, references: int = 2, fingerprint: str = "codec-a") -> Voice:
+    kept = tuple(reference(seed + index, f"Reference {index} of {name}.") for index in range(references))
+    return Voice(name, kept, fingerprint, "en", f"Made from seed {seed}.", CONSENT)
+
+
+def recoded(original: Voice, fingerprint: str, seed: int = 7) -> Voice:
+    """The voice as another codec would have made it: other codes of the same clips."""
+    kept = tuple(
+        Reference(old.transcript, codes(seed + index), old.clip, old.sample_rate, old.duration)
+        for index, old in enumerate(original.references)
+    )
+    return Voice(original.name, kept, fingerprint)
+
+
+def count(url: str, table: str) -> int:
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        rows = connection.scalar(text(f"SELECT count(*) FROM {table}"))
+    engine.dispose()
+    return int(rows)

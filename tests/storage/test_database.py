@@ -1,0 +1,239 @@
+"""Opening: what becomes of the file, and what is said of databases that cannot be used."""
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from engine.errors import DatabaseUnavailable
+from storage import VoiceLibrary
+from storage.database import Database
+from tests.storage.making import voice
+
+
+@contextmanager
+def nobody() -> Iterator[None]:
+    """Root may write anywhere, so as root these steps are taken as another user."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Path]:
+    """A folder that another user can reach."""
+    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        folder.chmod(folder.stat().st_mode | 0o011)
+    folder = tmp_path / "shared"
+    folder.mkdir(mode=0o755)
+    if os.geteuid() == 0:
+        os.chown(folder, 65534, 65534)
+    yield folder
+    folder.chmod(0o755)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_importing_opens_nothing_and_needs_no_torch(tmp_path: Path) -> None:
+    asks = "import sys, engine.voice, storage; sys.exit('torch' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run([sys.executable, "-c", asks], check=True, cwd=tmp_path, env=environment)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_and_folders_are_private(tmp_path: Path) -> None:
+    path = tmp_path / "made" / "here" / "voices.sqlite"
+    old = os.umask(0)
+    try:
+        with VoiceLibrary.open(path) as library:
+            library.add(voice())
+            made = {file.name: mode(file) for file in path.parent.iterdir()}
+    finally:
+        os.umask(old)
+    names = ("voices.sqlite", "voices.sqlite-wal", "voices.sqlite-shm")
+    assert made == dict.fromkeys(names, 0o600)
+    assert mode(path.parent) == 0o700
+
+
+def test_a_file_that_others_could_read_is_made_private(tmp_path: Path) -> None:
+    path = tmp_path / "voices.sqlite"
+    VoiceLibrary.open(path).close()
+    path.chmod(0o644)
+    VoiceLibrary.open(path).close()
+    assert mode(path) == 0o600
+
+
+def test_the_file_is_in_wal_mode_with_foreign_keys_and_patience(tmp_path: Path) -> None:
+    pragmas = ("journal_mode", "foreign_keys", "busy_timeout", "synchronous", "secure_delete")
+    database = Database.open(tmp_path / "v.sqlite", busy_timeout=2.5)
+    with closing(database), database.read() as session:
+        values = [session.connection().exec_driver_sql(f"PRAGMA {pragma}").scalar() for pragma in pragmas]
+    assert values == ["wal", 1, 2500, 2, 1]
+
+
+@pytest.mark.parametrize("kind", ["path", "string", "url"])
+def test_paths_and_urls_name_the_same_file(tmp_path: Path, kind: str) -> None:
+    # In a URL % has a meaning; in a path it has none.
+    path = tmp_path / ("with space and ü.sqlite" if kind == "url" else "with space, % and ü.sqlite")
+    given = {"path": path, "string": str(path), "url": f"sqlite:///{path}"}[kind]
+    with VoiceLibrary.open(given) as library:
+        library.add(voice())
+    with VoiceLibrary.open(path) as library:
+        assert len(library.list()) == 1
+
+
+def test_a_relative_path_and_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    VoiceLibrary.open("here.sqlite").close()
+    VoiceLibrary.open("~/there.sqlite").close()
+    assert (tmp_path / "here.sqlite").exists()
+    assert (tmp_path / "home" / "there.sqlite").exists()
+
+
+@pytest.mark.parametrize("content", [b"RIFF....WAVEfmt ", b"x", b"SQLite format 3\0" + b"\xa5" * 4096])
+def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "clip.wav"
+    path.write_bytes(content)
+    path.chmod(0o644)
+    with pytest.raises(DatabaseUnavailable, match=r"clip\.wav"):
+        VoiceLibrary.open(path)
+    assert path.read_bytes() == content
+    assert mode(path) == 0o644
+
+
+def test_the_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "places.sqlite"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE bookmarks (title TEXT)")
+    before = path.read_bytes()
+    with pytest.raises(DatabaseUnavailable, match="another program"):
+        VoiceLibrary.open(path)
+    assert path.read_bytes() == before
+
+
+def test_a_newer_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "voices.sqlite"
+    VoiceLibrary.open(path).close()
+    with closing(sqlite3.connect(path)) as newer:
+        newer.execute("UPDATE reprise_version SET version_num = '9999'")
+        newer.commit()
+    with pytest.raises(DatabaseUnavailable, match="newer version of Reprise"):
+        VoiceLibrary.open(path)
+    with closing(sqlite3.connect(path)) as newer:
+        assert newer.execute("SELECT version_num FROM reprise_version").fetchall() == [("9999",)]
+
+
+def test_a_folder_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseUnavailable, match=r"cannot be opened: Is a directory\."):
+        VoiceLibrary.open(tmp_path)
+
+
+def test_a_path_through_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DatabaseUnavailable, match="cannot be opened"):
+        VoiceLibrary.open(tmp_path / "file" / "voices.sqlite")
+
+
+def test_a_read_only_folder_is_refused(shared: Path) -> None:
+    shared.chmod(0o555)
+    with nobody(), pytest.raises(DatabaseUnavailable, match=r"cannot be opened: Permission denied\."):
+        VoiceLibrary.open(shared / "voices.sqlite")
+
+
+def test_a_read_only_file_is_refused(shared: Path) -> None:
+    path = shared / "voices.sqlite"
+    with nobody():
+        VoiceLibrary.open(path).close()
+        path.chmod(0o444)
+        shared.chmod(0o555)
+        with pytest.raises(DatabaseUnavailable, match="cannot be opened"):
+            VoiceLibrary.open(path)
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("sqlite://", "is a file"),
+        ("sqlite:///:memory:", "is a file"),
+        ("sqlite:///voices.sqlite?mode=ro", "is a file"),
+        ("mysql://localhost/voices", "SQLite or PostgreSQL"),
+        ("://", "cannot be read"),
+        ("postgresql://localhost:port/voices", "cannot be read"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DatabaseUnavailable, match=sentence):
+        VoiceLibrary.open(url)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_a_server_that_is_not_there_is_told_without_the_password(tmp_path: Path, scheme: str) -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(DatabaseUnavailable, match="cannot be opened: ") as caught:
+        VoiceLibrary.open(f"{scheme}://ada:secret@/voices?host={tmp_path}")
+    assert "secret" not in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_a_busy_database_is_waited_for_and_then_told(tmp_path: Path) -> None:
+    path = tmp_path / "voices.sqlite"
+    with VoiceLibrary.open(path, busy_timeout=0.05) as library, closing(sqlite3.connect(path)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseUnavailable, match=r"cannot be used: database is locked\."):
+            library.add(voice())
+        assert library.list() == []
+        other.rollback()
+        library.add(voice())
+
+
+def test_a_database_that_breaks_while_in_use_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "voices.sqlite"
+    with VoiceLibrary.open(path) as library:
+        record = library.add(voice())
+    with closing(sqlite3.connect(path)) as direct:
+        pages = direct.execute("SELECT rootpage FROM sqlite_master WHERE name = 'voice_references'")
+        start = (pages.fetchone()[0] - 1) * 4096
+    content = path.read_bytes()
+    path.write_bytes(content[:start] + b"\xa5" * 4096 + content[start + 4096 :])
+    with VoiceLibrary.open(path) as library, pytest.raises(DatabaseUnavailable, match="malformed"):
+        library.load(record.id)
+
+
+def test_what_is_deleted_is_in_no_file_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "voices.sqlite"
+    kept, gone, also_gone = (voice(name, seed=seed) for seed, name in ((10, "Ada"), (20, "Bea"), (30, "Cleo")))
+    marks = [
+        [v.name.encode(), v.references[0].transcript.encode(), v.references[1].clip[-64:]] for v in (gone, also_gone)
+    ]
+
+    def content() -> bytes:
+        return b"".join(file.read_bytes() for file in tmp_path.iterdir())
+
+    with VoiceLibrary.open(path) as library:
+        library.add(kept)
+        record = library.add(gone, owner="her")
+        library.add(also_gone, owner="her")
+        assert all(mark in content() for mark in marks[0] + marks[1])
+        library.delete(record.id, owner="her")
+        assert not any(mark in content() for mark in marks[0])
+        library.delete_all("her")
+        assert not any(mark in content() for mark in marks[1])
+        assert kept.references[1].clip[-64:] in content()

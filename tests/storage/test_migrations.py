@@ -1,0 +1,104 @@
+"""Migrations: from nothing to head they build exactly what the tables say."""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, create_engine, inspect, text
+
+from storage import VoiceLibrary, migrations
+from storage.database import MIGRATION_LOCK
+from storage.migrations.__main__ import main
+from storage.tables import Base
+
+
+@pytest.fixture
+def engine(url: str) -> Iterator[Engine]:
+    made = create_engine(url)
+    yield made
+    made.dispose()
+
+
+def schema(connection: Connection) -> dict[str, object]:
+    """All that the database knows of our tables, in an order that does not depend on who made them."""
+    inspector = inspect(connection)
+    return {
+        table: {
+            "columns": [{**column, "type": str(column["type"])} for column in inspector.get_columns(table)],
+            "key": inspector.get_pk_constraint(table),
+            "foreign": inspector.get_foreign_keys(table),
+            "unique": inspector.get_unique_constraints(table),
+            "checks": sorted(inspector.get_check_constraints(table), key=lambda check: str(check["name"])),
+            "indexes": inspector.get_indexes(table),
+        }
+        for table in inspector.get_table_names()
+        if table != migrations.VERSION_TABLE
+    }
+
+
+def test_from_nothing_to_head_gives_the_tables(engine: Engine) -> None:
+    with engine.begin() as connection:
+        migrations.upgrade(connection)
+    with engine.begin() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": migrations.VERSION_TABLE})
+        assert compare_metadata(context, Base.metadata) == []
+        migrated = schema(connection)
+        assert migrated.keys() == {"voices", "voice_references", "reference_codes"}
+        Base.metadata.drop_all(connection)
+        Base.metadata.create_all(connection)
+        assert schema(connection) == migrated
+
+
+def test_at_head_there_is_nothing_to_do(engine: Engine) -> None:
+    for _ in range(2):
+        with engine.begin() as connection:
+            migrations.upgrade(connection)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": migrations.VERSION_TABLE})
+        assert context.get_current_heads() == tuple(ScriptDirectory.from_config(migrations.config()).get_heads())
+
+
+def test_who_opens_while_another_migrates_waits(postgresql: str) -> None:
+    """SQLite's writers always take turns; in PostgreSQL those who migrate must."""
+    waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+    engine = create_engine(postgresql)
+    with ThreadPoolExecutor(1) as pool, engine.connect() as observer:
+        with engine.begin() as connection:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+            migrations.upgrade(connection)
+            opening = pool.submit(VoiceLibrary.open, postgresql)
+            while not observer.scalar(waiting):
+                assert not opening.done()
+                observer.rollback()  # the activity is seen as it was when the transaction began
+        with opening.result() as library:
+            assert library.list() == []
+    engine.dispose()
+
+
+def test_the_migrations_are_one_line() -> None:
+    scripts = list(ScriptDirectory.from_config(migrations.config()).walk_revisions())
+    numbers = [script.revision for script in reversed(scripts)]
+    assert numbers == [f"{number:04d}" for number in range(1, len(scripts) + 1)]
+
+
+def test_a_developer_can_write_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run on a copy, with a column more than head has."""
+    copy = tmp_path / "migrations"
+    shutil.copytree(Path(migrations.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(migrations, "__file__", str(copy / "__init__.py"))
+    monkeypatch.setattr(sys.modules[main.__module__], "__file__", str(copy / "__main__.py"))
+    before = sorted(copy.glob("versions/v*.py"))
+    main("nothing new")
+    (path,) = set(copy.glob("versions/v*.py")) - set(before)
+    number = len(before) + 1
+    assert path.name == f"v{number:04d}_nothing_new.py"
+    written = path.read_text()
+    assert f'"""nothing new. Comes after {number - 1:04d}."""' in written
+    assert "op." not in written
+    compile(written, str(path), "exec")
