@@ -1,0 +1,336 @@
+"""Reprise: the page and the command line. Here settings, engine, voice library and faces are put together.
+
+python app.py                       serves the page
+python app.py speak "Hello." …      speaks into a file
+python app.py voices list …         keeps voices
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from engine.errors import InvalidInput, InvalidOption
+from web.terminal import ctrl_c, line, say, sentences, write
+
+# Torch, Gradio and the database are imported where they are used, so that each command starts fast.
+if TYPE_CHECKING:
+    from engine.engine import Engine
+    from engine.speech import AudioChunk, SpeechResult
+    from engine.voice import Consent, Voice
+    from storage import VoiceLibrary
+    from web.take import Take
+
+CONSENT = "The speaker has agreed that this voice is cloned."
+FORMATS = (".wav", ".flac", ".mp3", ".opus")
+
+cli = typer.Typer(
+    help="Clone a voice from a clip, hear it speak as speech is made. Without a command: serve the page.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+voices = typer.Typer(help="Keep voices: list, add, rename, delete, export, import.", no_args_is_help=True)
+cli.add_typer(voices, name="voices")
+
+Model = Annotated[
+    str,
+    typer.Option(
+        envvar="REPRISE_MODEL",
+        help="“bundled”, a folder with a release, or a Hub id such as fishaudio/s2-pro.",
+    ),
+]
+Device = Annotated[str, typer.Option(envvar="REPRISE_DEVICE", help="auto, cpu, cuda or cuda:N.")]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        envvar="REPRISE_DATABASE",
+        help="File or PostgreSQL URL of the voice library. Default: a file in your data folder.",
+        show_default=False,
+    ),
+]
+ModelToo = Annotated[str | None, typer.Option("--model", help="As before the command.", show_default=False)]
+DeviceToo = Annotated[str | None, typer.Option("--device", help="As before the command.", show_default=False)]
+DatabaseToo = Annotated[str | None, typer.Option("--database", help="As before the command.", show_default=False)]
+Name = Annotated[str, typer.Argument(help="Name of the voice.", show_default=False)]
+
+
+@cli.callback(invoke_without_command=True)
+def serve(
+    context: typer.Context,
+    model: Model = "bundled",
+    device: Device = "auto",
+    host: Annotated[
+        str | None,
+        typer.Option(envvar="REPRISE_HOST", help="Address to serve at; 0.0.0.0 for all. Default: this machine only."),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(envvar="REPRISE_PORT", help="Default: the first free one from 7860.")
+    ] = None,
+    database: Database = None,
+    share: Annotated[bool, typer.Option(envvar="REPRISE_SHARE", help="Make a public link through Gradio.")] = False,
+) -> None:
+    """Serve the page."""
+    context.obj = {"model": model, "device": device, "database": database}
+    if context.invoked_subcommand:
+        return
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    from web.serve import serve as serve_page
+
+    with sentences(), _library(context) as library, _engine(context) as engine:
+        serve_page(engine, library, server_name=host, server_port=port, share=share)
+
+
+@cli.command()
+def speak(
+    context: typer.Context,
+    text: Annotated[str, typer.Argument(help="What to say.", show_default=False)],
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", help=f"File to write ({', '.join(FORMATS)}); replaced if it is there."),
+    ] = Path("out.wav"),
+    voice: Annotated[str | None, typer.Option(help="Name of a saved voice.")] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option(help="A clip to speak like, instead of a saved voice.", exists=True, dir_okay=False),
+    ] = None,
+    transcript: Annotated[str, typer.Option(help="The words spoken in the reference.")] = "",
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same speech. Default: a new one.")] = None,
+    temperature: Annotated[float, typer.Option(help="0 to 2; higher is livelier.")] = 0.7,
+    top_p: Annotated[float, typer.Option(help="Share of likely choices kept, up to 1.")] = 0.8,
+    top_k: Annotated[int, typer.Option(help="How many choices are kept at most.")] = 30,
+    model: ModelToo = None,
+    device: DeviceToo = None,
+    database: DatabaseToo = None,
+) -> None:
+    """Speak into a file. Ctrl-C stops, and keeps what was spoken."""
+    _given(context, model=model, device=device, database=database)
+    with sentences():
+        _check_request(output, voice, reference, transcript)
+        from engine.engine import SpeakOptions
+
+        options = SpeakOptions(temperature=temperature, top_p=top_p, top_k=top_k, seed=seed)
+        saved = _id_of(context, voice) if voice else None
+        with _engine(context) as engine:
+            speaker = _saved_voice(context, engine, saved) if saved else _one_off(engine, reference, transcript)
+            take, result = _spoken(engine, text, speaker, options)
+        _finish(take, result, output)
+
+
+@voices.command("list")
+def list_voices(
+    context: typer.Context,
+    search: Annotated[str, typer.Argument(help="Only voices whose name or description hold these words.")] = "",
+    database: DatabaseToo = None,
+) -> None:
+    """List the saved voices."""
+    _given(context, database=database)
+    with sentences(), _library(context) as library:
+        found = library.list(search=search)
+        for record in found:
+            typer.echo(f"{record.name}\t{record.duration:.1f} s\t{record.created:%Y-%m-%d}")
+        if not found:
+            say("No voice matches." if search else "There are no voices yet.")
+
+
+@voices.command()
+def add(
+    context: typer.Context,
+    name: Name,
+    clip: Annotated[Path, typer.Argument(help="A clip of the voice.", exists=True, dir_okay=False, show_default=False)],
+    transcript: Annotated[str, typer.Option(help="The words spoken in the clip.", show_default=False)],
+    consent: Annotated[
+        bool,
+        typer.Option("--consent", help="You are the speaker, or the speaker has agreed. Asked for otherwise."),
+    ] = False,
+    speaker: Annotated[
+        str, typer.Option(help="Who speaks, where the voice has another name.", show_default=False)
+    ] = "",
+    model: ModelToo = None,
+    device: DeviceToo = None,
+    database: DatabaseToo = None,
+) -> None:
+    """Make a voice from a clip and save it."""
+    _given(context, model=model, device=device, database=database)
+    with sentences():
+        if not consent and not (sys.stdin.isatty() and typer.confirm(f"{CONSENT} Is that so?", err=True)):
+            raise InvalidInput("A voice can be saved only when its speaker has agreed: say so with --consent.")
+        with _library(context) as library, _engine(context) as engine:
+            made = engine.encode_voice(name, [(clip, transcript)], consent=_consent(speaker or name))
+            say(" ".join([f"Saved “{library.add(made.voice).name}”.", *made.notes]))
+
+
+@voices.command()
+def rename(
+    context: typer.Context,
+    name: Name,
+    new: Annotated[str, typer.Argument(help="Its new name.", show_default=False)],
+    database: DatabaseToo = None,
+) -> None:
+    """Give a voice another name."""
+    _given(context, database=database)
+    with sentences(), _library(context) as library:
+        say(f"It is “{library.rename(library.find(name).id, new).name}” now.")
+
+
+@voices.command()
+def delete(
+    context: typer.Context,
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    database: DatabaseToo = None,
+) -> None:
+    """Delete a voice for good."""
+    _given(context, database=database)
+    with sentences(), _library(context) as library:
+        record = library.find(name)
+        if not yes:
+            typer.confirm(f"Delete “{record.name}” with its clip for good?", abort=True, err=True)
+        library.delete(record.id)
+        say(f"“{record.name}” is deleted.")
+
+
+@voices.command()
+def export(
+    context: typer.Context,
+    name: Name,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="File to write. Default: the voice's name.", show_default=False),
+    ] = None,
+    database: DatabaseToo = None,
+) -> None:
+    """Write a voice to one portable file."""
+    _given(context, database=database)
+    from engine.voice import VOICE_FILE_SUFFIX
+
+    with sentences(), _library(context) as library:
+        record = library.find(name)
+        path = output or Path(record.name.replace(os.sep, "-") + VOICE_FILE_SUFFIX)
+        if output is None and path.exists():
+            raise InvalidInput(f"There is a {path} already; name another file with -o.")
+        write(path, library.export_voice(record.id))
+        say(f"Wrote {path}.")
+
+
+@voices.command("import")
+def import_voice(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A voice file.", exists=True, dir_okay=False, show_default=False)],
+    name: Annotated[str | None, typer.Option(help="Save it under another name.")] = None,
+    database: DatabaseToo = None,
+) -> None:
+    """Save a voice from a portable file."""
+    _given(context, database=database)
+    with sentences(), _library(context) as library:
+        say(f"Imported “{library.import_voice(file.read_bytes(), name=name).name}”.")
+
+
+def _given(context: typer.Context, **values: str | None) -> None:
+    """Options may stand before a command or after it; after it they win."""
+    context.obj = {**(context.obj or {}), **{key: value for key, value in values.items() if value}}
+
+
+@contextmanager
+def _library(context: typer.Context) -> Iterator[VoiceLibrary]:
+    from platformdirs import user_data_path
+
+    from storage import VoiceLibrary
+
+    place = context.obj["database"] or user_data_path("reprise", ensure_exists=True) / "voices.db"
+    with VoiceLibrary.open(place) as library:
+        yield library
+
+
+@contextmanager
+def _engine(context: typer.Context) -> Iterator[Engine]:
+    from engine.engine import Engine
+
+    settings: dict[str, Any] = context.obj
+    with closing(Engine.load(settings["model"], settings["device"], progress=_show_loading)) as engine:
+        yield engine
+
+
+def _show_loading(stage: str, done: float) -> None:
+    line(f"{stage} … {done:.0%}" if done < 1 else "")
+
+
+def _check_request(output: Path, voice: str | None, reference: Path | None, transcript: str) -> None:
+    """What can be refused before a model is loaded."""
+    if (voice is None) == (reference is None):
+        raise InvalidInput("Say whose voice it is: either --voice NAME, or --reference CLIP with --transcript “…”.")
+    if reference and not transcript.strip():
+        raise InvalidInput("Give the words spoken in the reference with --transcript “…”.")
+    if output.suffix.lower() not in FORMATS:
+        raise InvalidOption(f"The output ends in {output.suffix or 'nothing'}; use {', '.join(FORMATS)}.")
+    if not output.absolute().parent.is_dir():
+        raise InvalidInput(f"There is no folder {output.absolute().parent} to write to.")
+
+
+def _id_of(context: typer.Context, name: str) -> str:
+    with _library(context) as library:
+        return library.find(name).id
+
+
+def _saved_voice(context: typer.Context, engine: Engine, voice_id: str) -> Voice:
+    with _library(context) as library:
+        return library.ready(voice_id, engine.codec_fingerprint, engine.reencode)
+
+
+def _one_off(engine: Engine, reference: Path | None, transcript: str) -> Voice:
+    assert reference is not None, "checked before the engine was loaded"
+    made = engine.encode_voice("reference", [(reference, transcript)])
+    for note in made.notes:
+        say(note)
+    return made.voice
+
+
+def _consent(who: str) -> Consent:
+    from datetime import UTC, datetime
+
+    from engine.voice import Consent
+
+    return Consent(who=who, when=datetime.now(UTC), sentence=CONSENT)
+
+
+def _spoken(engine: Engine, text: str, voice: Voice, options: Any) -> tuple[Take, SpeechResult]:
+    from web.sentences import progress
+    from web.take import Take
+
+    take = Take(engine.sample_rate)
+    with closing(engine.speak(text, voice, options)) as speech, ctrl_c(speech.cancel):
+        chunk: AudioChunk
+        for chunk in speech:
+            take.add(chunk)
+            line(progress(chunk, take.seconds))
+    line("")
+    assert speech.result is not None, "a speech that ended has a result"
+    return take, speech.result
+
+
+def _finish(take: Take, result: SpeechResult, output: Path) -> None:
+    """Writes the file and says how it went; exit status 130 after Ctrl-C."""
+    from web.sentences import ending
+
+    if take.length:
+        write(output, take.encode(output.suffix.lower().removeprefix(".")))  # type: ignore[arg-type]
+        say(f"{ending(result)} Wrote {output}.")
+    else:
+        say(ending(result))
+    if result.stop_reason == "cancelled":
+        raise typer.Exit(130)
+
+
+def main() -> None:
+    """The command line."""
+    cli()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""The command line, with the bundled model and real files."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+import typer
+from typer.testing import CliRunner, Result
+
+import app
+from engine.speech import AudioChunk, SpeechResult
+from engine.voice import Voice
+from web import terminal
+from web.take import Take
+
+ROOT = Path(__file__).parents[1]
+CLIP = ROOT / "tests" / "fixtures" / "speech" / "flite_slt.flac"
+WORDS = "The train was late, so we walked along the river."
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command in a folder of its own, with a library of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REPRISE_DATABASE", str(tmp_path / "voices.db"))
+    return lambda *arguments, **options: CliRunner().invoke(app.cli, list(map(str, arguments)), **options)
+
+
+def refused(result: Result, says: str) -> None:
+    """One sentence on standard error, nothing else, and a status that says so."""
+    assert result.exit_code == 1
+    assert says in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_importing_the_app_is_light() -> None:
+    heavy = "{'torch', 'gradio', 'sqlalchemy', 'soundfile'}"
+    code = f"import sys, app; sys.exit(sorted({heavy} & set(sys.modules)) or 0)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_listing_voices_needs_no_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys, app\n"
+        f"app.cli(['voices', 'list', '--database', {str(tmp_path / 'v.db')!r}], standalone_mode=False)\n"
+        "sys.exit(sorted({'torch', 'gradio'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "There are no voices yet." in done.stderr
+
+
+def test_speaking_like_a_clip(run: Run) -> None:
+    result = run("speak", "Good morning.", "--reference", CLIP, "--transcript", WORDS, "-o", "out.wav")
+    assert result.exit_code == 0, result.stderr
+    samples, _rate = soundfile.read("out.wav", dtype="int16")
+    assert len(samples) > 0
+    assert np.abs(samples.astype(int)).max() > 100
+    assert "Spoken to the end." in result.stderr or "length limit" in result.stderr
+    assert "Wrote out.wav." in result.stderr
+    assert [path.name for path in Path.cwd().iterdir()] == ["out.wav"], "nothing else is left, no voice is saved"
+
+
+def test_a_saved_voice_speaks_and_its_seed_speaks_the_same_again(run: Run) -> None:
+    added = run("voices", "add", "Anna", CLIP, "--transcript", WORDS, "--consent")
+    assert added.exit_code == 0, added.stderr
+    assert "Saved “Anna”." in added.stderr
+    for name in ("a.wav", "b.flac"):
+        spoken = run("speak", "Hello.", "--voice", "anna", "--seed", 5, "-o", name)
+        assert spoken.exit_code == 0, spoken.stderr
+        assert "seed 5" in spoken.stderr
+    np.testing.assert_array_equal(soundfile.read("a.wav", dtype="int16")[0], soundfile.read("b.flac", dtype="int16")[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "either --voice NAME, or --reference"),
+        (["--voice", "Anna", "--reference", CLIP, "--transcript", WORDS], "either --voice NAME, or --reference"),
+        (["--reference", CLIP], "--transcript"),
+        (["--voice", "Anna", "-o", "out.aiff"], "use .wav, .flac"),
+        (["--voice", "Anna", "-o", "nowhere/out.wav"], "no folder"),
+        (["--voice", "Anna", "--temperature", "9"], "temperature is 9"),
+        (["--reference", CLIP, "--transcript", WORDS, "--model", "nowhere/at/all"], "nowhere/at/all"),
+        (["--voice", "Nobody"], "no voice"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_a_sentence(run: Run, arguments: list[str], says: str) -> None:
+    Path("out.wav").write_bytes(b"from before")
+    refused(run("speak", "Hello.", *arguments), says)
+    assert Path("out.wav").read_bytes() == b"from before"
+
+
+def test_a_clip_that_cannot_be_used_leaves_the_old_file(run: Run) -> None:
+    Path("out.wav").write_bytes(b"from before")
+    soundfile.write("silence.wav", np.zeros(48_000), 16_000)
+    refused(run("speak", "Hello.", "--reference", "silence.wav", "--transcript", WORDS), "silent")
+    assert Path("out.wav").read_bytes() == b"from before"
+
+
+def test_voices_are_kept_renamed_moved_and_deleted(run: Run) -> None:
+    assert "There are no voices yet." in run("voices", "list").stderr
+    refused(run("voices", "add", "Anna", CLIP, "--transcript", WORDS), "agreed")
+    assert run("voices", "add", "Anna", CLIP, "--transcript", WORDS, "--consent", "--speaker", "A. B.").exit_code == 0
+    refused(run("voices", "add", "anna", CLIP, "--transcript", WORDS, "--consent"), "anna")
+    assert run("voices", "list").stdout.startswith("Anna\t")
+    assert run("voices", "rename", "Anna", "Zoë / 1").exit_code == 0
+    assert run("voices", "list", "zoe").stdout.startswith("Zoë / 1\t")
+    assert run("voices", "list", "nobody").stdout == ""
+
+    assert run("voices", "export", "Zoë / 1").exit_code == 0
+    exported = Path("Zoë - 1.voice")
+    voice = Voice.from_bytes(exported.read_bytes())
+    assert voice.consent is not None
+    assert voice.consent.who == "A. B."
+    refused(run("voices", "export", "Zoë / 1"), "already")
+
+    assert run("voices", "delete", "Zoë / 1", input="n\n").exit_code == 1
+    assert run("voices", "list").stdout != ""
+    assert run("voices", "delete", "Zoë / 1", "--yes").exit_code == 0
+    assert run("voices", "list").stdout == ""
+
+    assert run("voices", "import", exported).exit_code == 0
+    refused(run("voices", "import", exported), "Zoë / 1")
+    assert run("voices", "import", exported, "--name", "Other").exit_code == 0
+    exported.write_bytes(exported.read_bytes()[:-1])
+    refused(run("voices", "import", exported, "--name", "Third"), "damaged")
+    assert [line.split("\t")[0] for line in run("voices", "list").stdout.splitlines()] == ["Other", "Zoë / 1"]
+
+
+def test_options_may_stand_before_or_after_the_command(run: Run, tmp_path: Path) -> None:
+    for arguments in (["--database", "one.db", "voices", "list"], ["voices", "list", "--database", "two.db"]):
+        assert run(*arguments).exit_code == 0
+    assert run("--database", "not-this.db", "voices", "list", "--database", "three.db").exit_code == 0
+    assert {path.name for path in tmp_path.glob("*.db")} == {"one.db", "two.db", "three.db"}
+
+
+def test_the_page_is_served_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    (temporary := tmp_path / "temporary").mkdir()
+    environment = {
+        **os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1", "REPRISE_DATABASE": str(tmp_path / "v.db"),
+    }  # fmt: skip
+    with subprocess.Popen(
+        [sys.executable, "app.py"],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        url = next(line.split()[-1] for line in server.stdout if "Running on local URL" in line)
+        assert "Reprise" in httpx.get(url).text
+        (folder,) = temporary.glob("reprise-*")
+        server.terminate()
+        server.stdout.read()
+        assert server.wait(timeout=60) in (0, 130), "it was killed, or failed"
+    assert not folder.exists()
+
+
+def test_ctrl_c_stops_gently_once() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    stopped: list[bool] = []
+    with terminal.ctrl_c(lambda: stopped.append(True)):
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stopped == [True]
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_what_was_spoken_before_ctrl_c_is_kept_and_the_status_says_so(tmp_path: Path) -> None:
+    take, result = Take(8_000), SpeechResult("cancelled", 1, 0.1, 0.2, 0.1, 3, ())
+    take.add(AudioChunk(np.ones(800, np.float32) / 2, 0, 1, 0.1, 0, 1, "text"))
+    with pytest.raises(typer.Exit) as exit_:
+        app._finish(take, result, tmp_path / "out.wav")
+    assert exit_.value.exit_code == 130
+    assert len(soundfile.read(tmp_path / "out.wav")[0]) == 800
+
+
+def test_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    terminal.write(path, b"first")
+    with pytest.raises(TypeError):
+        terminal.write(path, "no bytes")  # type: ignore[arg-type]
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path], "no half of a file is left"
+    terminal.write(path, b"second")
+    assert path.read_bytes() == b"second"
+    assert path.stat().st_mode & 0o777 == 0o666 & ~terminal._umask()

@@ -1,0 +1,90 @@
+"""A library in a real file, the fake engine, the page served by real Gradio, and Chromium."""
+
+import io
+import shutil
+import wave
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from playwright.sync_api import Browser, sync_playwright
+
+from engine.audio import to_int16
+from storage import VoiceLibrary
+from tests.web.fake_engine import FakeEngine
+from web.page import create_app
+from web.serve import launch, private_folder
+
+SPEECH = Path(__file__).parents[1] / "fixtures" / "speech" / "flite_slt.flac"
+# Somewhere that is neither localhost nor https, as a computer in the same house is.
+PLAIN_HTTP_HOST = "voices.example"
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[VoiceLibrary]:
+    with VoiceLibrary.open(tmp_path / "voices.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., str]]:
+    """Serves a page over an engine and a library, and gives its URL."""
+    with ExitStack() as stack:
+
+        def start(engine: object, library: VoiceLibrary) -> str:
+            folder = stack.enter_context(private_folder())
+            demo = create_app(engine, library, folder)  # type: ignore[arg-type]
+            _, url, _ = launch(demo, prevent_thread_lock=True, quiet=True)
+            stack.callback(demo.close, verbose=False)
+            return str(url)
+
+        yield start
+
+
+def microphone(path: Path) -> Path:
+    """A WAV as Chromium's fake microphone plays it: speech, at 48,000 Hz, with silence after it."""
+    samples, rate = soundfile.read(SPEECH, dtype="float32")
+    times = np.arange(int(len(samples) * 48_000 / rate)) * rate / 48_000
+    heard = np.concatenate([np.interp(times, np.arange(len(samples)), samples), np.zeros(4_800)])
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(48_000)
+        file.writeframes(to_int16(heard.astype(np.float32)).astype("<i2").tobytes())
+    return path
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Headless Chromium whose microphone plays a voice."""
+    clip = microphone(tmp_path_factory.mktemp("microphone") / "clip.wav")
+    arguments = [
+        "--no-sandbox",
+        "--autoplay-policy=no-user-gesture-required",
+        "--use-fake-ui-for-media-stream",
+        "--use-fake-device-for-media-stream",
+        f"--use-file-for-fake-audio-capture={clip}",
+        "--disable-background-networking",
+        f"--host-resolver-rules=MAP {PLAIN_HTTP_HOST} 127.0.0.1",
+    ]
+    with sync_playwright() as playwright:
+        names = ("chromium", "chromium-browser", "google-chrome", playwright.chromium.executable_path)
+        found = next(filter(None, map(shutil.which, names)), None)
+        if found is None:
+            pytest.skip("Chromium is not installed (Debian: apt-get install chromium)")
+        browser = playwright.chromium.launch(executable_path=found, args=arguments)
+        yield browser
+        browser.close()
+
+
+def read_wav(data: bytes) -> tuple[np.ndarray, int]:
+    samples, rate = soundfile.read(io.BytesIO(data), dtype="int16")
+    return samples, rate

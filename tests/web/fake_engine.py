@@ -1,0 +1,156 @@
+"""An engine that buzzes: the real one's face, with pace, retries and failures that a test chooses."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from engine.audio import encode_audio, prepare_reference
+from engine.engine import EncodedVoice, SpeakOptions
+from engine.errors import InvalidInput
+from engine.speech import AudioChunk, SegmentResult, SpeechResult
+from engine.voice import Consent, Reference, Voice
+
+SAMPLE_RATE = 22_050
+FRAME = 1_024
+CHUNK = 8  # frames
+
+
+@dataclass
+class Script:
+    """How the fake speaks. `pace`: seconds of waiting for one of speech; `retry_at`: a segment said twice."""
+
+    pace: float = 0.0
+    seconds_per_character: float = 0.06
+    retry_at: int | None = None
+    stop_reason: str = "end"
+    fail_after: int | None = None  # chunks
+    failure: Exception | None = None
+    notice: str = "A fake engine that buzzes."
+
+
+class FakeSpeech:
+    """Chunks of a buzz, cut into segments at full stops."""
+
+    def __init__(self, text: str, options: SpeakOptions, script: Script) -> None:
+        self.seed = 7 if options.seed is None else options.seed
+        self.result: SpeechResult | None = None
+        self.cancelled = self.closed = False
+        self._segments = [part.strip() for part in text.split(".") if part.strip()] or [text]
+        self._script = script
+        self._began = time.perf_counter()
+        self._chunks = self._chunked()
+
+    def __iter__(self) -> Iterator[AudioChunk]:
+        return self
+
+    def __next__(self) -> AudioChunk:
+        return next(self._chunks)
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    def close(self) -> None:
+        self.closed = True
+        self.cancel()
+
+    def _chunked(self) -> Iterator[AudioChunk]:
+        start = count = 0
+        first = None
+        done: list[SegmentResult] = []
+        for index, text in enumerate(self._segments):
+            attempts = 2 if index == self._script.retry_at else 1
+            begin = start
+            for attempt in range(attempts):
+                start = begin
+                frames = max(4, round(len(text) * self._script.seconds_per_character * SAMPLE_RATE / FRAME))
+                edges = [*range(0, frames, CHUNK), frames]
+                for a, b in pairwise(edges):
+                    if self.cancelled:
+                        break
+                    if count == self._script.fail_after:
+                        assert self._script.failure is not None
+                        raise self._script.failure
+                    time.sleep(self._script.pace * (b - a) * FRAME / SAMPLE_RATE)
+                    elapsed = time.perf_counter() - self._began
+                    first = elapsed if first is None else first
+                    samples = buzz(start, (b - a) * FRAME, 110 * (index + 1) * (1 + attempt))
+                    yield AudioChunk(samples, start, b - a, elapsed, index, len(self._segments), text)
+                    start += len(samples)
+                    count += 1
+            reason = "cancelled" if self.cancelled else self._script.stop_reason
+            done.append(SegmentResult(text, reason, (start - begin) // FRAME, attempts))
+            if self.cancelled:
+                break
+        self.result = SpeechResult(
+            stop_reason=done[-1].stop_reason, frames=start // FRAME, seconds=start / SAMPLE_RATE,
+            elapsed=time.perf_counter() - self._began, first_audio=first, seed=self.seed,
+            segments=tuple(done),
+        )  # fmt: skip
+
+
+def buzz(start: int, count: int, pitch: float) -> np.ndarray:
+    """A tone with overtones whose loudness rises and falls like syllables; continuous from call to call."""
+    time_ = (start + np.arange(count)) / SAMPLE_RATE
+    wave = sum(np.sin(2 * np.pi * pitch * k * time_) / k for k in (1, 2, 3, 5))
+    return (0.25 * wave * (0.55 + 0.45 * np.sin(2 * np.pi * 3.3 * time_))).astype(np.float32)
+
+
+class FakeEngine:
+    """Voices are made by the real preparation of clips; only codes and speech are made up."""
+
+    name = "fake"
+    device = "cpu"
+    sample_rate = SAMPLE_RATE
+    frame_length = FRAME
+    frame_rate = SAMPLE_RATE / FRAME
+
+    def __init__(self, script: Script | None = None, prepare: Callable | None = None) -> None:
+        self.script = script or Script()
+        self.notice = self.script.notice
+        self.codec_fingerprint = "fake-1"
+        self.speeches: list[FakeSpeech] = []
+        self.asked: list[tuple[str, Voice | None, SpeakOptions]] = []
+        self._prepare = prepare or self._prepared
+
+    def encode_voice(
+        self, name: str, references: Sequence[tuple[bytes | str | Path, str]], *,
+        language: str = "en", description: str = "", consent: Consent | None = None,
+    ) -> EncodedVoice:  # fmt: skip
+        made = tuple(self._prepare(clip, transcript) for clip, transcript in references)
+        voice = Voice(name, made, self.codec_fingerprint, language, description, consent)
+        return EncodedVoice(voice, ("A note about the clip.",))
+
+    def reencode(self, voice: Voice) -> Voice:
+        return replace(voice, codec_fingerprint=self.codec_fingerprint)
+
+    def speak(self, text: str, voice: Voice | None = None, options: SpeakOptions | None = None) -> FakeSpeech:
+        options = options or SpeakOptions()
+        self.asked.append((text, voice, options))
+        self.speeches.append(FakeSpeech(text, options, self.script))
+        return self.speeches[-1]
+
+    def close(self) -> None:
+        pass
+
+    def _prepared(self, clip: bytes | str | Path, transcript: str) -> Reference:
+        if not transcript.strip():
+            raise InvalidInput("Type the words that are spoken in the clip; the model needs them to follow the voice.")
+        heard = prepare_reference(clip, self.sample_rate)
+        return reference(transcript, heard.samples.numpy())
+
+
+def reference(transcript: str, samples: np.ndarray) -> Reference:
+    """A reference with made-up codes, one frame per 1,024 samples."""
+    frames = max(1, len(samples) // FRAME)
+    codes = (np.arange(10)[:, None] * 7 + np.arange(frames)) % 512
+    clip = encode_audio(samples, SAMPLE_RATE, "flac")
+    return Reference(transcript, codes, clip, SAMPLE_RATE, len(samples) / SAMPLE_RATE)
+
+
+def voice(name: str, seconds: float = 2.0) -> Voice:
+    """A voice that needs no clip to be prepared."""
+    return Voice(name, (reference("Hello there.", buzz(0, int(seconds * SAMPLE_RATE), 120)),), "fake-1")

@@ -1,0 +1,60 @@
+import logging
+
+import pytest
+
+from engine.errors import InvalidText
+from engine.speech import AudioChunk, SegmentResult, SpeechResult
+from web import sentences
+
+
+def result(*reasons: str, frames: int = 20, overall: str | None = None) -> SpeechResult:
+    segments = tuple(SegmentResult(f"Segment {i}.", reason, frames, 1) for i, reason in enumerate(reasons))
+    return SpeechResult(overall or reasons[-1], frames, 2.0, 0.9, 0.25, 5, segments)
+
+
+@pytest.mark.parametrize(
+    ("spoken", "says"),
+    [
+        (result("end"), "Spoken to the end."),
+        (result("end", "end"), "Spoken to the end."),
+        (result("length"), "Stopped at its length limit: the end may be missing"),
+        (
+            result("end", "length", "end", "length", overall="length"),
+            "Segment 2, 4 of 4 stopped at its length limit",
+        ),
+        (result("end", "cancelled"), "Stopped; what was spoken is kept."),
+        (result("cancelled", frames=0), "Stopped before anything was spoken."),
+        (result("end", frames=0), "Nothing was spoken."),
+    ],
+)
+def test_an_ending_says_why(spoken: SpeechResult, says: str) -> None:
+    assert sentences.ending(spoken).startswith(says)
+
+
+def test_an_ending_has_its_figures() -> None:
+    assert sentences.ending(result("end")).endswith(
+        "2.0 s in 0.9 s, first audio after 0.25 s, real-time factor 0.45, seed 5."
+    )
+
+
+def test_progress_counts_segments_only_where_there_are_some() -> None:
+    one = AudioChunk(None, 0, 3, 0.5, 0, 1, "a")  # type: ignore[arg-type]
+    assert sentences.progress(one, 1.0) == "1.0 s spoken · 2.0 × real time"
+    many = AudioChunk(None, 0, 3, 0.0, 1, 5, "a")  # type: ignore[arg-type]
+    assert sentences.progress(many, 1.0) == "Segment 2 of 5 · 1.0 s spoken"
+
+
+def test_our_own_errors_speak_for_themselves() -> None:
+    assert sentences.sentence_of(InvalidText("There is nothing to say.")) == "There is nothing to say."
+
+
+def test_other_errors_go_to_the_log_and_not_to_the_page(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        assert sentences.sentence_of(RuntimeError("/secret/path")) == sentences.OUR_FAULT
+    assert "/secret/path" in caplog.text
+
+
+def test_a_notice_is_text_whatever_it_holds() -> None:
+    assert "<b>" not in sentences.notice("<b>bold</b>")
+    assert 'role="alert"' in sentences.notice("No.", "bad")
+    assert 'role="status"' in sentences.notice("Yes.")

@@ -1,0 +1,73 @@
+"""What the served page gives away, and what it does not."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from storage import VoiceLibrary
+from tests.web.fake_engine import FakeEngine, voice
+from web.serve import private_folder
+
+Serve = Callable[..., str]
+
+
+@pytest.fixture
+def url(serve: Serve, engine: FakeEngine, library: VoiceLibrary) -> str:
+    engine.notice = "Cannot <sing>."
+    library.add(voice("Anna"))
+    return serve(engine, library)
+
+
+def test_nothing_is_recorded_and_nobody_is_told(url: str) -> None:
+    config = httpx.get(f"{url}config").json()
+    assert config["run_history"] is False
+    assert config["analytics_enabled"] is False
+    assert config["footer_links"] == []
+
+
+def test_the_page_names_the_model_with_its_notice(url: str) -> None:
+    page = json.dumps(httpx.get(f"{url}config").json())
+    assert "<strong>fake</strong> on cpu" in page
+    assert "Cannot &lt;sing&gt;." in page
+
+
+def test_voices_are_not_in_what_everyone_gets(url: str) -> None:
+    assert "Anna" not in httpx.get(url).text
+    assert "Anna" not in httpx.get(f"{url}config").text
+
+
+def test_no_event_is_a_public_call(url: str) -> None:
+    info = httpx.get(f"{url}gradio_api/info").json()
+    assert info["named_endpoints"] == {}
+    assert info["unnamed_endpoints"] == {}
+
+
+def test_files_of_library_and_code_are_not_served(url: str, tmp_path: Path) -> None:
+    import web.page
+
+    for path in (
+        tmp_path / "voices.db",
+        Path(web.page.__file__),
+        Path(web.page.__file__).parent / "static/take.js",
+    ):
+        assert path.exists()
+        assert httpx.get(f"{url}gradio_api/file={path}").status_code in (403, 404)
+
+
+def test_uploads_are_bounded(url: str) -> None:
+    files = {"files": ("clip.wav", b"\0" * (51 * 2**20))}
+    assert httpx.post(f"{url}gradio_api/upload", files=files, timeout=60).status_code == 413
+
+
+def test_the_folder_for_uploads_is_private_and_goes_with_the_process() -> None:
+    before = os.environ.get("GRADIO_TEMP_DIR")
+    with private_folder() as folder:
+        assert os.environ["GRADIO_TEMP_DIR"] == folder
+        assert Path(folder).stat().st_mode & 0o077 == 0
+        (Path(folder) / "clip.wav").touch()
+    assert not Path(folder).exists()
+    assert os.environ.get("GRADIO_TEMP_DIR") == before

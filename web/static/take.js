@@ -1,0 +1,143 @@
+// One take as it arrives: its samples, and where the listener is in them. It knows nothing of the page or of Web Audio,
+// so that the audio thread, the plain-http fallback and the tests all run this same code.
+
+const FADE_SECONDS = 0.005; // no edge clicks, and nobody hears it
+const START_SECONDS = 0.04; // a first chunk of this length starts at once
+const MAX_LEAD_SECONDS = 10; // nobody is made to wait for more than this in hand
+
+class Take {
+  // rate: Hz; expected: seconds the take will about last; pace: seconds of speech per second of waiting, if known.
+  constructor(rate, { expected = 0, pace = Infinity } = {}) {
+    this.rate = rate;
+    this.expected = expected * rate;
+    this.pace = pace;
+    this.samples = new Int16Array(rate * 8);
+    this.length = 0; // samples that have arrived
+    this.position = 0; // the next to be heard; fractional where the output has another rate
+    this.complete = false; // no more will come
+    this.wanted = true; // false: paused, or heard to its end
+    this.waiting = true; // for enough samples to start, or to go on
+    this.played = 0;
+    this.underruns = 0;
+    this.lost = 0; // samples that never came
+    this.gain = 0; // of what sounds, rising after a cut
+    this.residue = 0; // the value that sounded at the cut, fading away
+    this.fading = 0;
+    this.last = 0;
+  }
+
+  // Samples that begin at `start`. A retried segment begins before the end of what came: it replaces what came from there.
+  write(start, samples, now) {
+    if (start > this.length) this.fillGap(start);
+    if (this.position > start) this.seek(start);
+    this.reserve(start + samples.length);
+    this.samples.set(samples, start);
+    this.length = start + samples.length;
+    this.measure(samples.length, now);
+  }
+
+  finish() {
+    this.complete = true;
+  }
+
+  play() {
+    if (this.complete && this.position >= this.length) this.position = 0;
+    this.wanted = true;
+    this.waiting = true;
+  }
+
+  pause() {
+    if (!this.wanted) return;
+    this.cut();
+    this.wanted = false;
+  }
+
+  seek(position) {
+    this.cut();
+    this.position = Math.max(0, Math.min(position, this.length));
+  }
+
+  // Fills `out` (floats in [-1, 1]); `step` samples of the take pass for one of the output.
+  read(out, step = 1) {
+    this.settle();
+    const fade = step / (FADE_SECONDS * this.rate);
+    for (let i = 0; i < out.length; i++) {
+      if (this.flowing && this.position >= this.length) this.runDry();
+      this.fading = Math.max(0, this.fading - fade);
+      let value = this.residue * this.fading;
+      if (this.flowing) {
+        this.gain = Math.min(1, this.gain + fade);
+        value += this.at(this.position) * this.gain;
+        this.position += step;
+        this.played += step;
+      }
+      this.last = out[i] = value;
+    }
+  }
+
+  get flowing() {
+    return this.wanted && !this.waiting;
+  }
+
+  get ended() {
+    return this.complete && this.position >= this.length;
+  }
+
+  // Starts, or goes on, when there is enough in hand.
+  settle() {
+    const inHand = this.length - this.position;
+    if (this.wanted && this.waiting && inHand > 0 && (this.complete || inHand >= this.lead())) this.waiting = false;
+  }
+
+  runDry() {
+    this.cut();
+    this.waiting = true;
+    if (this.complete) this.wanted = false;
+    else this.underruns += 1;
+  }
+
+  // Samples wanted in hand before sound starts or goes on: what a slower engine will fall behind by, and after each
+  // underrun twice as much, because the estimate was wrong.
+  lead() {
+    const floor = this.underruns ? 0.25 * 2 ** Math.min(this.underruns - 1, 5) : START_SECONDS;
+    const toCome = Math.max(this.expected - this.length, this.rate) / this.rate;
+    const behind = this.pace < 1 ? 1.1 * toCome * (1 / this.pace - 1) + 0.2 : 0;
+    return Math.min(MAX_LEAD_SECONDS, Math.max(floor, behind)) * this.rate;
+  }
+
+  measure(count, now) {
+    if (this.firstAt === undefined) {
+      this.firstAt = now;
+      this.firstLength = count;
+    } else if (now > this.firstAt && this.length > this.firstLength) {
+      this.pace = (this.length - this.firstLength) / this.rate / (now - this.firstAt);
+    }
+  }
+
+  cut() {
+    this.residue = this.last;
+    this.fading = 1;
+    this.gain = 0;
+  }
+
+  at(position) {
+    const whole = Math.floor(position);
+    const part = position - whole;
+    const here = this.samples[whole] / 32768;
+    return part && whole + 1 < this.length ? here + part * (this.samples[whole + 1] / 32768 - here) : here;
+  }
+
+  fillGap(start) {
+    this.lost += start - this.length;
+    this.reserve(start);
+    this.samples.fill(0, this.length, start);
+    this.length = start;
+  }
+
+  reserve(length) {
+    if (length <= this.samples.length) return;
+    const larger = new Int16Array(Math.max(length, this.samples.length * 2));
+    larger.set(this.samples.subarray(0, this.length));
+    this.samples = larger;
+  }
+}

@@ -1,0 +1,74 @@
+"""What the command line shows and writes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from engine.errors import RepriseError
+
+
+@contextmanager
+def sentences() -> Iterator[None]:
+    """Errors as one sentence and exit status 1."""
+    try:
+        yield
+    except (RepriseError, OSError) as error:
+        say(str(error))
+        raise typer.Exit(1) from error
+
+
+def say(text: str) -> None:
+    """A sentence for the person; standard output is left to results."""
+    typer.echo(text, err=True)
+
+
+def line(text: str) -> None:
+    """One line that the next one replaces; nothing where no one watches."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\033[K{text}")
+        sys.stderr.flush()
+
+
+@contextmanager
+def ctrl_c(stop: Callable[[], None]) -> Iterator[None]:
+    """The first Ctrl-C calls `stop`, the second does what it always does."""
+
+    def first(_number: int, _frame: Any) -> None:
+        signal.signal(signal.SIGINT, before)
+        stop()
+
+    before = signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def write(path: Path, data: bytes) -> None:
+    """The whole file or none of it: what was there before stays until the new one is complete."""
+    descriptor, name = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o666 & ~_umask())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)  # there is no way to ask without setting it
+    os.umask(mask)
+    return mask
