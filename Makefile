@@ -1,0 +1,76 @@
+# Every target sets itself up: on a machine with Python 3.11 or later and make, `make run` is all there is to do.
+# The environment lives in .venv; an empty stamp file beside it says which requirements it holds, and is older than a
+# requirements file only when that file has changed since.
+
+VENV   := .venv
+PYTHON := $(VENV)/bin/python
+PIP    := $(PYTHON) -m pip --disable-pip-version-check -q
+ARGS   ?=
+WORK   ?= $(HOME)/.cache/reprise/training
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format bench bench-speaking bench-codec bench-quality data train clean
+
+help:  ## say what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(VENV)/.app  ## start the page (options: ARGS="--port 8000 --model …")
+	$(PYTHON) app.py $(ARGS)
+
+test: check  ## style, types, then every test that needs no GPU
+	@scripts/test-system $(PYTHON)
+	@scripts/can-build $(PYTHON) && $(MAKE) --no-print-directory $(VENV)/.lab || \
+		echo "MISSING: pyworld and resemblyzer; the tests of training and judging that need them will be skipped."
+	$(PYTHON) -m pytest -m "not gpu" $(ARGS)
+
+check: $(VENV)/.dev  ## style, types and import directions only
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy
+	$(PYTHON) -m pytest -q tests/test_imports.py
+
+format: $(VENV)/.dev  ## rewrite the sources as `make check` wants them
+	$(PYTHON) -m ruff check --fix-only .
+	$(PYTHON) -m ruff format .
+
+bench: bench-speaking bench-codec  ## speed, memory and exactness on this machine
+
+bench-speaking: $(VENV)/.app  ## real-time factor and first audio
+	$(PYTHON) -m benchmarks.speaking $(ARGS)
+
+bench-codec: $(VENV)/.app  ## the codec's views: memory, exactness
+	$(PYTHON) -m benchmarks.codec_views $(ARGS)
+
+bench-quality: $(VENV)/.lab  ## what the bundled model's speech is worth
+	$(PYTHON) -m benchmarks.voice_quality $(ARGS)
+
+data: $(VENV)/.lab  ## synthesize the bundled model's training speech
+	$(PYTHON) -m training.synthesize --work $(WORK) $(ARGS)
+
+train: $(VENV)/.lab  ## train the bundled model; starts again where it was stopped
+	$(PYTHON) -m training.train_codec --work $(WORK)
+	$(PYTHON) -m training.encode --work $(WORK) --codec $(WORK)/codec
+	$(PYTHON) -m training.train_ar --work $(WORK) --codec $(WORK)/codec $(ARGS)
+
+clean:  ## remove the environment and all caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(PYTHON):
+	@python="$$(scripts/find-python)" && echo "Making .venv with $$python" && "$$python" -m venv --clear $(VENV)
+
+$(VENV)/.app: requirements.txt | $(PYTHON)
+	@echo "Installing what the app needs; the first time this takes a few minutes."
+	@$(PIP) --version >/dev/null 2>&1 || $(PYTHON) -m ensurepip
+	$(PIP) install -r requirements.txt
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.txt $(VENV)/.app
+	$(PIP) install -r requirements-dev.txt
+	@touch $@
+
+# Resemblyzer is wanted for its weights alone: its own dependencies include a C compiler and a numba.
+$(VENV)/.lab: requirements-lab.txt $(VENV)/.dev
+	$(PIP) install -r requirements-lab.txt
+	$(PIP) install --no-deps "resemblyzer>=0.1.4,<0.2"
+	@touch $@

@@ -1,0 +1,255 @@
+"""Holds the house's import directions, by reading every import statement of the sources.
+
+app → web, storage, engine; web → engine, storage; storage → engine.voice, engine.errors. Inside the engine
+nothing imports the engine itself, and models and codec know configuration and errors only, never each other.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+OURS = ("app", "engine", "storage", "web", "training", "benchmarks", "tests")
+RUN_TIME = ("app", "engine", "storage", "web")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Modules at or under `who` may import, of our own modules, only those at or under `may`."""
+
+    who: str
+    may: tuple[str, ...]
+    why: str
+
+
+RULES = (
+    Rule("app", ("app", "web", "storage", "engine"), "app.py puts the run-time parts together"),
+    Rule("web", ("web", "storage", "engine"), "the faces stand on engine and storage"),
+    Rule("storage", ("storage", "engine.voice", "engine.errors"), "the library knows voices and errors only"),
+    Rule("engine", ("engine",), "the engine knows nothing of databases, HTTP or pages"),
+    Rule("training", ("training", "engine"), "training makes models for the engine"),
+    Rule(
+        "benchmarks",
+        ("benchmarks", "training", "storage", "engine"),
+        "benchmarks measure, and are not run by anyone",
+    ),
+    Rule("engine.errors", (), "the error tree is a leaf"),
+    Rule("engine.config", ("engine.errors",), "configurations are leaves"),
+    Rule("engine.voice", ("engine.errors",), "a voice is data: storage carries it without the engine"),
+    Rule(
+        "engine.models",
+        ("engine.models", "engine.config", "engine.errors"),
+        "models know their configuration only",
+    ),
+    Rule(
+        "engine.codec",
+        ("engine.codec", "engine.config", "engine.errors"),
+        "the codec knows its configuration only",
+    ),
+    Rule(
+        "engine.scheduler",
+        ("engine.sequence", "engine.config", "engine.errors"),
+        "the scheduler decides, it computes nothing",
+    ),
+)
+
+# What a module must not import of others' packages, and why.
+FOREIGN = (
+    ("engine.voice", ("torch", "torchaudio"), "a voice is data: numpy is enough"),
+    ("engine.errors", ("torch", "numpy"), "the error tree is a leaf"),
+    ("engine.scheduler", ("torch", "torchaudio"), "the scheduler decides, it computes nothing"),
+    (
+        "engine",
+        ("gradio", "fastapi", "sqlalchemy", "alembic", "typer"),
+        "the engine knows no database, HTTP or page",
+    ),
+    ("storage", ("gradio", "fastapi", "torch", "typer"), "the library knows no page and computes nothing"),
+)
+
+# Only the faces may import the engine as a whole: whatever it stands on must not know it.
+ENGINE_ITSELF = "engine.engine"
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module: who asks for it, in which line, and its absolute dotted name."""
+
+    importer: str
+    line: int
+    target: str
+
+
+def module_name(path: Path, root: Path) -> str:
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def sources(root: Path, packages: tuple[str, ...] = OURS) -> Iterator[Path]:
+    for package in packages:
+        if (single := root / f"{package}.py").exists():
+            yield single
+        yield from sorted((root / package).rglob("*.py"))
+
+
+def imports_of(path: Path, root: Path) -> Iterator[Import]:
+    """All imports of a file: inside functions, for type checkers, by literal name through importlib too."""
+    name = module_name(path, root)
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text("utf-8"), filename=str(path))):
+        for target in _targets(node, package, root):
+            yield Import(name, getattr(node, "lineno", 0), target)
+
+
+def _targets(node: ast.AST, package: str, root: Path) -> Iterator[str]:
+    match node:
+        case ast.Import(names=names):
+            yield from (alias.name for alias in names)
+        case ast.ImportFrom(module=module, names=names, level=level):
+            base = _absolute(module or "", level, package)
+            for alias in names:
+                # `from engine import voice` imports a module, `from engine import Engine` a name in one.
+                full = f"{base}.{alias.name}"
+                yield full if _is_module(full, root) else base
+        case ast.Call(func=ast.Attribute(attr="import_module") | ast.Name(id="import_module" | "__import__")):
+            if node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
+                yield node.args[0].value
+
+
+def _absolute(module: str, level: int, package: str) -> str:
+    if level == 0:
+        return module
+    parts = package.split(".")
+    base = parts[: len(parts) - (level - 1)]
+    return ".".join([*base, module] if module else base)
+
+
+def _is_module(name: str, root: Path) -> bool:
+    path = root.joinpath(*name.split("."))
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+def _under(name: str, tree: str) -> bool:
+    return name == tree or name.startswith(f"{tree}.")
+
+
+def broken(found: Import) -> Iterator[str]:
+    """One sentence for each rule that this import breaks."""
+    where = f"{found.importer} (line {found.line}) imports {found.target}"
+    if any(_under(found.target, ours) for ours in OURS):
+        for rule in RULES:
+            if _under(found.importer, rule.who) and not any(_under(found.target, may) for may in rule.may):
+                allowed = ", ".join(rule.may) or "nothing of ours"
+                yield f"{where}, but {rule.who} may import {allowed}: {rule.why}"
+        if _under(found.target, ENGINE_ITSELF) and found.importer.startswith("engine."):
+            yield f"{where}, but nothing inside the engine may import the engine itself"
+    for who, packages, why in FOREIGN:
+        if _under(found.importer, who) and any(_under(found.target, package) for package in packages):
+            yield f"{where}: {why}"
+
+
+def violations(root: Path) -> list[str]:
+    return [sentence for path in sources(root) for found in imports_of(path, root) for sentence in broken(found)]
+
+
+def test_the_sources_keep_the_import_directions() -> None:
+    assert list(sources(ROOT, ("engine",))), "no sources found: the test would hold nothing"
+    assert violations(ROOT) == []
+
+
+def _house(root: Path, files: dict[str, str]) -> Path:
+    """A small tree of sources; packages on the way get their `__init__.py`."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for parent in path.relative_to(root).parents:
+            if parent.name:
+                (root / parent / "__init__.py").touch()
+        path.write_text(text, "utf-8")
+    return root
+
+
+ALLOWED = {
+    "app.py": "import torch\nfrom engine import Engine\nfrom storage import library\nimport web.page",
+    "web/page.py": "import gradio\nfrom engine.engine import Engine\nfrom storage import library",
+    "storage/library.py": "from engine.voice import Voice\nfrom engine import errors\nimport sqlalchemy",
+    "engine/engine.py": "from .codec import encoder\nfrom engine.models.slow_ar import SlowAR\nimport torch",
+    "engine/voice.py": "import numpy\nfrom .errors import InvalidCodes",
+    "engine/errors.py": "",
+    "engine/config.py": "from engine.errors import InvalidConfig",
+    "engine/models/slow_ar.py": "from ..config import SlowConfig\nfrom . import layers\nimport torch",
+    "engine/models/layers.py": "",
+    "engine/codec/encoder.py": "from engine.config import CodecConfig",
+    "training/train.py": "from engine.codec.encoder import Encoder",
+    "benchmarks/speed.py": "import training.train\nfrom engine import Engine",
+}
+
+
+def test_a_house_in_order_passes(tmp_path: Path) -> None:
+    assert violations(_house(tmp_path, ALLOWED)) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "says"),
+    [
+        ("engine/codec/encoder.py", "from engine.models.layers import RMSNorm", "codec.encoder (line 1)"),
+        ("engine/codec/encoder.py", "from ..models import layers", "engine.codec may import"),
+        ("engine/models/slow_ar.py", "import engine.codec.encoder", "engine.models may import"),
+        ("engine/models/slow_ar.py", "from engine import voice", "engine.models may import"),
+        ("engine/models/slow_ar.py", "def f():\n    from engine.engine import Engine", "line 2"),
+        ("engine/runner.py", "from .engine import Engine", "the engine itself"),
+        ("engine/config.py", "from engine import models", "engine.config may import"),
+        ("engine/voice.py", "import torch.nn.functional as F", "numpy is enough"),
+        ("engine/scheduler.py", "import torch", "computes nothing"),
+        ("engine/audio.py", "import gradio as gr", "no database, HTTP or page"),
+        ("engine/audio.py", "import storage", "engine may import"),
+        ("storage/library.py", "from engine import Engine", "storage may import"),
+        ("storage/library.py", "from engine.audio import Clip", "storage may import"),
+        ("storage/library.py", "from web.page import Page", "storage may import"),
+        ("web/page.py", "from training import train", "web may import"),
+        ("web/page.py", "import importlib\nimportlib.import_module('benchmarks.speed')", "web may import"),
+        ("web/page.py", "import app", "web may import"),
+        ("app.py", "import benchmarks.speed", "app may import"),
+        ("training/train.py", "import benchmarks.speed", "training may import"),
+        ("engine/audio.py", "from tests import helpers", "engine may import"),
+    ],
+)  # fmt: skip
+def test_each_violation_is_caught(tmp_path: Path, file: str, line: str, says: str) -> None:
+    root = _house(tmp_path, {**ALLOWED, "engine/audio.py": "", file: line})
+    found = violations(root)
+    assert found, f"not caught: {file}: {line}"
+    assert any(says in sentence for sentence in found), found
+
+
+def _distributions(requirements: Path) -> set[str]:
+    names = set()
+    for line in requirements.read_text("utf-8").splitlines():
+        text = line.partition("#")[0].strip()
+        if text and not text.startswith("-"):
+            for mark in "=<>~![; ":
+                text = text.partition(mark)[0]
+            names.add(_normal(text))
+    return names
+
+
+def _normal(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+def test_requirements_name_everything_the_run_time_imports() -> None:
+    """An import that is only there because some other package brought it is one release from failing."""
+    named = _distributions(ROOT / "requirements.txt")
+    carried_by = metadata.packages_distributions()
+    unnamed = set()
+    for path in sources(ROOT, RUN_TIME):
+        for found in imports_of(path, ROOT):
+            top = found.target.partition(".")[0]
+            if top in OURS or top in sys.stdlib_module_names:
+                continue
+            if not named & {_normal(name) for name in carried_by.get(top, [top])}:
+                unnamed.add(f"{found.importer} (line {found.line}) imports {top}")
+    assert unnamed == set(), "requirements.txt does not name these"
