@@ -1,0 +1,187 @@
+"""From any clip that somebody recorded to the one a voice is made of: mono, trimmed, levelled, judged."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.audio.decode import Recording, Source, decode
+from engine.audio.excerpt import Excerpt, choose_excerpt
+from engine.audio.resample import resample
+from engine.audio.vad import SAMPLE_RATE as VAD_RATE
+from engine.audio.vad import Span, speech_spans
+from engine.errors import UnusableReference
+from engine.text import cut_text
+
+SHORTEST_SPEECH = 1.0  # seconds
+LONGEST_USED = 30.0  # seconds, the silence at the end included
+END_SILENCE = 0.2  # seconds: the last word rings out, and the model hears that the speaker has finished
+_FADE = 0.005  # seconds at each end, against a click where the room's noise stops
+
+# Speech is brought to -22 dBFS (a root mean square of 2,600 in 16 bits): the level of the speech that the
+# models learn from, so that a quiet phone and a loud studio give the same voice at the same loudness. Gain
+# alone, no compression.
+SPEECH_LEVEL = 0.0794
+_CEILING = 0.99
+
+_SILENT = 1e-4  # of full scale, -80 dBFS: three steps of 16 bits
+
+# The peak of speech (its 99.9th percentile) over its root mean square. Speech has 3.5 to 7; cutting off a
+# fifth of its samples leaves 2, a tenth 2.5, and lossy coding afterwards changes it by little, unlike the
+# number of flat samples.
+_CLIPPED_BEYOND_USE, _CLIPPED = 1.9, 2.6
+
+_IS_SILENT = "The clip is silent: check that the right microphone is chosen and not muted, and record again."
+_NO_SPEECH = "No speech was found in the clip: use one in which one person speaks, close to the microphone."
+_IS_CLIPPED = "The clip is too loud and clipped beyond use: lower the recording level, or step back, and record again."
+_SOUNDS_CLIPPED = "The clip is clipped in places; a recording at a lower level would give a cleaner voice."
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A prepared reference clip.
+
+    samples: float32 [n], mono, in [-1, 1], on the device asked for, on the grid of 16 bits (FLAC keeps them
+        exactly).
+    sample_rate: Hz. notes: sentences for the user. used: start and end, in seconds, of the original that
+        samples come from.
+    speech_kept: the share of the original's speech that samples hold; below 1 the transcript is too long for
+        them.
+    """
+
+    samples: Tensor
+    sample_rate: int
+    notes: tuple[str, ...]
+    used: Span
+    speech_kept: float = 1.0
+
+    @property
+    def duration(self) -> float:
+        """Seconds, the silence at the end included."""
+        return len(self.samples) / self.sample_rate
+
+
+@torch.no_grad()
+def prepare_reference(source: Source, sample_rate: int, *, device: torch.device | str = "cpu") -> Clip:
+    """Reads a clip and makes it fit to clone from: mono, at `sample_rate` Hz, trimmed, at a known level.
+
+    More than 30 s is cut at a pause; `Clip.notes` says so and `transcript_for` fits the transcript. Safe from
+    many threads.
+
+    Args:
+        source: the bytes of an audio file, or its path.
+        sample_rate: Hz, of the result.
+        device: where to resample, and where the result is.
+    Raises UnusableReference, with one sentence on what is wrong and what to do.
+    """
+    recording = _centred(decode(source))
+    heard = _evened(resample(recording.samples, recording.sample_rate, VAD_RATE))
+    spans = speech_spans(heard)
+    _require_speech(spans)
+    excerpt = choose_excerpt(heard, spans, LONGEST_USED - END_SILENCE)
+    used = _seconds(recording.samples, recording.sample_rate, (excerpt.start, excerpt.end))
+    notes = (*_judge_clipping(recording, excerpt), *_cut_note(excerpt, spans))
+    speech = _levelled(resample(used.to(device), recording.sample_rate, sample_rate))
+    samples = _on_16_bits(_ended(speech, sample_rate))
+    return Clip(samples, sample_rate, notes, (excerpt.start, excerpt.end), excerpt.speech_kept)
+
+
+def transcript_for(clip: Clip, transcript: str) -> tuple[str, str | None]:
+    """The part of a transcript that belongs to a prepared clip, and a note for the user where it is a guess.
+
+    When only silence was removed the transcript stays whole. When speech was cut off, so are the last words,
+    in proportion to the time they take to say: at the end of a sentence if one is near, else between two
+    words. Nothing here listens to the clip, so the user is asked to compare.
+    """
+    transcript = transcript.strip()
+    if clip.speech_kept >= 1:
+        return transcript, None
+    kept = cut_text(transcript, clip.speech_kept)
+    if kept == transcript:
+        return kept, None
+    note = f"The transcript was cut after “{_ending(kept)}”: check that the clip ends with these words."
+    return kept, note
+
+
+def _ending(text: str) -> str:
+    """The last few words, to be recognised by."""
+    tail = text[-40:]
+    return tail if tail == text else "…" + tail.partition(" ")[2] if " " in tail else "…" + tail
+
+
+def _centred(recording: Recording) -> Recording:
+    """Loudest sample at full scale, no offset: float files come in any scale, cheap recorders with an
+    offset."""
+    peak = recording.samples.abs().max()
+    if peak < _SILENT:
+        raise UnusableReference(_IS_SILENT)
+    samples = recording.samples / peak
+    samples = samples - samples.mean()
+    if samples.abs().max() * peak < _SILENT:
+        raise UnusableReference(_IS_SILENT)
+    return Recording(samples, recording.sample_rate)
+
+
+def _evened(heard: Tensor) -> Tensor:
+    """At the level where the detector hears best: it misses the first words of a quiet clip."""
+    loud = heard.abs().quantile(0.99).clamp_min(0.01)
+    return heard * (0.3 / loud)
+
+
+def _require_speech(spans: tuple[Span, ...]) -> None:
+    spoken = sum(end - start for start, end in spans)
+    if spoken < 0.2:
+        raise UnusableReference(_NO_SPEECH)
+    if spoken < SHORTEST_SPEECH:
+        raise UnusableReference(
+            f"The clip holds only {spoken - 0.05:.1f} seconds of speech: record at least 1, better 5 to 30."
+        )
+
+
+def _judge_clipping(recording: Recording, excerpt: Excerpt) -> tuple[str, ...]:
+    speech = torch.cat([_seconds(recording.samples, recording.sample_rate, span) for span in excerpt.spans])
+    crest = speech.abs().quantile(0.999) / _rms(speech)
+    if crest < _CLIPPED_BEYOND_USE:
+        raise UnusableReference(_IS_CLIPPED)
+    return (_SOUNDS_CLIPPED,) if crest < _CLIPPED else ()
+
+
+def _cut_note(excerpt: Excerpt, spans: tuple[Span, ...]) -> tuple[str, ...]:
+    if excerpt.speech_kept >= 1:
+        return ()
+    note = (
+        f"The clip is long: only {excerpt.start:.1f} s to {excerpt.end:.1f} s of its {spans[-1][1]:.0f} s "
+        "are used, and the transcript must hold just the words of that part."
+    )
+    return (note,)
+
+
+def _levelled(samples: Tensor) -> Tensor:
+    """Gain to the fixed speech level, less where a peak would pass the ceiling."""
+    return samples * torch.minimum(SPEECH_LEVEL / _active_rms(samples), _CEILING / samples.abs().max())
+
+
+def _active_rms(samples: Tensor) -> Tensor:
+    """Root mean square of the louder half of the samples' blocks of 1,024, so that pauses do not count."""
+    blocks = samples[: len(samples) // 1024 * 1024].view(-1, 1024)
+    powers = blocks.square().mean(dim=1)
+    return powers[powers >= powers.median()].mean().sqrt()
+
+
+def _ended(samples: Tensor, sample_rate: int) -> Tensor:
+    fade = torch.linspace(0, 1, int(_FADE * sample_rate), device=samples.device)
+    samples[: len(fade)] *= fade
+    samples[-len(fade) :] *= fade.flip(0)
+    return torch.nn.functional.pad(samples, (0, int(END_SILENCE * sample_rate)))
+
+
+def _on_16_bits(samples: Tensor) -> Tensor:
+    return (samples * 32768).round().clamp(-32768, 32767) / 32768
+
+
+def _rms(samples: Tensor) -> Tensor:
+    return samples.square().mean().sqrt()
+
+
+def _seconds(samples: Tensor, rate: int, span: Span) -> Tensor:
+    return samples[int(span[0] * rate) : int(span[1] * rate)]

@@ -1,0 +1,92 @@
+"""Where somebody speaks in a clip: the Silero voice activity detector
+(https://github.com/snakers4/silero-vad, MIT), offline.
+
+Only the weights are taken from the `silero-vad` wheel; the package itself is never imported, because
+importing it sets the number of threads of the whole process to one, and its model keeps its state inside, so
+that two threads could not share it. Here the network is a pure function of the clip: many threads may call it
+at once.
+"""
+
+import importlib.util
+from functools import cache
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.nn import functional as F
+
+SAMPLE_RATE = 16_000
+WINDOW = 512  # samples that one probability speaks for (32 ms)
+_CONTEXT = 64  # samples of the window before that the network also hears
+_STFT_HOP = 128
+
+_ENTER, _LEAVE = 0.5, 0.35  # the detector's own thresholds: hysteresis against flicker within a word
+_SHORTEST_SPEECH = 3  # windows; a click or a knock is shorter
+_SHORTEST_PAUSE = 4  # windows; the closure of a plosive is shorter, a pause between words longer
+
+Span = tuple[float, float]
+"""Start and end in seconds."""
+
+
+@cache
+def silero_weights() -> dict[str, Tensor]:
+    """The detector's weights for 16 kHz, from the wheel; read once."""
+    spec = importlib.util.find_spec("silero_vad")  # locates the wheel without running its code
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError("No module named 'silero_vad': install the packages in requirements.txt")
+    return load_file(Path(spec.submodule_search_locations[0]) / "data" / "silero_vad_16k.safetensors")
+
+
+@torch.inference_mode()
+def speech_probabilities(samples: Tensor, weights: dict[str, Tensor]) -> Tensor:
+    """Probability of speech for every 32 ms of a clip.
+
+    Args:
+        samples: float32 [n], mono, 16 kHz, on the CPU, n ≥ 1.
+        weights: the detector's, as `silero_weights` gives them.
+    Returns: float32 [ceil(n / 512)], on the CPU.
+    """
+    hidden = _features(samples, weights)  # [windows, 128]
+    state = hidden.new_zeros(1, 1, hidden.shape[1])
+    lstm = [weights[f"lstm_cell.{name}"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+    hidden, _, _ = torch.lstm(hidden.unsqueeze(0), (state, state), lstm, True, 1, 0.0, False, False, True)
+    logits = F.linear(hidden.squeeze(0).relu(), weights["final_conv.weight"].squeeze(-1), weights["final_conv.bias"])
+    return logits.sigmoid().squeeze(-1)
+
+
+def _features(samples: Tensor, weights: dict[str, Tensor]) -> Tensor:
+    """What the recurrent layer hears: [n] → [windows, 128]. All windows at once; only the recurrence is in
+    order."""
+    samples = F.pad(samples, (_CONTEXT, -len(samples) % WINDOW))
+    windows = samples.unfold(0, _CONTEXT + WINDOW, WINDOW).unsqueeze(1)
+    spectrum = F.conv1d(F.pad(windows, (0, _CONTEXT), "reflect"), weights["stft_conv.weight"], stride=_STFT_HOP)
+    real, imaginary = spectrum.chunk(2, dim=1)
+    x = (real.square() + imaginary.square()).sqrt()  # [windows, 129, 4]
+    for layer, stride in (("conv1", 1), ("conv2", 2), ("conv3", 2), ("conv4", 1)):
+        x = F.conv1d(x, weights[f"{layer}.weight"], weights[f"{layer}.bias"], stride=stride, padding=1).relu()
+    return torch.squeeze(x, -1)
+
+
+def speech_spans(samples: Tensor) -> tuple[Span, ...]:
+    """Stretches of speech, in order, parted by pauses of at least 0.13 s. Empty when nobody speaks.
+
+    The bounds are the detector's own: soft beginnings and ends of words may lie a little outside.
+
+    Args:
+        samples: float32 [n], mono, 16 kHz, on the CPU, n ≥ 1.
+    """
+    probabilities = speech_probabilities(samples, silero_weights())
+    spans: list[list[int]] = []
+    speaking = False
+    for i, probability in enumerate(probabilities.tolist()):
+        speaking = probability >= (_LEAVE if speaking else _ENTER)
+        if not speaking:
+            continue
+        if spans and i - spans[-1][1] < _SHORTEST_PAUSE:
+            spans[-1][1] = i + 1
+        else:
+            spans.append([i, i + 1])
+    end = len(samples) / SAMPLE_RATE
+    seconds = WINDOW / SAMPLE_RATE
+    return tuple((a * seconds, min(b * seconds, end)) for a, b in spans if b - a >= _SHORTEST_SPEECH)

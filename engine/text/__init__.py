@@ -1,0 +1,18 @@
+"""From what somebody typed to the segments that are spoken, one after the other: see `plan_segments`."""
+
+from engine.text.clean import normalise
+from engine.text.segments import cut_text, split_segments
+from engine.text.timing import frame_budget, speaking_time
+from engine.text.turns import Segment, batch_turns, plan_segments, split_speaker_turns
+
+__all__ = [
+    "Segment",
+    "batch_turns",
+    "cut_text",
+    "frame_budget",
+    "normalise",
+    "plan_segments",
+    "speaking_time",
+    "split_segments",
+    "split_speaker_turns",
+]

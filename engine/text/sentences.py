@@ -1,0 +1,119 @@
+"""Where a reader would pause: at sentence ends of any script, at clause marks, between words.
+
+What ends a sentence and what may close it are Unicode's Sentence_Break properties (UAX #29); abbreviations,
+initials, numbers and ellipses are told apart by what stands before and after them.
+"""
+
+from collections.abc import Iterator
+
+import regex
+
+from engine.text.marks import SPEAKER_TAG, STYLE_TAG
+
+Span = tuple[int, int]
+"""Start and end of a piece of a text."""
+
+_TAG = rf"(?:{STYLE_TAG.pattern}|{SPEAKER_TAG.pattern})"
+
+_CLOSERS = r"[\p{Pe}\p{Pf}\"']*+"
+_TERMINATED = regex.compile(rf"(?P<mark>[\p{{SB=STerm}}\p{{SB=ATerm}}…]++){_CLOSERS}")
+# Inside a word these belong to a URL, a number or a name; other scripts' marks do not need a space.
+_NEEDS_SPACE = regex.compile(r"[.!?…]+")
+# Behind a sentence's mark, its quotes and tags: small letters or a comma say that it was not the end.
+_GOES_ON = regex.compile(
+    rf"\s*+(?:{_TAG}\s*+)*+(?:[\p{{Pd}}\p{{Ps}}\p{{Pi}}\"']*+[\p{{Ll}}--\p{{Georgian}}]|[,;،、，])",
+    regex.VERSION1,
+)
+_EXTENDS = regex.compile(r"[\p{M}\u200c\u200d]")
+_CAPITAL = regex.compile(r"\p{Lu}")
+
+# A full stop after these never ends a sentence; after the second kind not when a number follows.
+_ABBREVIATION = regex.compile(
+    r"(?ix) mrs?|ms|mx|dr|prof|rev|hon|gen|col|maj|capt|cmdr|lt|sgt|cpl|gov|sen|rep|pres|st|mt|ft|vs|cf|ca|eg"
+    r"|ie|approx|hr|fr|nr|bzw|evtl|ggf|vgl|mme|mlle|mgr|sra?|srta|dña|uds?|dott|avv"
+)
+_BEFORE_NUMBER = regex.compile(
+    r"(?ix) nos?|vols?|figs?|eq|pp?|ch|sec|art|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
+)
+_LAST_WORD = regex.compile(r"[\p{L}\p{M}\p{N}.]+$")
+_INITIALS = regex.compile(r"(?:[\p{Lu}\p{Ll}]\p{M}*\.)*[\p{Lu}\p{Ll}]\p{M}*")
+_NUMBER_FOLLOWS = regex.compile(r"\s*\p{N}")
+_LONGEST_WORD = 24  # characters before a full stop that are looked at
+
+# Scripts written without spaces: cut between any two graphemes, but not before what closes or lengthens.
+_SPACELESS = (
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}"
+    r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}\p{Tai_Le}\p{New_Tai_Lue}]"
+)
+_LETTER = rf"(?!\s|—|{_TAG}|{_SPACELESS})\X"
+_WORD = (
+    rf"(?:\p{{Ps}}*+(?={_SPACELESS})\X(?:(?!{_TAG})(?=[\p{{Po}}\p{{Pe}}\p{{Pf}}\p{{Lm}}\p{{Sk}}\"'…—])\X)*+"
+    rf"|(?:{_LETTER})*+—++[\"']*+|(?:{_LETTER})++)"
+)
+# A tag stays with what it colours.
+_ATOM = regex.compile(rf"(?:{_TAG}\s*+){{0,4}}+{_WORD}|(?:{_TAG}\s*+){{1,4}}+")
+_TAGS = regex.compile(_TAG)
+_LEADING_TAGS = regex.compile(rf"\s*+(?:{_TAG}\s*+)++")
+_CLAUSE_END = regex.compile(rf"[,;:–—\p{{SB=SContinue}}،؛၊།፣፥]{_CLOSERS}$")
+_GRAPHEME = regex.compile(r"\X")
+
+
+def sentences(text: str, span: Span) -> Iterator[Span]:
+    """The sentences of a paragraph; together they are all of it."""
+    start, end = span
+    first = start
+    # Small letters tell nothing where there are no others.
+    cased = _CAPITAL.search(text, start, end) is not None
+    for found in _TERMINATED.finditer(text, start, end):
+        if _ends_sentence(text, found, span, cased):
+            yield first, found.end()
+            first = found.end()
+    if text[first:end].strip():
+        yield first, end
+
+
+def _ends_sentence(text: str, found: "regex.Match[str]", span: Span, cased: bool) -> bool:
+    start, end = span
+    mark, after = found["mark"], found.end()
+    if after == end:
+        return True
+    if _NEEDS_SPACE.fullmatch(mark) and not text[after].isspace():
+        return False
+    if _EXTENDS.match(text, after):
+        return False
+    if cased and _GOES_ON.match(text, after, end):
+        return False
+    return mark != "." or not _is_abbreviated(text, start, found.start(), after)
+
+
+def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
+    """Whether the full stop at `stop` belongs to the word before it; `start` is where the paragraph
+    starts."""
+    found = _LAST_WORD.search(text, max(start, stop - _LONGEST_WORD), stop)
+    if found is None:
+        return False
+    word = found[0].replace(".", "")
+    if _ABBREVIATION.fullmatch(word) or _INITIALS.fullmatch(found[0]):
+        return True
+    if _BEFORE_NUMBER.fullmatch(word):
+        return _NUMBER_FOLLOWS.match(text, after) is not None
+    # "1." opens a list item.
+    return len(word) <= 3 and word.isdigit() and not text[start : found.start()].strip()
+
+
+def word_ends(text: str, span: Span) -> list[int]:
+    """Where the text may be cut between words (graphemes, in scripts without spaces): never inside a tag or
+    right after it."""
+    return [found.end() for found in _ATOM.finditer(text, *span)]
+
+
+def is_clause_end(text: str, end: int) -> bool:
+    """Whether the word that ends at `end` closes a clause: a comma, a colon, a dash."""
+    return _CLAUSE_END.search(text, max(end - 4, 0), end) is not None
+
+
+def inner_ends(text: str, span: Span) -> list[int]:
+    """Where a single word may be cut if it must: from the tags before it, and between those; else between graphemes."""
+    tags = _LEADING_TAGS.match(text, *span)
+    parts = _TAGS.finditer(text, span[0], tags.end()) if tags else _GRAPHEME.finditer(text, *span)
+    return [found.end() for found in parts]

@@ -1,0 +1,53 @@
+"""How long text takes to say, in any script, without a model: for budgets and proportions, not for timing
+words."""
+
+import math
+
+import regex
+
+from engine.text.marks import SPEAKER_TAG
+
+# Seconds at an ordinary pace for one character of a kind; the first kind that matches counts. Speech in all
+# languages runs at much the same 4 to 8 syllables a second, so a script's figure is set by how much of a
+# syllable its characters hold.
+_KINDS: tuple[tuple[str, float], ...] = (
+    (r"\p{N}", 0.45),  # digits are words
+    (r"\p{Han}", 0.25),
+    (
+        r"[\p{Hangul}\p{Hiragana}\p{Katakana}\p{Ethiopic}\p{Yi}\p{Canadian_Aboriginal}\p{Cherokee}\p{Vai}]",
+        0.2,
+    ),
+    (r"(?<=\p{Lu})\p{Lu}|\p{Lu}(?=\p{Lu})", 0.3),  # acronyms are spelled
+    (r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Armenian}\p{Georgian}--\P{L}]", 1 / 15),
+    (r"\p{L}", 0.1),  # abjads leave vowels out, Indic consonants carry one
+    (r"\p{M}", 0.06),
+    (r"[\p{SB=STerm}\p{SB=ATerm}…\n]", 0.5),
+    (r"[\p{SB=SContinue}\p{Pd};،、]", 0.25),
+    (r"[\p{S}%&@#*/§]", 0.5),  # read as words, if at all
+    (r"\s", 0.01),
+    (r"[\s\S]", 0.05),
+)
+_KIND = regex.compile("|".join(f"({pattern})" for pattern, _ in _KINDS), regex.VERSION1)
+_SECONDS = tuple(seconds for _, seconds in _KINDS)
+_TURN = 0.5  # seconds between two speakers
+
+_SLOWEST = 2.2  # times as long as at an ordinary pace: a slow, hesitant or dramatic reading
+_AROUND = 1.5  # seconds: silence before and after, and one long pause
+
+
+def speaking_time(text: str) -> float:
+    """About how many seconds it takes to say `text` at an ordinary pace. More text never takes less."""
+    turns = SPEAKER_TAG.split(text)
+    seconds = sum(_SECONDS[(found.lastindex or 1) - 1] for turn in turns for found in _KIND.finditer(turn))
+    return seconds + _TURN * (len(turns) - 1)
+
+
+def frame_budget(text: str, frame_rate: float) -> int:
+    """The most frames that a segment may take: what a very slow reader needs. A model that goes on beyond it
+    has lost its end.
+
+    Args:
+        text: one segment, in any script.
+        frame_rate: codec frames a second.
+    """
+    return math.ceil((_AROUND + _SLOWEST * speaking_time(text)) * frame_rate)

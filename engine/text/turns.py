@@ -1,0 +1,75 @@
+"""Who says what: speaker turns as the S2 reference makes them, and the plan of a whole text."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import regex
+
+from engine.text.clean import normalise
+from engine.text.marks import SPEAKER_TAG
+from engine.text.segments import MAX_BYTES, split_segments
+
+MAX_TURNS = 5
+
+_TURN = regex.compile(rf"(?s){SPEAKER_TAG.pattern}.*?(?={SPEAKER_TAG.pattern}|$)")
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A piece of text to be spoken in one go.
+
+    text: as it goes into the prompt, with its speaker tags where the whole text has any.
+    speaker: who begins it; None where the text names no speakers.
+    """
+
+    text: str
+    speaker: int | None = None
+
+
+def plan_segments(text: str, max_bytes: int = MAX_BYTES, max_turns: int = MAX_TURNS) -> list[Segment]:
+    """All that is to be spoken, in order: the text normalised and cut where a reader would pause.
+
+    Where there are speaker tags, words before the first belong to speaker 0, every segment carries its
+    speaker's tag, and short turns share a segment, at most `max_turns` of them. Nothing that can be said is
+    dropped.
+
+    Raises InvalidText when there is nothing to say.
+    """
+    text = normalise(text)
+    if not SPEAKER_TAG.search(text):
+        return [Segment(piece) for piece in split_segments(text, max_bytes)]
+    if not SPEAKER_TAG.match(text):
+        text = f"<|speaker:0|>{text}"
+    turns = [piece for turn in split_speaker_turns(text) for piece in _parts(turn, max_bytes)]
+    return [Segment(batch, _speaker(batch)) for batch in batch_turns(turns, max_turns, max_bytes)]
+
+
+def split_speaker_turns(text: str) -> list[str]:
+    """`<|speaker:i|>` and what follows it, up to the next. Drops what comes before the first, as the S2
+    reference does."""
+    return [found[0].strip() for found in _TURN.finditer(text)]
+
+
+def batch_turns(turns: Iterable[str], max_turns: int = MAX_TURNS, max_bytes: int = MAX_BYTES) -> list[str]:
+    """Whole turns, joined by line ends, as many as fit into `max_bytes` UTF-8 bytes; a longer turn stands
+    alone."""
+    batches: list[list[str]] = []
+    for turn in turns:
+        if batches and len(batches[-1]) < max_turns and len("\n".join([*batches[-1], turn]).encode()) <= max_bytes:
+            batches[-1].append(turn)
+        else:
+            batches.append([turn])
+    return ["\n".join(batch) for batch in batches]
+
+
+def _parts(turn: str, max_bytes: int) -> list[str]:
+    """A turn, or the parts of a long one, each with the tag. Nothing for a tag without words."""
+    tag = turn[: turn.index(">") + 1]
+    words = turn[len(tag) :].strip()
+    if len(turn.encode()) <= max_bytes and "\n" not in words:
+        return [f"{tag}{words}"] if words else []
+    return [f"{tag}{piece}" for piece in split_segments(words, max(max_bytes - len(tag), 1))]
+
+
+def _speaker(batch: str) -> int:
+    return int(batch[len("<|speaker:") : batch.index("|>")])
