@@ -1,0 +1,366 @@
+"""The codec's trainer: it learns, stops and goes on exactly, and leaves codes alone where it should."""
+
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from engine.codec.checkpoint import codec_files, load_codec, load_codec_decoder, load_codec_encoder
+from engine.codec.codec import Codec
+from engine.codec.config import CodecConfig, QuantizerConfig, WindowedTransformerConfig
+from engine.codec.fingerprint import codec_fingerprint
+from engine.pronunciation import PHONES
+from training import train_codec
+from training.codec_batches import LABELS_PER_FRAME, SILENCE, CropSampler, phones_at
+from training.codec_check import held_out_quality
+from training.codec_losses import SpectralLoss, pitch_of
+from training.codec_run import CodecRun, Recipe
+from training.corpus import SAMPLE_RATE, Corpus, Utterance
+from training.quantizer_training import Lookup, QuantizerTraining, codebooks_of, quantize
+from training.train_codec import checkpoint_of, export, finish, kept_from_training, open_run
+
+TINY = CodecConfig(
+    sample_rate=SAMPLE_RATE,
+    encoder_dim=4,
+    encoder_rates=(2, 4, 8, 4),
+    latent_dim=16,
+    decoder_dim=32,
+    decoder_rates=(4, 8, 4, 2),
+    encoder_transformer_layers=(0, 0, 0, 0),
+    encoder_transformer_window=16,
+    quantizer=QuantizerConfig(
+        input_dim=16,
+        n_codebooks=2,
+        codebook_size=8,
+        codebook_dim=4,
+        semantic_codebook_size=12,
+        downsample_factor=(2, 2),
+        transformer=WindowedTransformerConfig(
+            n_layer=1,
+            n_head=2,
+            head_dim=8,
+            dim=16,
+            intermediate_size=32,
+            window_size=4,
+            rope_base=10_000.0,
+            norm_eps=1e-6,
+            final_norm=False,
+        ),
+    ),
+)
+QUICK = Recipe(steps=6, batch=2, crop_frames=8, learning_rate=3e-3, warmup_steps=4, unquantized_steps=2)
+
+
+def tone(low: float, high: float, seconds: float) -> np.ndarray:
+    """A buzz that glides from one pitch to the other (Hz), in [-1, 1]."""
+    f0 = np.geomspace(low, high, int(seconds * SAMPLE_RATE))
+    phase = 2 * np.pi * np.cumsum(f0) / SAMPLE_RATE
+    return np.asarray(0.2 * sum(np.sin(k * phase) / k for k in range(1, 12)))
+
+
+def write_corpus(folder: Path) -> Corpus:
+    """Eight buzzing utterances of a second, two of them kept from training."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pieces, lines, offset = [], [], 0
+    for i in range(8):
+        audio = (tone(90 + 20 * i, 140 + 15 * i, 1.1) * 32767).clip(-32767, 32767).astype(np.int16)
+        about = {
+            "text": "Arms.", "tokens": ["aa", "r", "_", "m", "z", "."], "times": [0.1, 0.3, 0.5, 0.5, 0.8, 1.0],
+            "speaker": 0, "shard": 0, "offset": offset, "samples": len(audio),
+            "test_sentence": i >= 6, "held_out_speaker": False,
+        }  # fmt: skip
+        pieces.append(audio)
+        lines.append(json.dumps(about))
+        offset += len(audio)
+    np.save(folder / "audio-000.npy", np.concatenate(pieces))
+    (folder / "index-000.jsonl").write_text("\n".join(lines))
+    (folder / "speakers.json").write_text('[{"id": 0}]')
+    return Corpus.load(folder)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return write_corpus(tmp_path_factory.mktemp("speech"))
+
+
+@pytest.fixture(scope="module")
+def trained(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a codec that a whole short run has made."""
+    work = tmp_path_factory.mktemp("trained")
+    finish(work, open_run(work, QUICK, corpus, config=TINY))
+    return work / "codec"
+
+
+@pytest.fixture
+def audio(corpus: Corpus) -> Tensor:
+    return CropSampler(corpus.utterances, TINY, 8).batch(3, 5).audio
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def advance(run: CodecRun, steps: int) -> list[dict[str, float]]:
+    return [run.advance() for _ in range(steps)]
+
+
+def same(a: Codec, b: Codec) -> bool:
+    pairs = zip(a.state_dict().items(), b.state_dict().items(), strict=True)
+    return all(x == y and torch.equal(v, w) for (x, v), (y, w) in pairs)
+
+
+def utterance(tokens: Iterable[str], times: list[float]) -> Utterance:
+    return Utterance("", list(tokens), times, 0, 0, 0, 22050, False, False, np.zeros(22050, np.int16))
+
+
+def test_phones_are_those_spoken_at_the_moment() -> None:
+    said = utterance(["aa", "_", "r", ",", "m", "."], [0.1, 0.3, 0.3, 0.4, 0.6, 0.9])
+    classes = phones_at(said, np.array([0.0, 0.2, 0.35, 0.5, 0.7, 0.95]))
+    names = ["" if label == SILENCE else PHONES[label - 1] for label in classes]
+    assert names == ["", "aa", "r", "", "m", ""]
+
+
+def test_crops_depend_on_their_seed_alone(corpus: Corpus) -> None:
+    sampler = CropSampler(corpus.utterances, TINY, 8)
+    first, again, other = sampler.batch(4, 1, 2), sampler.batch(4, 1, 2), sampler.batch(4, 1, 3)
+    assert first.audio.shape == (4, 1, 8 * TINY.frame_length)
+    assert first.phones.shape == (4, 8 * LABELS_PER_FRAME)
+    assert torch.equal(first.audio, again.audio)
+    assert torch.equal(first.phones, again.phones)
+    assert not torch.equal(first.audio, other.audio)
+
+
+def test_speech_shorter_than_a_crop_is_refused(corpus: Corpus) -> None:
+    with pytest.raises(ValueError, match="No utterance for training holds the 102400 samples"):
+        CropSampler(corpus.utterances, TINY, 100)
+
+
+@pytest.mark.parametrize(("low", "high"), [(85, 85), (110, 160), (220, 180), (330, 370)])
+def test_pitch_of_a_glide(low: float, high: float) -> None:
+    audio = torch.from_numpy(tone(low, high, 32 * 1024 / SAMPLE_RATE)).float()[None, None, : 32 * 1024]
+    log_f0, voiced = pitch_of(torch.nn.functional.pad(audio, (0, -audio.shape[2] % 1024)), SAMPLE_RATE, 1024)
+    wanted = np.log2(np.geomspace(low, high, 65)[1::2])
+    assert voiced[0, 1:-1].all()
+    assert np.abs(log_f0[0, 1:-1].numpy() - wanted[1:-1]).max() < 0.04  # octaves: 3 %
+
+
+def test_noise_and_silence_have_no_pitch() -> None:
+    noise = torch.randn(1, 1, 16 * 1024, generator=generator()) * 0.2
+    assert pitch_of(noise, SAMPLE_RATE, 1024)[1].float().mean() < 0.1
+    assert not pitch_of(torch.zeros(1, 1, 16 * 1024), SAMPLE_RATE, 1024)[1].any()
+
+
+def test_spectral_loss_knows_near_from_far(audio: Tensor) -> None:
+    loss = SpectralLoss(SAMPLE_RATE)
+    noise = torch.randn(audio.shape, generator=generator())
+    same_mel, same_low = loss(audio, audio)
+    near_mel, near_low = loss(audio + 0.002 * noise, audio)
+    far_mel, far_low = loss(audio + 0.05 * noise, audio)
+    assert same_mel == same_low == 0
+    assert 0 < near_mel < far_mel
+    assert 0 < near_low < far_low
+
+
+def test_spectral_loss_has_a_gradient_at_silence(audio: Tensor) -> None:
+    silence = torch.zeros_like(audio).requires_grad_(True)
+    sum(SpectralLoss(SAMPLE_RATE)(silence, audio)).backward()
+    assert silence.grad is not None
+    assert silence.grad.isfinite().all()
+
+
+def test_training_quantizes_as_the_product_does(trained: Path, audio: Tensor) -> None:
+    codec = load_codec(*codec_files(trained))
+    z = codec.quantizer.pre_module(codec.quantizer.downsample(codec.encoder(audio)))
+    found = quantize(codec.quantizer, z, generator())
+    codes = codec.encode(audio)
+    assert torch.equal(torch.stack([one.codes for one in found.lookups]), codes.transpose(0, 1).flatten(1))
+    torch.testing.assert_close(found.latents, codec.quantizer.from_codes(codes))
+    torch.testing.assert_close(found.semantic, codec.quantizer.semantic_quantizer.from_codes(codes[:, :1]))
+
+
+def test_gradients_pass_the_lookup_but_not_into_codebooks(corpus: Corpus, tmp_path: Path) -> None:
+    run = open_run(tmp_path, QUICK, corpus, config=TINY)
+    codec = run.trainer.codec
+    latents = torch.randn(2, TINY.latent_dim, 5, generator=generator(), requires_grad=True)
+    quantize(codec.quantizer, latents, generator()).latents.square().sum().backward()
+    assert latents.grad is not None
+    assert latents.grad.abs().sum() > 0
+    for codebook in codebooks_of(codec.quantizer):
+        assert codebook.in_proj.weight.grad is not None
+        assert codebook.codebook.weight.grad is None
+
+
+def test_dropout_leaves_out_the_last_codebooks(trained: Path, audio: Tensor) -> None:
+    quantizer = load_codec(*codec_files(trained)).quantizer
+    z = torch.randn(64, TINY.latent_dim, 3, generator=generator())
+    codes = torch.cat((*quantizer.semantic_quantizer(z)[:1], torch.zeros(64, 2, 3, dtype=torch.long)), 1)
+    codes[:, 1:] = quantizer.quantizer(quantizer.semantic_quantizer(z)[1])[0]
+    parts = [book.from_codes(row) for book, row in zip(codebooks_of(quantizer), codes.unbind(1), strict=True)]
+    sums = torch.stack(parts).cumsum(0)  # of one, two, three codebooks: [3, B, D, T]
+    latents = quantize(quantizer, z, generator(), dropout=1.0).latents
+    heard = (sums - latents).abs().amax((2, 3)) < 1e-4
+    assert heard.any(0).all()
+    assert heard.any(1).all(), "every number of codebooks turns up"
+
+
+def test_codebooks_are_laid_out_over_the_latents(corpus: Corpus, tmp_path: Path) -> None:
+    run = open_run(tmp_path, QUICK, corpus, config=TINY)
+    quantizer = run.trainer.codec.quantizer
+    centres = 3 * torch.randn(TINY.latent_dim, 12, generator=generator())
+    z = centres.repeat(1, 20)[None] + 0.01 * torch.randn(1, TINY.latent_dim, 240, generator=generator(1))
+    before = quantize(quantizer, z, generator()).commitment
+    run.trainer.averages.begin(z, generator())
+    assert quantize(quantizer, z, generator()).commitment < 0.2 * before
+    with pytest.raises(ValueError, match="5 latents cannot lay out a codebook of 12 entries"):
+        run.trainer.averages.begin(z[..., :5], generator())
+
+
+def test_entries_follow_what_is_looked_up_and_dead_ones_start_again() -> None:
+    quantizer = Codec(TINY).quantizer.requires_grad_(False)
+    averages = QuantizerTraining(quantizer)
+    wanted = torch.tensor([[5.0, 0, 0, 0], [0, 5.0, 0, 0]]).repeat(8, 1)
+    lookups = [Lookup(wanted, torch.tensor([0, 1]).repeat(8)) for _ in range(3)]
+    for _ in range(300):
+        averages.follow(lookups)
+    for codebook in codebooks_of(quantizer):
+        torch.testing.assert_close(codebook.codebook.weight[:2], wanted[:2], rtol=0, atol=0.05)
+    assert averages.used() == pytest.approx([2 / 12, 2 / 8, 2 / 8])
+    averages.restart_dead(lookups, generator())
+    for codebook in codebooks_of(quantizer):
+        assert (codebook.codebook.weight.max(1).values > 4.9).all()
+    assert averages.used() == [1.0, 1.0, 1.0]
+
+
+def test_a_fresh_codec_answers_speech_from_the_start(corpus: Corpus, tmp_path: Path, audio: Tensor) -> None:
+    with torch.no_grad():
+        scaled = open_run(tmp_path, QUICK, corpus, config=TINY).trainer.encoded(audio)
+        default = Codec(TINY)
+        idle = default.quantizer.pre_module(default.quantizer.downsample(default.encoder(audio)))
+    assert scaled.std(2).mean() > 10 * idle.std(2).mean()
+
+
+def test_the_loss_falls(corpus: Corpus, tmp_path: Path) -> None:
+    recipe = Recipe(steps=40, batch=2, crop_frames=8, learning_rate=5e-3, warmup_steps=4, ramp_steps=8)
+    losses = advance(open_run(tmp_path, recipe, corpus, config=TINY), 40)
+    for name, at_most in (("total", 0.7), ("mel", 0.7), ("harmonics", 0.7), ("phones", 0.98)):
+        first, last = (np.mean([step[name] for step in part]) for part in (losses[:5], losses[-5:]))
+        assert last < at_most * first, (name, first, last)
+
+
+@pytest.mark.parametrize("stopped_at", [1, 6])
+def test_a_stopped_run_goes_on_as_if_it_had_not_been(corpus: Corpus, tmp_path: Path, stopped_at: int) -> None:
+    """Before and after the codebooks come in, at a quarter of the run."""
+    recipe = Recipe(steps=8, batch=2, crop_frames=8, warmup_steps=4, ramp_steps=1)
+    unbroken = open_run(tmp_path, recipe, corpus, config=TINY)
+    wanted = advance(unbroken, 8)
+    stopped = open_run(tmp_path, recipe, corpus, config=TINY)
+    before = advance(stopped, stopped_at)
+    (tmp_path / "codec").mkdir()
+    stopped.save(checkpoint_of(tmp_path, stopped))
+    resumed = open_run(tmp_path, recipe, corpus, config=TINY)
+    assert resumed.step == stopped_at
+    assert before + advance(resumed, 8 - stopped_at) == wanted
+    assert same(resumed.trainer.codec, unbroken.trainer.codec)
+
+
+def test_what_is_written_is_what_was_trained(corpus: Corpus, tmp_path: Path, audio: Tensor) -> None:
+    run = open_run(tmp_path, QUICK, corpus, config=TINY)
+    finish(tmp_path, run)
+    files = codec_files(tmp_path / "codec")
+    assert files[1] == TINY
+    assert same(load_codec(*files), run.trainer.codec)
+    codes = load_codec_encoder(*files).encode(audio)
+    assert torch.equal(codes, run.trainer.codec.encode(audio))
+    torch.testing.assert_close(load_codec_decoder(*files).decode(codes), run.trainer.codec.decode(codes))
+    left = {path.name for path in (tmp_path / "codec").iterdir()}
+    assert left == {"codec.safetensors", "codec_config.json", "checkpoint-fresh.pt"}
+
+
+def test_the_decoder_alone_leaves_codes_as_they_are(
+    corpus: Corpus, tmp_path: Path, trained: Path, audio: Tensor
+) -> None:
+    run = open_run(tmp_path, QUICK, corpus, source=trained, decoder_only=True)
+    finish(tmp_path, run)
+    before, after = load_codec(*codec_files(trained)), load_codec(*codec_files(tmp_path / "codec"))
+    assert codec_fingerprint(after) == codec_fingerprint(before)
+    codes = before.encode(audio)
+    assert torch.equal(after.encode(audio), codes)
+    assert not torch.equal(after.decode(codes), before.decode(codes))
+    learnt = {name for name, weight in after.state_dict().items() if not torch.equal(weight, before.state_dict()[name])}
+    assert {".".join(name.split(".")[:2]) for name in learnt} == {
+        "decoder.model", "quantizer.post_module", "quantizer.upsample",
+    }  # fmt: skip
+
+
+def test_learning_on_changes_everything(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
+    run = open_run(tmp_path, QUICK, corpus, source=trained)
+    before = load_codec(*codec_files(trained))
+    assert same(run.trainer.codec, before)
+    advance(run, 3)
+    after = run.trainer.codec.state_dict()
+    assert [name for name, weight in before.state_dict().items() if torch.equal(weight, after[name])] == []
+    assert codec_fingerprint(run.trainer.codec) != codec_fingerprint(before)
+
+
+def test_a_checkpoint_is_not_taken_for_another_codec(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
+    source = tmp_path / "source"
+    export(source, load_codec(*codec_files(trained)))
+    finish(tmp_path, open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True))
+    assert open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True).step == 6
+    other = open_run(tmp_path / "other", QUICK, corpus, source=source)
+    advance(other, 1)
+    export(source, other.trainer.codec)
+    with pytest.raises(ValueError, match="Remove it to train anew"):
+        open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True)
+
+
+def test_a_finished_run_writes_nothing_again(
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finish(tmp_path, open_run(tmp_path, QUICK, corpus, config=TINY))
+    (tmp_path / "codec" / "codec.safetensors").write_bytes(b"written by a later run")
+    capsys.readouterr()
+    finish(tmp_path, open_run(tmp_path, QUICK, corpus, config=TINY))
+    assert "finished already, after 6 steps" in capsys.readouterr().out
+    assert (tmp_path / "codec" / "codec.safetensors").read_bytes() == b"written by a later run"
+
+
+def test_other_sample_rates_are_refused(corpus: Corpus, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="The speech has 22050 Hz, the codec 16000"):
+        open_run(tmp_path, QUICK, corpus, config=replace(TINY, sample_rate=16000))
+
+
+def test_quality_is_judged_on_speech_kept_from_training(corpus: Corpus, trained: Path) -> None:
+    kept = kept_from_training(corpus)
+    assert [item.test_sentence for item in kept] == [True, True]
+    quality = held_out_quality(load_codec(*codec_files(trained)), kept, SpectralLoss(SAMPLE_RATE))
+    assert quality.mel > 0
+    assert np.isnan(quality.pitch) or -1 <= quality.pitch <= 1
+
+
+def test_the_command(
+    tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_corpus(tmp_path / "data")
+    arguments = ["--work", str(tmp_path), "--from", str(trained), "--decoder-only", "--steps", "2", "--batch", "1"]
+    monkeypatch.setattr(sys, "argv", ["train_codec", *arguments])
+    train_codec.main()
+    assert "2 utterances kept from training: mel" in capsys.readouterr().out
+    assert codec_fingerprint(load_codec(*codec_files(tmp_path / "codec"))) == codec_fingerprint(
+        load_codec(*codec_files(trained))
+    )
+
+
+def test_a_decoder_needs_the_codec_that_it_belongs_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["train_codec", "--work", str(tmp_path), "--decoder-only"])
+    with pytest.raises(SystemExit):
+        train_codec.main()
+    assert "--decoder-only needs --from FOLDER" in capsys.readouterr().err

@@ -1,0 +1,76 @@
+"""The codec with all that it needs while it learns: heads, moving averages, losses.
+
+Shapes: B batch, D latent width, T frames, n samples.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from engine.codec.codec import Codec
+from training.codec_batches import CropBatch
+from training.codec_losses import CodecHeads, SpectralLoss, pitch_of
+from training.quantizer_training import Lookup, QuantizerTraining, codebooks_of, quantize
+
+_WEIGHTS = {"mel": 12.0, "harmonics": 6.0, "wave": 5.0, "commitment": 1.0, "pitch": 2.0}
+
+
+class CodecTrainer(nn.Module):
+    """Losses of a codec. Codebooks take no gradients: `averages` moves them."""
+
+    def __init__(self, codec: Codec, *, decoder_only: bool) -> None:
+        """With `decoder_only` all that decides about codes, or what they stand for, is frozen."""
+        super().__init__()
+        self.codec, self.decoder_only = codec, decoder_only
+        self.heads = CodecHeads(codec.config.latent_dim)
+        self.averages = QuantizerTraining(codec.quantizer)
+        self.spectral = SpectralLoss(codec.config.sample_rate)
+        self.requires_grad_(not decoder_only)
+        for trained in (codec.quantizer.post_module, codec.quantizer.upsample, codec.decoder):
+            trained.requires_grad_(True)
+        for codebook in codebooks_of(codec.quantizer):
+            codebook.codebook.requires_grad_(False)
+
+    def encoded(self, audio: Tensor) -> Tensor:
+        """Audio `[B, 1, n]` → latents in front of the codebooks `[B, D, T]`, with gradients."""
+        quantizer = self.codec.quantizer
+        z: Tensor = quantizer.pre_module(quantizer.downsample(self.codec.encoder(audio)))
+        return z
+
+    def decoded(self, latents: Tensor) -> Tensor:
+        """Quantized latents `[B, D, T]` → audio `[B, 1, n]`, with gradients."""
+        quantizer = self.codec.quantizer
+        audio: Tensor = self.codec.decoder(quantizer.upsample(quantizer.post_module(latents)))
+        return audio
+
+    def losses(
+        self, batch: CropBatch, generator: torch.Generator, *, share: float, dropout: float
+    ) -> tuple[dict[str, Tensor], list[Lookup]]:
+        """Unweighted losses by name, and what was looked up; see `quantize` for `share` and `dropout`."""
+        config = self.codec.config
+        found = quantize(self.codec.quantizer, self.encoded(batch.audio), generator, share=share, dropout=dropout)
+        log_f0, voiced = pitch_of(batch.audio, config.sample_rate, config.frame_length)
+        return {
+            **self._audio_losses(found.latents, batch.audio),
+            "commitment": found.commitment,
+            "pitch": self.heads.pitch_loss(found.latents, log_f0, voiced),
+            "phones": self.heads.phone_loss(found.semantic, batch.phones),
+        }, found.lookups
+
+    @staticmethod
+    def weighted(losses: dict[str, Tensor], phone_weight: float) -> Tensor:
+        """The one number to be lowered."""
+        weights = {**_WEIGHTS, "phones": phone_weight}
+        return torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
+
+    def decoder_losses(self, batch: CropBatch) -> dict[str, Tensor]:
+        """The losses that the decoder alone can change, behind the codes that the product would make."""
+        quantizer = self.codec.quantizer
+        with torch.no_grad():
+            latents = quantizer.from_codes(quantizer.encode(self.codec.encoder(batch.audio)))
+        return self._audio_losses(latents, batch.audio)
+
+    def _audio_losses(self, latents: Tensor, wanted: Tensor) -> dict[str, Tensor]:
+        made = self.decoded(latents)
+        mel, harmonics = self.spectral(made, wanted)
+        return {"mel": mel, "harmonics": harmonics, "wave": F.l1_loss(made, wanted)}

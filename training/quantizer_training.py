@@ -1,0 +1,198 @@
+"""How the codebooks learn, apart from the codec that runs.
+
+Entries follow a moving average of what is looked up in them (van den Oord et al. 2017, appendix A.1): at a few
+dozen frames a step gradients would move them too slowly. The projections around them learn by the
+straight-through estimator and a commitment loss, and a part of the samples goes without the last codebooks
+(Zeghidour et al. 2021). Codes come from the engine's own lookup.
+
+Random draws come from a generator of the caller's on the CPU, the same on every device.
+Shapes: B batch, D latent width, d codebook width, K codebooks, T frames, N = B * T.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from engine.codec.quantizer import Quantizer, VectorQuantizer
+
+_DECAY = 0.98
+# Use of an entry, 1 when all are used alike, below which it is dead, and that of one just restarted.
+_DEAD, _RESTARTED = 0.02, 0.2
+_COMMITMENT = 0.25
+# Keeps the projections bounded as long as no codebook holds them.
+_REST = 0.01
+_KMEANS_ROUNDS = 12
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """What was looked up in a codebook, `[N, d]` without gradient, and what was found, `[N]`."""
+
+    wanted: Tensor
+    codes: Tensor
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """latents: `[B, D, T]`, of all codebooks. semantic: the first one's part. lookups: none without lookup."""
+
+    latents: Tensor
+    semantic: Tensor
+    commitment: Tensor
+    lookups: list[Lookup]
+
+
+def codebooks_of(quantizer: Quantizer) -> list[VectorQuantizer]:
+    """All K codebooks, the semantic one first."""
+    return [*quantizer.semantic_quantizer, *quantizer.quantizer]
+
+
+def quantize(
+    quantizer: Quantizer, z: Tensor, generator: torch.Generator, *, share: float = 1.0, dropout: float = 0.0
+) -> Quantized:
+    """Latents `[B, D, T]` through all codebooks, with gradients.
+
+    Args:
+        share: part of the samples that is looked up at all, for each codebook anew; at 0 there is no lookup.
+        dropout: part of the samples of which only a random number of the residual codebooks is heard.
+    """
+    heard = _codebooks_heard(len(z), quantizer.num_codebooks, dropout, generator).to(z.device)
+    residual, parts, lookups = z, [], []
+    commitment = z.new_zeros(())
+    for i, codebook in enumerate(codebooks_of(quantizer)):
+        projected = codebook.in_proj(residual)
+        if share > 0:
+            entries, lookup = _look_up(codebook, residual, projected)
+            lookups.append(lookup)
+            commitment = commitment + _COMMITMENT * F.mse_loss(projected, entries)
+            real = torch.rand(len(z), 1, 1, generator=generator).to(z.device) < share
+            # Forward the entries, backward as if there were no lookup.
+            projected = torch.where(real, projected + (entries - projected).detach(), projected)
+        else:
+            commitment = commitment + _REST * projected.square().mean()
+        part = codebook.out_proj(projected)
+        residual = residual - part
+        parts.append(part * (heard > i)[:, None, None])
+    return Quantized(torch.stack(parts).sum(0), parts[0], commitment, lookups)
+
+
+def _codebooks_heard(batch: int, count: int, dropout: float, generator: torch.Generator) -> Tensor:
+    """How many codebooks each sample keeps `[B]`, the semantic one always."""
+    fewer = torch.randint(1, count + 1, (batch,), generator=generator)
+    return torch.where(torch.rand(batch, generator=generator) < dropout, fewer, count)
+
+
+@torch.no_grad()
+def _look_up(codebook: VectorQuantizer, z: Tensor, projected: Tensor) -> tuple[Tensor, Lookup]:
+    codes = codebook.nearest(z)
+    # A copy: the codebook itself changes before the gradients of this step are forgotten.
+    entries = F.embedding(codes, codebook.codebook.weight).transpose(1, 2)
+    return entries, Lookup(_rows(projected), codes.flatten())
+
+
+def _rows(x: Tensor) -> Tensor:
+    """`[B, d, T]` → `[N, d]`"""
+    return x.detach().transpose(1, 2).flatten(0, 1)
+
+
+class CodebookAverages(nn.Module):
+    """Moving averages behind one codebook: how much each entry is used, and the sum of what it stands for."""
+
+    use: Tensor  # [size]
+    total: Tensor  # [size, d]
+
+    def __init__(self, codebook: VectorQuantizer) -> None:
+        super().__init__()
+        entries = codebook.codebook.weight.detach()
+        self.register_buffer("use", torch.ones_like(entries[:, 0]))
+        self.register_buffer("total", entries.clone())
+
+    @property
+    def used(self) -> float:
+        """Share of the entries that are in use."""
+        return (self.use > 2 * _DEAD).float().mean().item()
+
+    @torch.no_grad()
+    def follow(self, entries: Tensor, lookup: Lookup) -> None:
+        """Move `entries` `[size, d]` towards what this step looked up in them."""
+        scale = (1 - _DECAY) * len(entries) / len(lookup.codes)
+        counts = torch.bincount(lookup.codes, minlength=len(entries)).to(self.use.dtype)
+        self.use.mul_(_DECAY).add_(counts, alpha=scale)
+        self.total.mul_(_DECAY).index_add_(0, lookup.codes, lookup.wanted, alpha=scale)
+        mean = self.total / self.use.clamp(min=_DEAD)[:, None]
+        entries.copy_(torch.where((self.use > _DEAD)[:, None], mean, entries))
+
+    @torch.no_grad()
+    def restart_dead(self, entries: Tensor, lookup: Lookup, generator: torch.Generator) -> None:
+        """Put entries that nothing comes near any more where something was looked up just now."""
+        dead = torch.nonzero(self.use < _DEAD)[:, 0]
+        entries[dead] = lookup.wanted[_draw(len(lookup.wanted), len(dead), generator).to(dead.device)]
+        self.use[dead] = _RESTARTED
+        self.total[dead] = entries[dead] * _RESTARTED
+
+    @torch.no_grad()
+    def begin(self, entries: Tensor) -> None:
+        """Forget what was; all entries count as used alike."""
+        self.use.fill_(1.0)
+        self.total.copy_(entries)
+
+
+def _draw(below: int, count: int, generator: torch.Generator) -> Tensor:
+    return torch.randint(below, (count,), generator=generator)
+
+
+class QuantizerTraining(nn.Module):
+    """The averages behind all codebooks of a quantizer."""
+
+    def __init__(self, quantizer: Quantizer) -> None:
+        super().__init__()
+        self._codebooks = codebooks_of(quantizer)  # a plain list: they belong to the codec
+        self.averages = nn.ModuleList(CodebookAverages(codebook) for codebook in self._codebooks)
+
+    def follow(self, lookups: list[Lookup]) -> None:
+        """Move all codebooks; `lookups` as `quantize` gave them."""
+        for codebook, averages, lookup in self._pairs(lookups):
+            averages.follow(codebook.codebook.weight, lookup)
+
+    def restart_dead(self, lookups: list[Lookup], generator: torch.Generator) -> None:
+        for codebook, averages, lookup in self._pairs(lookups):
+            averages.restart_dead(codebook.codebook.weight, lookup, generator)
+
+    @torch.no_grad()
+    def begin(self, z: Tensor, generator: torch.Generator) -> None:
+        """Lay all codebooks out over latents `[B, D, T]` by k-means, one behind the other.
+
+        Raises ValueError when there are fewer latents than a codebook has entries.
+        """
+        residual = z
+        for codebook, averages in zip(self._codebooks, self._averages(), strict=True):
+            _kmeans(codebook, residual, generator)
+            averages.begin(codebook.codebook.weight)
+            residual = residual - codebook.from_codes(codebook.nearest(residual))
+
+    def used(self) -> list[float]:
+        """Share of the entries in use, of each codebook."""
+        return [averages.used for averages in self._averages()]
+
+    def _averages(self) -> list[CodebookAverages]:
+        return cast(list[CodebookAverages], list(self.averages))
+
+    def _pairs(self, lookups: list[Lookup]) -> Iterator[tuple[VectorQuantizer, CodebookAverages, Lookup]]:
+        return zip(self._codebooks, self._averages(), lookups, strict=True)
+
+
+def _kmeans(codebook: VectorQuantizer, z: Tensor, generator: torch.Generator) -> None:
+    entries, rows = codebook.codebook.weight, _rows(codebook.in_proj(z))
+    if len(rows) < len(entries):
+        raise ValueError(f"{len(rows)} latents cannot lay out a codebook of {len(entries)} entries.")
+    entries.copy_(rows[torch.randperm(len(rows), generator=generator)[: len(entries)].to(rows.device)])
+    for _ in range(_KMEANS_ROUNDS):
+        codes = codebook.nearest(z).flatten()
+        counts = torch.bincount(codes, minlength=len(entries))
+        sums = torch.zeros_like(entries).index_add_(0, codes, rows)
+        other = rows[_draw(len(rows), len(entries), generator).to(rows.device)]
+        entries.copy_(torch.where((counts > 0)[:, None], sums / counts.clamp(min=1)[:, None], other))
