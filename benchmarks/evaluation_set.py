@@ -1,0 +1,76 @@
+"""The held-out voices and sentences that the bundled model is measured on, from `data/`.
+
+Neither the voices (a synthesizer's voice with its pitch, vocal tract and tempo changed) nor the sentences
+were in training. Each sentence is there as its teacher said it, so that teachers, codec and model are
+judged on the same.
+"""
+
+import gzip
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+FOLDER = Path(__file__).with_name("data")
+INDEX, DOMAIN = "index.json", "domain.txt.gz"
+
+
+@dataclass(frozen=True)
+class Clip:
+    """Speech on disk and what is said in it."""
+
+    path: Path
+    text: str
+
+    def read(self) -> tuple[NDArray[np.float32], int]:
+        """Mono samples float32 [n] in [-1, 1] and their rate in Hz."""
+        samples, rate = soundfile.read(self.path, dtype="float32")
+        return samples, int(rate)
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """A held-out voice: the clip to clone it from, and held-out sentences as it says them."""
+
+    name: str
+    teacher: str
+    reference: Clip
+    sentences: tuple[Clip, ...]
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """Held-out voices, and the training sentences that the judge's domain model is made of."""
+
+    speakers: tuple[Speaker, ...]
+    domain: tuple[str, ...]
+
+    @classmethod
+    def load(cls, folder: Path = FOLDER) -> "EvaluationSet":
+        """Raises FileNotFoundError when the folder holds no set."""
+        index = json.loads((folder / INDEX).read_text("utf-8"))
+        with gzip.open(folder / DOMAIN, "rt", encoding="utf-8") as lines:
+            domain = tuple(line.rstrip("\n") for line in lines)
+        return cls(tuple(_speaker(folder, entry) for entry in index["speakers"]), domain)
+
+    def vocabulary(self) -> list[str]:
+        """What the domain model can hear: the training sentences' words and those to be heard."""
+        return [*self.domain, *(clip.text for speaker in self.speakers for clip in speaker.sentences)]
+
+
+def _speaker(folder: Path, entry: dict[str, object]) -> Speaker:
+    match entry:
+        case {"name": str(name), "teacher": str(teacher), "reference": reference, "sentences": [*sentences]}:
+            clips = tuple(_clip(folder, clip) for clip in sentences)
+            return Speaker(name, teacher, _clip(folder, reference), clips)
+    raise ValueError(f"{folder / INDEX} has an entry that is no speaker: {entry!r}")
+
+
+def _clip(folder: Path, entry: object) -> Clip:
+    match entry:
+        case {"file": str(file), "text": str(text)}:
+            return Clip(folder / file, text)
+    raise ValueError(f"{folder / INDEX} has an entry that is no clip: {entry!r}")

@@ -1,0 +1,121 @@
+"""Everything that is measured of one utterance: what was heard, at which pitch, in whose voice."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks import pitch
+from benchmarks.bootstrap import Estimate, estimate, mean
+from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
+from benchmarks.judge import Judge
+from benchmarks.similarity import SpeakerEncoder, own_is_nearest
+from benchmarks.words import WordErrors, word_error_rate, word_errors
+
+Samples = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One utterance of one voice.
+
+    `pitch` is the median F0 of what it should sound like, and its own. `gross_errors`, of a copy alone, is
+    the share of frames whose pitch is wrong.
+    """
+
+    voice: str
+    said: str
+    heard: dict[str, str]
+    errors: dict[str, WordErrors]
+    pitch: pitch.Pitch
+    gross_errors: float | None
+    similarity: float
+    nearest: bool
+
+
+Statistic = Callable[[Sequence[Measured]], float]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a voice beforehand."""
+
+    vector: NDArray[np.float32]
+    f0: float
+
+
+class Meter:
+    """Measures utterances of an evaluation set's voices. Not thread-safe."""
+
+    def __init__(self, data: EvaluationSet) -> None:
+        self._judges = (Judge.domain(data.domain, data.vocabulary()), Judge.general())
+        self._encoder = SpeakerEncoder()
+        self._known = {speaker.name: self._learn(speaker.reference) for speaker in data.speakers}
+
+    def measure(
+        self, speaker: Speaker, said: str, samples: Samples, rate: int, copy_of: Clip | None = None
+    ) -> Measured:
+        """`samples` [n] at `rate` Hz, in which `speaker` should say `said`.
+
+        Its pitch is compared with the speaker's reference, or, when it is the copy of a clip, with that,
+        frame by frame too. Silence counts as nothing heard, without pitch, in nobody's voice.
+        """
+        heard = {judge.name: judge.hear(samples, rate) for judge in self._judges}
+        f0 = pitch.track(samples, rate)
+        original = pitch.track(*copy_of.read()) if copy_of else None
+        wanted = self._known[speaker.name].f0 if original is None else pitch.median(original)
+        similarity, nearest = self._likeness(speaker.name, samples, rate)
+        return Measured(
+            voice=speaker.name,
+            said=said,
+            heard=heard,
+            errors={name: word_errors(said, text) for name, text in heard.items()},
+            pitch=(wanted, pitch.median(f0)),
+            gross_errors=None if original is None else pitch.gross_errors(original, f0),
+            similarity=similarity,
+            nearest=nearest,
+        )
+
+    def _learn(self, clip: Clip) -> _Known:
+        samples, rate = clip.read()
+        return _Known(self._encoder.embed(samples, rate), pitch.median(pitch.track(samples, rate)))
+
+    def _likeness(self, name: str, samples: Samples, rate: int) -> tuple[float, bool]:
+        try:
+            vector = self._encoder.embed(samples, rate)
+        except ValueError:  # silence
+            return 0.0, False
+        own = list(self._known).index(name)
+        vectors = [known.vector for known in self._known.values()]
+        return float(vector @ vectors[own]), own_is_nearest(vector, own, vectors)
+
+
+def summary(all_measured: Sequence[Measured]) -> dict[str, Estimate]:
+    """Every figure of a set of utterances under its name in the table, with intervals over voices."""
+    return {
+        name: estimate(all_measured, statistic, group=lambda measured: measured.voice)
+        for name, statistic in _STATISTICS.items()
+        if math.isfinite(statistic(all_measured))
+    }
+
+
+def _error_rate(judge: str) -> Statistic:
+    return lambda chosen: word_error_rate(each.errors[judge] for each in chosen)
+
+
+def _mean_gross_errors(chosen: Sequence[Measured]) -> float:
+    known = [each.gross_errors for each in chosen if each.gross_errors is not None and each.gross_errors >= 0]
+    return mean(known) if known else math.nan
+
+
+_STATISTICS: dict[str, Statistic] = {
+    "word error, domain model": _error_rate("domain"),
+    "word error, general model": _error_rate("general"),
+    "F0 correlation": lambda chosen: pitch.correlation([each.pitch for each in chosen]),
+    "F0 median error, semitones": lambda chosen: pitch.median_semitones_off([each.pitch for each in chosen]),
+    "frames with F0 more than 20 % off": _mean_gross_errors,
+    "speaker similarity to the reference": lambda chosen: mean([each.similarity for each in chosen]),
+    "own reference is the nearest": lambda chosen: mean([float(each.nearest) for each in chosen]),
+}

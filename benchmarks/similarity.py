@@ -1,0 +1,91 @@
+"""Whose voice it is: the GE2E speaker encoder of Resemblyzer (Wan et al., 2018; weights Apache-2.0).
+
+Only its weights are used, from the `resemblyzer` wheel. The network is three LSTM layers and a linear layer;
+its package would bring a compiler and a resampler along for what is a dozen lines here.
+"""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import torch
+import torchaudio
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+RATE = 16_000  # Hz
+_MELS, _WIDTH, _LAYERS = 40, 256, 3
+_WINDOW, _STEP = (
+    160,
+    77,
+)  # mel frames of 10 ms: what one look sees, and how far the next one is (1.3 a second)
+_LEVEL = 10 ** (-17 / 20)  # the network hears level; at this one it agrees best with the published front end
+_QUIET = 10 ** (-40 / 20)
+
+
+class SpeakerEncoder(nn.Module):
+    """Mono samples to a unit vector of 256 values; voices are as alike as the cosine of their vectors."""
+
+    def __init__(self, weights: Path | None = None) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(_MELS, _WIDTH, _LAYERS, batch_first=True)
+        self.linear = nn.Linear(_WIDTH, _WIDTH)
+        self._mel = torchaudio.transforms.MelSpectrogram(
+            RATE,
+            n_fft=400,
+            hop_length=160,
+            n_mels=_MELS,
+            norm="slaney",
+            mel_scale="slaney",
+            pad_mode="constant",
+        )
+        state = torch.load(weights or _published(), map_location="cpu", weights_only=True)["model_state"]
+        # The two scalars that its training loss scaled similarities with have no part in the encoder.
+        state = {name: value for name, value in state.items() if not name.startswith("similarity_")}
+        state |= {f"_mel.{name}": value for name, value in self._mel.state_dict().items()}
+        self.load_state_dict(state)
+        self.eval()
+
+    @torch.no_grad()
+    def embed(self, samples: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
+        """The voice of mono samples [n] at `sample_rate` Hz as a unit vector float32 [256].
+
+        Raises ValueError when there is nothing but silence.
+        """
+        wave = torchaudio.functional.resample(torch.from_numpy(samples).float(), sample_rate, RATE)
+        wave = _without_pauses(wave)
+        wave = wave * (_LEVEL / wave.square().mean().sqrt())
+        looks = self._looks(self._mel(wave).T)
+        _, (hidden, _) = self.lstm(looks)
+        vectors = nn.functional.normalize(self.linear(hidden[-1]).relu(), dim=1)
+        unit: NDArray[np.float32] = nn.functional.normalize(vectors.mean(dim=0), dim=0).numpy()
+        return unit
+
+    def _looks(self, mel: Tensor) -> Tensor:
+        """[frames, mels] → [looks, 160, mels]; the last look is kept when it is three quarters full."""
+        starts = range(0, max(1, len(mel) - _WINDOW // 4 * 3 + 1), _STEP)
+        padded = nn.functional.pad(mel, (0, 0, 0, _WINDOW))
+        return torch.stack([padded[start : start + _WINDOW] for start in starts])
+
+
+def own_is_nearest(output: NDArray[np.float32], own: int, references: Sequence[NDArray[np.float32]]) -> bool:
+    """Whether, of all references' vectors, the output's vector is nearest to number `own`."""
+    return int(np.argmax(np.stack(list(references)) @ output)) == own
+
+
+def _published() -> Path:
+    found = find_spec("resemblyzer")
+    if found is None or found.origin is None:
+        raise FileNotFoundError("the speaker encoder's weights are missing: pip install --no-deps resemblyzer")
+    return Path(found.origin).with_name("pretrained.pt")
+
+
+def _without_pauses(wave: Tensor) -> Tensor:
+    """Frames of 30 ms louder than 40 dB below the loudest, put together."""
+    size = RATE * 30 // 1000
+    frames = nn.functional.pad(wave, (0, -len(wave) % size)).reshape(-1, size)
+    loudness = frames.square().mean(dim=1).sqrt()
+    if not len(wave) or float(loudness.max()) < 1e-5:
+        raise ValueError("there is nothing but silence")
+    return frames[loudness > _QUIET * loudness.max()].reshape(-1)

@@ -1,0 +1,48 @@
+"""What figures are made of measured utterances."""
+
+import pytest
+
+from benchmarks.meter import Measured, summary
+from benchmarks.words import WordErrors
+
+
+def measured(voice: str, errors: int, f0: tuple[float, float], **more: float | bool | None) -> Measured:
+    counted = {"domain": WordErrors(errors, 4), "general": WordErrors(2 * errors, 4)}
+    values = {"gross_errors": None, "similarity": 0.8, "nearest": True, **more}
+    return Measured(voice, "a b c d", {}, counted, f0, **values)  # type: ignore[arg-type]
+
+
+MODEL = [
+    measured("low", 0, (80.0, 160.0), nearest=False, similarity=0.6),
+    measured("low", 1, (80.0, 160.0)),
+    measured("middle", 2, (120.0, 240.0)),
+    measured("high", 1, (200.0, 400.0)),
+]
+
+
+def test_every_figure_is_there() -> None:
+    found = {name: estimate.value for name, estimate in summary(MODEL).items()}
+    assert found == {
+        "word error, domain model": pytest.approx(4 / 16),
+        "word error, general model": pytest.approx(8 / 16),
+        "F0 correlation": pytest.approx(1.0),
+        "F0 median error, semitones": pytest.approx(12.0),
+        "speaker similarity to the reference": pytest.approx(0.75),
+        "own reference is the nearest": pytest.approx(0.75),
+    }
+
+
+def test_intervals_are_over_voices() -> None:
+    found = summary(MODEL)["word error, domain model"]
+    assert (found.items, found.groups) == (4, 3)
+    assert (found.low, found.high) == (pytest.approx(1 / 8), pytest.approx(1 / 2))
+
+
+def test_only_copies_have_wrong_frames() -> None:
+    copies = [measured("low", 0, (80.0, 81.0), gross_errors=share) for share in (0.1, 0.3, float("nan"))]
+    assert summary(copies)["frames with F0 more than 20 % off"].value == pytest.approx(0.2)
+
+
+def test_a_figure_that_cannot_be_known_is_left_out() -> None:
+    one_voice = [measured("low", 0, (80.0, 80.0)), measured("low", 0, (80.0, 82.0))]
+    assert "F0 correlation" not in summary(one_voice)

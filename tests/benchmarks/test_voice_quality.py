@@ -1,0 +1,101 @@
+"""How the model's takes are put together, and what is said of its runs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
+from benchmarks.voice_quality import backwards, figures, speech, teachers
+from engine.speech import AudioChunk, SegmentResult, SpeechResult
+
+RATE = 16_000
+
+
+@dataclass
+class Speech:
+    """Speaks `values` as chunks of ten equal samples; `starts` says where each chunk belongs in the take."""
+
+    starts: tuple[int, ...]
+    values: tuple[float, ...]
+    result: SpeechResult | None = None
+
+    def __iter__(self) -> Iterator[AudioChunk]:
+        for start, value in zip(self.starts, self.values, strict=True):
+            yield AudioChunk(np.full(10, value, dtype=np.float32), start, 1, 0.1, 0, 1, "")
+        segments = (SegmentResult("", "end", 3, 1), SegmentResult("", "end", 3, 2))
+        self.result = SpeechResult("end", 6, 2.0, 0.5, 0.1, 0, segments)
+
+
+class Engine:
+    """The seam that the benchmark speaks through, and what it was asked."""
+
+    sample_rate = RATE
+
+    def __init__(self, starts: tuple[int, ...]) -> None:
+        self._starts = starts
+        self.asked: list[tuple[str, str, int]] = []
+
+    def encode_voice(self, name: str, references: list[tuple[Path, str]]) -> "Encoded":
+        return Encoded(f"{name}: {references[0][1]}")
+
+    def speak(self, text: str, voice: str, options: object) -> Speech:
+        self.asked.append((text, voice, options.seed))  # type: ignore[attr-defined]
+        return Speech(self._starts, tuple(0.1 * n for n in range(1, len(self._starts) + 1)))
+
+
+@dataclass(frozen=True)
+class Encoded:
+    voice: str
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> EvaluationSet:
+    def clip(name: str) -> Clip:
+        ramp = np.linspace(-0.5, 0.5, RATE, dtype=np.float32)
+        soundfile.write(tmp_path / f"{name}.wav", ramp, RATE, subtype="FLOAT")
+        return Clip(tmp_path / f"{name}.wav", name)
+
+    def speaker(name: str) -> Speaker:
+        return Speaker(name, "", clip(f"{name} reference"), (clip(f"{name} one"), clip(f"{name} two")))
+
+    return EvaluationSet((speaker("a"), speaker("b")), ())
+
+
+def test_every_sentence_is_spoken_in_its_cloned_voice_with_its_own_seed(data: EvaluationSet) -> None:
+    engine = Engine((0, 10, 20))
+    takes = list(speech(data, engine))  # type: ignore[arg-type]
+    assert engine.asked == [
+        ("a one", "a: a reference", 0),
+        ("a two", "a: a reference", 1),
+        ("b one", "b: b reference", 2),
+        ("b two", "b: b reference", 3),
+    ]
+    assert [take.clip.text for take in takes] == [text for text, _, _ in engine.asked]
+    assert takes[0].samples.tolist() == pytest.approx([0.1] * 10 + [0.2] * 10 + [0.3] * 10)
+
+
+def test_a_segment_spoken_anew_replaces_the_first_try(data: EvaluationSet) -> None:
+    take = next(iter(speech(data, Engine((0, 10, 10)))))  # type: ignore[arg-type]
+    assert take.samples.tolist() == pytest.approx([0.1] * 10 + [0.3] * 10)
+    assert take.run is not None
+    assert (take.run["attempts"], take.run["stop_reason"]) == (2, "end")
+    assert take.run["real_time_factor"] == pytest.approx(0.25)
+
+
+def test_backwards_is_the_recording_in_reverse(data: EvaluationSet) -> None:
+    for forward, reverse in zip(teachers(data), backwards(data), strict=True):
+        assert np.array_equal(forward.samples, reverse.samples[::-1])
+        assert forward.clip == reverse.clip
+
+
+def test_the_share_that_ends_properly_is_of_all_runs() -> None:
+    from tests.benchmarks.test_meter import MODEL
+
+    runs = [{"stop_reason": reason, "real_time_factor": 0.4, "first_audio": 0.2} for reason in ("end", "end", "length")]
+    found = figures(MODEL, runs)
+    assert found["runs that end properly"]["value"] == pytest.approx(2 / 3, abs=1e-3)
+    assert found["first audio, s"]["value"] == 0.2
