@@ -47,10 +47,11 @@ bench-quality: $(VENV)/.lab  ## what the bundled model's speech is worth
 data: $(VENV)/.lab  ## synthesize the bundled model's training speech
 	$(PYTHON) -m training.synthesize --work $(WORK) $(ARGS)
 
-train: $(VENV)/.lab  ## train the bundled model; starts again where it was stopped
+train: $(VENV)/.lab  ## train the bundled model from that; starts again where it was stopped
 	$(PYTHON) -m training.train_codec --work $(WORK)
 	$(PYTHON) -m training.encode --work $(WORK) --codec $(WORK)/codec
-	$(PYTHON) -m training.train_ar --work $(WORK) --codec $(WORK)/codec $(ARGS)
+	$(PYTHON) -m training.train_ar --work $(WORK) $(ARGS)
+	$(PYTHON) -m training.export --work $(WORK) --codec $(WORK)/codec --out $(WORK)/release
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

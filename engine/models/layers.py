@@ -86,7 +86,7 @@ class Attention(nn.Module):
 def embedding(entries: int, dim: int) -> nn.Embedding:
     """A table left unset. `nn.Embedding` draws its entries, for which torch loads its compiler even on the meta device:
     a second and a half, for values that a checkpoint replaces."""
-    return nn.Embedding.from_pretrained(torch.empty(entries, dim), freeze=False)
+    return nn.Embedding(entries, dim, _weight=torch.empty(entries, dim))
 
 
 class FeedForward(nn.Module):
