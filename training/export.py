@@ -13,8 +13,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from engine.checkpoint import BUNDLED
 from engine.config import DualARConfig
-from engine.tokenizer import Tokenizer
+from engine.tokenizer import LEXICON_FILE, Tokenizer
 from training.train_ar import bundled_config
 
 # The longest text of one turn, in bytes of UTF-8: what the training sentences reach.
@@ -66,6 +67,10 @@ def export(work: Path, codec: Path, out: Path) -> None:
     for name in ("codec.safetensors", "codec_config.json"):
         shutil.copy(codec / name, out / name)
     shutil.copy(run / "tokenizer.json", out / "tokenizer.json")
+    if out.resolve() != BUNDLED:
+        shutil.copy(
+            BUNDLED / LEXICON_FILE, out / LEXICON_FILE
+        )  # made by training.lexicon, for any model of these phones
     size = sum(file.stat().st_size for file in out.iterdir()) / 2**20
     print(f"{out}: {size:.1f} MiB after {state['step']} steps ({state['elapsed'] / 60:.0f} minutes)")
 
