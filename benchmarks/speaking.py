@@ -11,6 +11,7 @@ import resource
 import statistics
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -104,8 +105,9 @@ def main() -> None:
         "reference_s": round(len(speaker.reference.read()[0]) / speaker.reference.read()[1], 1),
         "peak_memory_mib": round(memory),
     }
-    _print(f"Speaking with {engine.name} on {engine.device}, median of {options.runs} (worst)", found, stages)
-    about = {"model": engine.name, "device": engine.device}
+    model = Path(engine.name).name  # of a folder, only what it is called: results are published
+    _print(f"Speaking with {model} on {engine.device}, median of {options.runs} (worst)", found, stages)
+    about = {"model": model, "device": engine.device}
     _report.save("speaking", {**about, "stages": stages, "speaking": found})
     engine.close()
 

@@ -22,6 +22,7 @@ from scipy.signal import resample_poly
 
 from engine.codec.checkpoint import codec_files, load_codec_encoder
 from engine.codec.codec import CodecEncoder
+from engine.codec.fingerprint import codec_fingerprint
 from training.conversations import Utterance
 from training.corpus import Corpus
 from training.corpus import Utterance as SpokenUtterance
@@ -139,13 +140,17 @@ def main() -> None:
     encoder = load_codec_encoder(path, config)
     out = args.work / "codes"
     out.mkdir(parents=True, exist_ok=True)
-    meta = {
+    meta: dict[str, object] = {
+        "fingerprint": codec_fingerprint(encoder),
         "num_codebooks": config.num_codebooks,
         "semantic_size": config.quantizer.semantic_codebook_size,
         "residual_size": config.quantizer.codebook_size,
         "frame_rate": config.frame_rate,
     }
-    (out / "codec.json").write_text(json.dumps(meta))
+    known = out / "codec.json"
+    if known.exists() and json.loads(known.read_text()).get("fingerprint", meta["fingerprint"]) != meta["fingerprint"]:
+        raise SystemExit(f"The codes in {out} were made by another codec; remove that folder, and run this again.")
+    known.write_text(json.dumps(meta))
     corpus = Corpus.load(args.work / "data")
     for variant, shard in itertools.product(range(args.variants), corpus.shards):
         target = out / f"codes-{shard:03d}-{variant}.npz"

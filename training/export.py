@@ -21,9 +21,9 @@ from training.train_ar import bundled_config
 # The longest text of one turn, in bytes of UTF-8: what the training sentences reach.
 MAX_SEGMENT_BYTES = 72
 NOTICE = (
-    "The bundled model is small and learned from synthetic voices only. It speaks simple English, follows the pitch "
-    "and roughly the timbre of a clip, ignores [style tags], and often gets words wrong. For real cloning "
-    "choose S2-Pro."
+    "The bundled model is a small demonstration, taught by synthetic voices only: simple English, of which a listener "
+    "gets about every second word, in a voice that roughly has the clip's pitch and colour. Style tags do nothing. "
+    "For real cloning choose S2-Pro."
 )
 
 
