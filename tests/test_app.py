@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -168,15 +168,23 @@ def test_the_page_is_served_and_leaves_nothing_behind(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A shell starts its background jobs with SIGINT ignored, and the tests may be such a job."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_stops_gently_once() -> None:
-    before = signal.getsignal(signal.SIGINT)
     stopped: list[bool] = []
     with terminal.ctrl_c(lambda: stopped.append(True)):
         os.kill(os.getpid(), signal.SIGINT)
         assert stopped == [True]
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_what_was_spoken_before_ctrl_c_is_kept_and_the_status_says_so(tmp_path: Path) -> None:

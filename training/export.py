@@ -22,8 +22,8 @@ from training.train_ar import bundled_config
 MAX_SEGMENT_BYTES = 72
 NOTICE = (
     "The bundled model is a small demonstration, taught by synthetic voices only: simple English, of which a listener "
-    "gets about every second word, in a voice that roughly has the clip's pitch and colour. Style tags do nothing. "
-    "For real cloning choose S2-Pro."
+    "gets about every second word, in the synthetic voice that is nearest to the clip; it hardly follows a clip's "
+    "pitch yet. Style tags do nothing. For real cloning choose S2-Pro."
 )
 
 
