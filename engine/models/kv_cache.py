@@ -30,10 +30,6 @@ class KVCache:
     def capacity(self) -> int:
         return self._buffer.shape[4]
 
-    @property
-    def nbytes(self) -> int:
-        return self._buffer.nbytes
-
     def reserve(self, positions: int) -> None:
         """Make room for `positions` in all, keeping what is in use."""
         if positions <= self.capacity:
