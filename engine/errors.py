@@ -17,8 +17,11 @@ RepriseError
 │   ├── ReleaseForbidden     gated or private: a licence must be accepted or a token given
 │   ├── ReleaseIncomplete    files are missing or cut short
 │   ├── InvalidConfig        a configuration has unknown, missing or contradictory values
-│   └── InvalidCheckpoint    tensors are missing, unexpected or misshapen
+│   ├── InvalidCheckpoint    tensors are missing, unexpected or misshapen
+│   └── DoesNotFit           the device has too little memory for the model
 └── EngineError              the engine cannot go on
+    ├── EngineBusy           as many requests as it takes are speaking and waiting
+    ├── EngineFailed         a step of the model failed
     ├── EngineClosed         used after close()
     └── DeviceUnavailable    the asked-for device does not exist here
 """
@@ -96,8 +99,20 @@ class InvalidCheckpoint(ReleaseError):
     """Tensors are missing, unexpected or misshapen."""
 
 
+class DoesNotFit(ReleaseError):
+    """The device has too little memory for the model."""
+
+
 class EngineError(RepriseError):
     """The engine cannot go on."""
+
+
+class EngineBusy(EngineError):
+    """As many requests as the engine takes are speaking and waiting."""
+
+
+class EngineFailed(EngineError):
+    """A step of the model failed, such as for want of memory."""
 
 
 class EngineClosed(EngineError):

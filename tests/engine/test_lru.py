@@ -1,0 +1,130 @@
+"""The cache against a model that is too simple to be wrong."""
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from engine.lru import ByteLRU
+
+KEYS = st.integers(0, 7)
+
+
+class LRUMachine(RuleBasedStateMachine):
+    """The model is a list of (key, value, bytes), used longest ago first."""
+
+    @initialize(limit=st.integers(0, 60))
+    def begin(self, limit: int) -> None:
+        self.cache: ByteLRU[int, str] = ByteLRU(limit)
+        self.model: list[tuple[int, str, int]] = []
+        self.puts = 0
+
+    def take(self, key: int) -> tuple[int, str, int] | None:
+        found = next((entry for entry in self.model if entry[0] == key), None)
+        self.model = [entry for entry in self.model if entry[0] != key]
+        return found
+
+    @rule(key=KEYS, nbytes=st.integers(0, 25))
+    def put(self, key: int, nbytes: int) -> None:
+        self.puts += 1
+        self.take(key)
+        self.model.append((key, f"value {self.puts}", nbytes))
+        gone = []
+        if nbytes > self.cache.limit:
+            gone.append(self.model.pop())
+        while sum(entry[2] for entry in self.model) > self.cache.limit:
+            gone.append(self.model.pop(0))
+        assert self.cache.put(key, f"value {self.puts}", nbytes) == [entry[:2] for entry in gone]
+
+    @rule(key=KEYS)
+    def get(self, key: int) -> None:
+        found = self.take(key)
+        if found is not None:
+            self.model.append(found)
+        assert self.cache.get(key) == (found and found[1])
+
+    @rule(key=KEYS)
+    def pop(self, key: int) -> None:
+        found = self.take(key)
+        assert self.cache.pop(key) == (found and found[1])
+
+    @rule(key=KEYS)
+    def look(self, key: int) -> None:
+        """Looking does not refresh: the model stays as it is."""
+        assert (key in self.cache) == any(entry[0] == key for entry in self.model)
+
+    @rule()
+    def clear(self) -> None:
+        self.cache.clear()
+        self.model = []
+
+    @invariant()
+    def holds_what_the_model_holds(self) -> None:
+        assert len(self.cache) == len(self.model)
+        assert self.cache.nbytes == sum(entry[2] for entry in self.model) <= self.cache.limit
+        assert all(entry[0] in self.cache for entry in self.model)
+
+
+TestLRU = LRUMachine.TestCase
+
+
+def test_the_one_used_longest_ago_goes_first() -> None:
+    cache: ByteLRU[str, int] = ByteLRU(30)
+    for number, key in enumerate("abc"):
+        assert cache.put(key, number, 10) == []
+    assert cache.get("a") == 0
+    assert cache.put("d", 3, 15) == [("b", 1), ("c", 2)]
+    assert ("a" in cache, "b" in cache, cache.nbytes) == (True, False, 25)
+
+
+@given(st.integers(0, 20), st.integers(1, 20))
+def test_a_value_above_the_limit_is_given_back_and_nothing_goes_for_it(limit: int, above: int) -> None:
+    cache: ByteLRU[str, str] = ByteLRU(limit)
+    cache.put("small", "kept", limit)
+    assert cache.put("big", "refused", limit + above) == [("big", "refused")]
+    assert cache.get("small") == "kept"
+    assert "big" not in cache
+
+
+def test_what_a_key_had_before_is_never_found_again() -> None:
+    cache: ByteLRU[str, str] = ByteLRU(10)
+    cache.put("key", "old", 4)
+    assert cache.put("key", "new", 8) == []
+    assert (cache.get("key"), cache.nbytes) == ("new", 8)
+    assert cache.put("key", "too big", 11) == [("key", "too big")]
+    assert (cache.get("key"), cache.nbytes) == (None, 0)
+
+
+def test_sizes_must_make_sense() -> None:
+    with pytest.raises(ValueError, match="negative"):
+        ByteLRU(-1)
+    with pytest.raises(ValueError, match="bytes"):
+        ByteLRU[str, int](1).put("key", 1, -1)
+
+
+def test_threads_lose_nothing_and_count_right() -> None:
+    """Each value that was put is in here, was given back as evicted, or was popped: exactly one of the three."""
+    cache: ByteLRU[tuple[int, int], tuple[int, int]] = ByteLRU(500)
+    given_back: list[list[tuple[int, int]]] = [[] for _ in range(4)]
+    together = threading.Barrier(4)
+
+    def work(mine: int) -> None:
+        together.wait()
+        for turn in range(500):
+            key = (mine, turn)
+            given_back[mine] += [value for _, value in cache.put(key, key, 1 + turn % 40)]
+            cache.get(((mine + 1) % 4, turn))
+            if turn % 3 == 0 and (popped := cache.pop((mine, turn - 1))) is not None:
+                given_back[mine].append(popped)
+
+    threads = [threading.Thread(target=work, args=(mine,)) for mine in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    everything = [(mine, turn) for mine in range(4) for turn in range(500)]
+    inside = [key for key in everything if key in cache]
+    assert sorted(inside + [key for part in given_back for key in part]) == everything
+    assert cache.nbytes == sum(1 + turn % 40 for _, turn in inside) <= 500

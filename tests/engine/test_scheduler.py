@@ -1,0 +1,488 @@
+"""The scheduler by itself: no slot lost, none used twice, nobody passed over, whatever comes and goes."""
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from engine.errors import EngineBusy
+from engine.scheduler import Plan, Scheduler, Ticket
+
+
+class Watched:
+    """A scheduler, and a second account of who is where against which all that it does is checked."""
+
+    def __init__(self, slots: int, queue: int) -> None:
+        self.scheduler = Scheduler(slots, queue)
+        self.limit = slots + queue
+        self.stages: dict[Ticket, str] = {}  # of open tickets, in order of arrival
+        self.slots: dict[Ticket, int] = {}  # of those that hold one
+        self.last: list[Ticket | None] = [None] * slots  # who had each slot last
+
+    def tickets(self, *stages: str) -> list[Ticket]:
+        return [ticket for ticket, stage in self.stages.items() if stage in stages]
+
+    def enter(self) -> Ticket | None:
+        if len(self.stages) == self.limit:
+            with pytest.raises(EngineBusy, match="try again"):
+                self.scheduler.enter()
+            return None
+        ticket = self.scheduler.enter()
+        assert all(ticket.number > other.number for other in self.stages)
+        self.stages[ticket] = "idle"
+        return ticket
+
+    def ask(self, ticket: Ticket) -> None:
+        self.scheduler.ask(ticket)
+        self.stages[ticket] = "waiting"
+
+    def ready(self, ticket: Ticket) -> None:
+        self.scheduler.ready(ticket)
+        self.stages[ticket] = "speaking"
+
+    def release(self, ticket: Ticket) -> None:
+        self.scheduler.release(ticket)
+        self.stages[ticket] = "idle"
+        self.slots.pop(ticket, None)
+
+    def leave(self, ticket: Ticket) -> None:
+        self.scheduler.leave(ticket)
+        del self.stages[ticket]
+        if (slot := self.slots.pop(ticket, None)) is not None:
+            assert ticket.slot == slot  # until the next plan
+
+    def plan(self) -> Plan:
+        free = set(range(self.scheduler.slots)) - set(self.slots.values())
+        known = {slot for slot in free if self.last[slot] in self.stages}
+        waiting = self.tickets("waiting")
+        plan = self.scheduler.plan()
+        served = waiting[: len(free)]
+        assert [ticket for ticket in waiting if ticket.stage == "prefilling"] == served  # nobody is passed over
+        for ticket in served:
+            self.check_slot(ticket, free, known, left=free - {other.slot for other in served})
+        for ticket in served:
+            assert ticket.slot is not None
+            self.stages[ticket], self.slots[ticket], self.last[ticket.slot] = "prefilling", ticket.slot, ticket
+        assert len(set(self.slots.values())) == len(self.slots)  # none is used twice
+        assert plan.prefill is next(iter(self.tickets("prefilling")), None)
+        assert list(plan.speaking) == sorted(self.tickets("speaking"), key=lambda ticket: self.slots[ticket])
+        return plan
+
+    def check_slot(self, ticket: Ticket, free: set[int], known: set[int], left: set[int]) -> None:
+        """That the ticket got the right one of the `free` slots; `left` are those that nobody got."""
+        slot = ticket.slot
+        assert slot in free
+        own = {slot for slot in free if self.last[slot] is ticket}
+        if own:
+            assert slot in own
+        elif slot in known:
+            assert left <= known
+            assert all(slot < other for other in left)
+        else:
+            assert all(slot < other for other in left - known)
+
+    def check(self) -> None:
+        assert self.scheduler.open == len(self.stages) <= self.limit
+        assert self.scheduler.waiting == len(self.tickets("waiting"))
+        assert self.scheduler.speaking == len(self.tickets("speaking"))
+        for place, ticket in enumerate(self.tickets("waiting")):
+            assert self.scheduler.place(ticket) == place
+        for ticket, stage in self.stages.items():
+            assert (ticket.stage, ticket.slot) == (stage, self.slots.get(ticket))
+
+    def emptied(self) -> None:
+        """All have left: as many as there are slots can be served at once, each in a slot of its own."""
+        assert not self.stages
+        for _ in range(self.scheduler.slots):
+            ticket = self.enter()
+            assert ticket is not None
+            self.ask(ticket)
+        self.plan()
+        assert sorted(self.slots.values()) == list(range(self.scheduler.slots))
+
+
+class SchedulerMachine(RuleBasedStateMachine):
+    @initialize(slots=st.integers(1, 4), queue=st.integers(0, 4))
+    def begin(self, slots: int, queue: int) -> None:
+        self.watched = Watched(slots, queue)
+
+    def some(self, *stages: str) -> bool:
+        return bool(self.watched.tickets(*stages))
+
+    def pick(self, data: st.DataObject, *stages: str) -> Ticket:
+        tickets = self.watched.tickets(*stages)
+        return tickets[data.draw(st.integers(0, len(tickets) - 1))]
+
+    @rule()
+    def enter(self) -> None:
+        self.watched.enter()
+
+    @rule()
+    def plan(self) -> None:
+        self.watched.plan()
+
+    @precondition(lambda self: self.some("idle"))
+    @rule(data=st.data())
+    def ask(self, data: st.DataObject) -> None:
+        self.watched.ask(self.pick(data, "idle"))
+
+    @precondition(lambda self: self.some("prefilling"))
+    @rule(data=st.data())
+    def ready(self, data: st.DataObject) -> None:
+        self.watched.ready(self.pick(data, "prefilling"))
+
+    @precondition(lambda self: self.some("waiting", "prefilling", "speaking"))
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        self.watched.release(self.pick(data, "waiting", "prefilling", "speaking"))
+
+    @precondition(lambda self: self.watched.stages)
+    @rule(data=st.data())
+    def leave(self, data: st.DataObject) -> None:
+        self.watched.leave(self.pick(data, "idle", "waiting", "prefilling", "speaking"))
+
+    @invariant()
+    def agree(self) -> None:
+        self.watched.check()
+
+    def teardown(self) -> None:
+        if hasattr(self, "watched"):
+            for ticket in list(self.watched.stages):
+                self.watched.leave(ticket)
+            self.watched.check()
+            self.watched.emptied()
+
+
+TestAnyOrderOfThings = SchedulerMachine.TestCase
+TestAnyOrderOfThings.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+
+
+# --- thousands of requests -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Request:
+    """What a simulated request still has to do; `asked` and `served` count its turns."""
+
+    turns: int
+    pieces: int = 0
+    frames: int = 0
+    asked: int = 0
+    served: int = 0
+    cancelled: bool = False
+
+
+@dataclass
+class House:
+    """Requests that come at random, speak some turns, and now and then give up at any stage."""
+
+    watched: Watched
+    random: random.Random
+    requests: dict[Ticket, Request] = field(default_factory=dict)
+    finished: list[Request] = field(default_factory=list)
+    refused: int = 0
+    cancelled_in: Counter[str] = field(default_factory=Counter)
+
+    def arrive(self) -> None:
+        ticket = self.watched.enter()
+        if ticket is None:
+            self.refused += 1
+        else:
+            self.requests[ticket] = Request(turns=self.random.choice((1, 1, 1, 2, 5)))
+
+    def ask(self) -> None:
+        for ticket in self.watched.tickets("idle"):
+            if self.random.random() < 0.7:
+                request = self.requests[ticket]
+                request.asked += 1
+                request.pieces, request.frames = self.random.randint(1, 3), self.random.randint(1, 12)
+                self.watched.ask(ticket)
+
+    def cancel(self) -> None:
+        for ticket, request in list(self.requests.items()):
+            if self.random.random() < 0.01:
+                self.cancelled_in[ticket.stage] += 1
+                if self.random.random() < 0.2 and ticket.stage != "idle":
+                    request.asked -= ticket.stage == "waiting"
+                    self.watched.release(ticket)  # this turn only
+                else:
+                    request.cancelled = True
+                    self.leave(ticket)
+
+    def leave(self, ticket: Ticket) -> None:
+        self.watched.leave(ticket)
+        self.finished.append(self.requests.pop(ticket))
+
+    def step(self) -> None:
+        before = set(self.watched.slots)
+        plan = self.watched.plan()
+        for ticket in set(self.watched.slots) - before:
+            self.requests[ticket].served += 1
+        if plan.prefill is not None:
+            self.read_piece(plan.prefill)
+        for ticket in plan.speaking:
+            self.make_frame(ticket)
+
+    def read_piece(self, ticket: Ticket) -> None:
+        request = self.requests[ticket]
+        request.pieces -= 1
+        if not request.pieces:
+            self.watched.ready(ticket)
+
+    def make_frame(self, ticket: Ticket) -> None:
+        request = self.requests[ticket]
+        request.frames -= 1
+        if not request.frames:
+            self.watched.release(ticket)
+            request.turns -= 1
+            if request.turns <= 0:
+                self.leave(ticket)
+
+
+@pytest.mark.parametrize(("slots", "queue", "arrivals"), [(4, 12, 0.5), (1, 3, 0.12), (16, 0, 0.6)])
+def test_thousands_of_requests_come_and_go(slots: int, queue: int, arrivals: float) -> None:
+    house = House(Watched(slots, queue), random.Random(f"{slots} slots"))
+    count = 5000 if slots == 4 else 1000
+    while len(house.finished) + len(house.requests) + house.refused < count:
+        if house.random.random() < arrivals:
+            house.arrive()
+        house.ask()
+        house.cancel()
+        house.step()
+        house.watched.check()
+    for _ in range(2000):  # nobody comes any more: all are served to the end
+        house.ask()
+        house.step()
+    assert not house.requests
+    for request in house.finished:
+        assert request.cancelled or request.turns <= 0
+        assert request.served == request.asked or (request.cancelled and request.served == request.asked - 1)
+    assert house.refused
+    assert set(house.cancelled_in) >= {"prefilling", "speaking"} | ({"waiting"} if queue else set())
+    assert sum(not request.cancelled for request in house.finished) > count // 4
+    house.watched.emptied()
+
+
+def test_requests_may_enter_and_leave_from_any_thread() -> None:
+    scheduler = Scheduler(3, 3)
+    inbox: list[Ticket] = []  # the engine's own thread asks for them
+    most_open, over = [0], threading.Event()
+
+    def listen(seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(150):
+            try:
+                ticket = scheduler.enter()
+            except EngineBusy:
+                continue
+            inbox.append(ticket)
+            most_open[0] = max(most_open[0], scheduler.open)
+            over.wait(chance.random() * 1e-3)
+            scheduler.leave(ticket)
+            scheduler.leave(ticket)
+
+    threads = [threading.Thread(target=listen, args=(seed,)) for seed in range(5)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        while inbox:
+            scheduler.ask(inbox.pop())
+        plan = scheduler.plan()
+        slots = [ticket.slot for ticket in plan.speaking]
+        if plan.prefill is not None:
+            scheduler.ready(plan.prefill)
+        over.wait(1e-4)
+        assert [ticket.slot for ticket in plan.speaking] == slots == sorted(set(slots))
+    scheduler.plan()
+    assert (scheduler.open, scheduler.waiting, scheduler.speaking) == (0, 0, 0)
+    assert 0 < most_open[0] <= 6
+    last = [scheduler.enter() for _ in range(6)]
+    for ticket in last:
+        scheduler.ask(ticket)
+    scheduler.plan()
+    assert sorted(ticket.slot for ticket in last[:3]) == [0, 1, 2]
+
+
+# --- one thing at a time -------------------------------------------------------------------------------------------
+
+
+def speaking(scheduler: Scheduler, count: int) -> list[Ticket]:
+    """Newcomers that speak."""
+    tickets = [scheduler.enter() for _ in range(count)]
+    for ticket in tickets:
+        scheduler.ask(ticket)
+    scheduler.plan()
+    for ticket in tickets:
+        scheduler.ready(ticket)
+    return tickets
+
+
+def test_one_turn_from_the_door_to_the_end() -> None:
+    scheduler = Scheduler(2, 0)
+    ticket = scheduler.enter()
+    assert (ticket.stage, ticket.slot) == ("idle", None)
+    assert scheduler.plan() == Plan(None, ())
+    scheduler.ask(ticket)
+    assert (ticket.stage, scheduler.waiting, scheduler.place(ticket)) == ("waiting", 1, 0)
+    assert scheduler.plan() == Plan(ticket, ())
+    assert scheduler.plan() == Plan(ticket, ())  # the next piece
+    assert (ticket.stage, ticket.slot, scheduler.speaking) == ("prefilling", 0, 0)
+    scheduler.ready(ticket)
+    assert scheduler.plan() == Plan(None, (ticket,))
+    assert scheduler.speaking == 1
+    scheduler.release(ticket)
+    assert (ticket.stage, ticket.slot, scheduler.open) == ("idle", None, 1)
+    scheduler.leave(ticket)
+    assert (ticket.stage, scheduler.open) == ("gone", 0)
+
+
+def test_a_full_house_refuses_until_someone_leaves() -> None:
+    scheduler = Scheduler(1, 2)
+    inside = [scheduler.enter() for _ in range(3)]
+    with pytest.raises(EngineBusy, match="All 3 places are taken"):
+        scheduler.enter()
+    scheduler.leave(inside[1])
+    scheduler.leave(inside[1])
+    assert scheduler.enter().number == 3
+    with pytest.raises(EngineBusy):
+        scheduler.enter()
+
+
+def test_one_prompt_at_a_time_while_all_who_can_speak_do() -> None:
+    scheduler = Scheduler(4, 0)
+    first, second = speaking(scheduler, 2)
+    third, fourth = scheduler.enter(), scheduler.enter()
+    scheduler.ask(fourth)
+    scheduler.ask(third)
+    assert scheduler.plan() == Plan(third, (first, second))
+    assert scheduler.plan() == Plan(third, (first, second))
+    scheduler.ready(third)
+    assert scheduler.plan() == Plan(fourth, (first, second, third))
+    scheduler.ready(fourth)
+    assert scheduler.plan() == Plan(None, (first, second, third, fourth))
+
+
+def test_a_request_under_way_goes_before_newcomers() -> None:
+    scheduler = Scheduler(1, 3)
+    (first,) = speaking(scheduler, 1)
+    others = [scheduler.enter() for _ in range(3)]
+    for ticket in reversed(others):
+        scheduler.ask(ticket)
+    assert [scheduler.place(ticket) for ticket in others] == [0, 1, 2]
+    scheduler.release(first)
+    scheduler.ask(first)
+    assert [scheduler.place(ticket) for ticket in (first, *others)] == [0, 1, 2, 3]
+    assert scheduler.plan().prefill is first
+    scheduler.leave(first)
+    scheduler.release(others[0])  # gives up waiting
+    assert scheduler.plan().prefill is others[1]
+    assert [scheduler.place(ticket) for ticket in others] == [0, 0, 0]
+
+
+def turn(scheduler: Scheduler, *tickets: Ticket) -> list[int | None]:
+    """They ask together. Returns the slots that they get."""
+    for ticket in tickets:
+        scheduler.ask(ticket)
+    scheduler.plan()
+    return [ticket.slot for ticket in tickets]
+
+
+def test_a_ticket_gets_its_slot_back() -> None:
+    scheduler = Scheduler(3, 0)
+    tickets = speaking(scheduler, 3)
+    for i in (2, 0, 1):
+        scheduler.release(tickets[i])
+    assert turn(scheduler, *reversed(tickets)) == [2, 1, 0]
+
+
+def test_a_lower_number_does_not_take_the_slot_of_one_that_gets_its_turn_too() -> None:
+    scheduler = Scheduler(2, 2)
+    early, *two = (scheduler.enter() for _ in range(3))
+    assert turn(scheduler, *two) == [0, 1]
+    for ticket in two:
+        scheduler.release(ticket)
+    assert turn(scheduler, early, two[0]) == [1, 0]
+
+
+def test_a_newcomer_spares_the_slots_that_others_will_want_back() -> None:
+    scheduler = Scheduler(3, 2)
+    first, second, third = speaking(scheduler, 3)
+    for ticket in (first, second, third):
+        scheduler.release(ticket)
+    scheduler.leave(third)
+    assert turn(scheduler, scheduler.enter()) == [2]  # the highest, but nobody's
+    assert turn(scheduler, scheduler.enter()) == [0]  # somebody's: the lowest
+    assert turn(scheduler, second) == [1]
+
+
+def test_what_another_has_overwritten_is_not_one_s_own_any_more() -> None:
+    scheduler = Scheduler(2, 2)
+    first, second = speaking(scheduler, 2)
+    scheduler.release(first)
+    (third,) = newcomers = [scheduler.enter()]
+    assert turn(scheduler, *newcomers) == [0]
+    scheduler.release(second)
+    scheduler.release(third)
+    scheduler.leave(second)
+    assert turn(scheduler, first) == [1]  # slot 0 now holds what the third will want back
+    assert turn(scheduler, third) == [0]
+
+
+def test_leaving_keeps_the_slot_true_until_the_next_plan() -> None:
+    """A frame may be under way: whoever looks must still find the row that it is made in."""
+    scheduler = Scheduler(1, 1)
+    (first,) = speaking(scheduler, 1)
+    plan = scheduler.plan()
+    second = scheduler.enter()
+    scheduler.ask(second)
+    scheduler.leave(first)
+    assert [ticket.slot for ticket in plan.speaking] == [0]
+    assert (scheduler.speaking, scheduler.open, second.slot) == (0, 1, None)
+    assert scheduler.plan() == Plan(second, ())
+    assert (first.slot, second.slot) == (None, 0)
+
+
+STAGES: dict[str, tuple[Callable[[Scheduler, Ticket], object], ...]] = {
+    "idle": (),
+    "waiting": (Scheduler.ask,),
+    "prefilling": (Scheduler.ask, lambda scheduler, _: scheduler.plan()),
+    "speaking": (Scheduler.ask, lambda scheduler, _: scheduler.plan(), Scheduler.ready),
+    "gone": (Scheduler.leave,),
+}
+ALLOWED = {
+    (Scheduler.ask, "idle"),
+    (Scheduler.ready, "prefilling"),
+    (Scheduler.release, "waiting"),
+    (Scheduler.release, "prefilling"),
+    (Scheduler.release, "speaking"),
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("action", [Scheduler.ask, Scheduler.ready, Scheduler.release])
+def test_out_of_turn_is_refused_and_too_late_is_not(stage: str, action: Callable[[Scheduler, Ticket], object]) -> None:
+    scheduler = Scheduler(1, 0)
+    ticket = scheduler.enter()
+    for step in STAGES[stage]:
+        step(scheduler, ticket)
+    assert ticket.stage == stage
+    if stage == "gone" or (action, stage) in ALLOWED:
+        action(scheduler, ticket)
+        assert (ticket.stage == "gone") == (stage == "gone")
+    else:
+        with pytest.raises(ValueError, match=f"is {stage} and cannot"):
+            action(scheduler, ticket)
+        assert ticket.stage == stage
+    assert scheduler.open == (stage != "gone")
+
+
+@pytest.mark.parametrize(("slots", "queue"), [(0, 3), (-1, 0), (1, -1)])
+def test_sizes_must_make_sense(slots: int, queue: int) -> None:
+    with pytest.raises(ValueError, match="negative queue"):
+        Scheduler(slots, queue)
