@@ -7,7 +7,7 @@ are built without memory (meta device); each tensor goes from the mapped file to
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import partial
@@ -28,6 +28,7 @@ from engine.errors import (
 )
 from engine.models.fast_ar import FastAR
 from engine.models.slow_ar import SlowAR
+from engine.quantization import Precision, Stack, check, quantize
 from engine.tokenizer import Tokenizer
 
 BUNDLED = Path(__file__).resolve().parent.parent / "assets" / "bundled"
@@ -151,25 +152,40 @@ def _progress_bar(progress: Progress) -> type:
     return Reporting
 
 
-def load_dual_ar(folder: Path, *, dtype: torch.dtype, device: torch.device | str) -> DualAR:
-    """Both transformers of the release in `folder`, in `dtype` on `device`.
+def read_config(folder: Path) -> DualARConfig:
+    """The sizes of the release in `folder`, before its weights are read. Raises as `load_dual_ar` does."""
+    return _config(read_json(folder / "config.json"), Tokenizer.load(folder))
 
-    Raises InvalidConfig, InvalidCheckpoint or ReleaseIncomplete, naming what is wrong.
-    """
-    raw = read_json(folder / "config.json")
-    tokenizer = Tokenizer.load(folder)
+
+def _config(raw: dict[str, Any], tokenizer: Tokenizer) -> DualARConfig:
     kind = raw.get("model_type")
     if kind == "fish_qwen3_omni":
-        config = parse_omni(raw)
-        parts = split_omni(_safetensors(folder))
-    elif kind == "dual_ar":
-        size = raw.get("codebook_size", 0)
-        config = parse_dual_ar(raw, tokenizer.semantic_start_id, tokenizer.semantic_end_id(size))
-        parts = split_flat(_pickled(folder / "model.pth"))
-    else:
-        raise InvalidConfig(
-            f"The model's config.json says model_type {kind!r}; Reprise reads fish_qwen3_omni (S2) and dual_ar (S1)."
-        )
+        return parse_omni(raw)
+    if kind == "dual_ar":
+        return parse_dual_ar(raw, tokenizer.semantic_start_id, tokenizer.semantic_end_id(raw.get("codebook_size", 0)))
+    raise InvalidConfig(
+        f"The model's config.json says model_type {kind!r}; Reprise reads fish_qwen3_omni (S2) and dual_ar (S1)."
+    )
+
+
+def load_dual_ar(
+    folder: Path, *, dtype: torch.dtype, device: torch.device | str, precision: Precision | None = None
+) -> DualAR:
+    """Both transformers of the release in `folder`, in `dtype` on `device`.
+
+    With int8, int4 or fp8 as `precision` the blocks' weights are quantized as they arrive, one block at a time, so
+    that the device never holds them all in `dtype`; other precisions say no more than `dtype` does.
+
+    Raises InvalidConfig, InvalidCheckpoint or ReleaseIncomplete, naming what is wrong, and DeviceUnavailable or
+    InvalidOption, before anything is read, for a precision that cannot be had here.
+    """
+    if precision is not None:
+        check(precision, device, dtype)
+    raw = read_json(folder / "config.json")
+    tokenizer = Tokenizer.load(folder)
+    config = _config(raw, tokenizer)
+    omni = raw["model_type"] == "fish_qwen3_omni"
+    parts = split_omni(_safetensors(folder)) if omni else split_flat(_pickled(folder / "model.pth"))
     if config.semantic_start_id != tokenizer.semantic_start_id:
         raise InvalidCheckpoint(
             f"The config puts the first semantic token at {config.semantic_start_id}, "
@@ -179,10 +195,17 @@ def load_dual_ar(folder: Path, *, dtype: torch.dtype, device: torch.device | str
         slow, fast = SlowAR(config, tokenizer.end_id), FastAR(config)
     problems = Problems()
     problems.unknown(parts.unknown)
-    place(slow, parts.slow, problems, dtype=dtype, device=device)
-    place(fast, parts.fast, problems, dtype=dtype, device=device)
+    place(slow, parts.slow, problems, dtype=dtype, device=device, settle=_quantizer(precision, "slow"))
+    place(fast, parts.fast, problems, dtype=dtype, device=device, settle=_quantizer(precision, "fast"))
     problems.raise_if_any(folder)
     return DualAR(config, tokenizer, slow.eval(), fast.eval())
+
+
+Settle = Callable[[nn.Module], None]
+
+
+def _quantizer(precision: Precision | None, stack: Stack) -> Settle | None:
+    return None if precision is None else partial(quantize, precision=precision, stack=stack)
 
 
 Tensors = dict[str, Callable[[], Tensor]]
@@ -292,6 +315,9 @@ class Problems:
     def __init__(self) -> None:
         self._said: list[str] = []
 
+    def __bool__(self) -> bool:
+        return bool(self._said)
+
     def unknown(self, names: list[str]) -> None:
         if names:
             self._said.append(f"unexpected {_listed(sorted(names))}")
@@ -309,28 +335,65 @@ class Problems:
 
 
 def place(
-    module: nn.Module, tensors: Tensors, problems: Problems, *, dtype: torch.dtype, device: torch.device | str
+    module: nn.Module,
+    tensors: Tensors,
+    problems: Problems,
+    *,
+    dtype: torch.dtype,
+    device: torch.device | str,
+    settle: Settle | None = None,
 ) -> None:
-    """Give a module that was built on the meta device its weights, each read, cast and moved in one go."""
+    """Give a module that was built on the meta device its weights, each read, cast and moved in one go.
+
+    `settle` is called with every block once its weights are there and before the next one's are; not any more when
+    there are problems.
+    """
     wanted = {name: tuple(p.shape) for name, p in module.named_parameters()}
     tensors = fuse_attention(tensors)
     problems.unknown([name for name in tensors if name not in wanted])
     problems.missing([name for name in wanted if name not in tensors])
-    state: dict[str, Tensor] = {}
-    for name, shape in wanted.items():
-        if name not in tensors:
-            continue
+    for block, names in _by_block(name for name in wanted if name in tensors).items():
+        shapes = {name: wanted[name] for name in names}
+        state = _read(tensors, shapes, problems, dtype, device)
+        with suppress(RuntimeError):  # what does not fit has been told to `problems`
+            module.load_state_dict(state, strict=False, assign=True)
+        del state  # or `settle` would free nothing
+        if settle is not None and block and not problems:
+            settle(module.get_submodule(block))
+    for owner in module.modules():
+        for name, buffer in list(owner.named_buffers(recurse=False)):
+            setattr(owner, name, buffer.to(device))
+    module.requires_grad_(False)
+
+
+def _read(
+    tensors: Tensors,
+    shapes: dict[str, tuple[int, ...]],
+    problems: Problems,
+    dtype: torch.dtype,
+    device: torch.device | str,
+) -> dict[str, Tensor]:
+    """The tensors of these names, without those of another shape, which are told to `problems`."""
+    state = {}
+    for name, shape in shapes.items():
         tensor = tensors[name]()
         if tuple(tensor.shape) != shape:
             problems.misshapen(name, tuple(tensor.shape), shape)
         else:
             state[name] = tensor.to(device=device, dtype=dtype)
-    with suppress(RuntimeError):  # what does not fit has been told to `problems`
-        module.load_state_dict(state, strict=False, assign=True)
-    for owner in module.modules():
-        for name, buffer in list(owner.named_buffers(recurse=False)):
-            setattr(owner, name, buffer.to(device))
-    module.requires_grad_(False)
+    return state
+
+
+_BLOCK = re.compile(r"layers\.\d+(?=\.)")
+
+
+def _by_block(names: Iterable[str]) -> dict[str, list[str]]:
+    """Names of parameters under the names of the blocks that they belong to, "" for those that belong to none."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        block = _BLOCK.match(name)
+        found.setdefault(block[0] if block else "", []).append(name)
+    return found
 
 
 def fuse_attention(tensors: Tensors) -> Tensors:

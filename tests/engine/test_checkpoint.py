@@ -3,6 +3,7 @@
 import base64
 import json
 import shutil
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,14 +11,20 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from engine import checkpoint
 from engine.checkpoint import DualAR, find_release, load_dual_ar
 from engine.errors import (
+    DeviceUnavailable,
     InvalidCheckpoint,
     InvalidConfig,
     ReleaseForbidden,
     ReleaseIncomplete,
     ReleaseNotFound,
 )
+from engine.memory import held_bytes
+from engine.models.fast_ar import FastAR
+from engine.models.slow_ar import SlowAR
+from engine.quantization import Precision, Stack, quantize
 from tests.engine.conftest import MINIATURE
 
 SHARDS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
@@ -188,7 +195,7 @@ def test_bf16_is_cast_on_the_way(miniature: DualAR) -> None:
     weight = half.slow.embeddings.weight
     assert weight.dtype == torch.bfloat16
     assert torch.equal(weight, miniature.slow.embeddings.weight.to(torch.bfloat16))
-    assert half.slow.rope.dtype == torch.bfloat16
+    assert half.slow.rope.dtype == torch.complex64
 
 
 def test_folders_are_found_and_absences_told(tmp_path: Path) -> None:
@@ -225,3 +232,57 @@ def test_hub_failures_become_sentences(
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
     with pytest.raises(ours, match=says):
         find_release("someone/something")
+
+
+def test_quantized_weights_arrive_block_by_block(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torchao", reason="torchao is an optional package")
+    config, whole = load(release).config, []
+
+    def watch(block: torch.nn.Module, precision: Precision, *, stack: Stack) -> None:
+        linear = [m.weight for owner in built for m in owner.layers.modules() if isinstance(m, torch.nn.Linear)]
+        whole.append(sum(type(weight) is torch.nn.Parameter and not weight.is_meta for weight in linear))
+        quantize(block, precision, stack=stack)
+
+    built: list[SlowAR | FastAR] = []
+    for kind in (SlowAR, FastAR):
+        monkeypatch.setattr(checkpoint, kind.__name__, partial(_noting, kind, built))
+    monkeypatch.setattr(checkpoint, "quantize", watch)
+    load_dual_ar(release, dtype=torch.bfloat16, device="cpu", precision="int8")
+    assert whole == [5] * (config.slow.n_layer + config.fast.n_layer)  # those of the block that has just arrived
+
+
+def _noting(kind: type[SlowAR | FastAR], built: list[SlowAR | FastAR], *sizes: object) -> SlowAR | FastAR:
+    built.append(kind(*sizes))  # type: ignore[arg-type]  # either's own
+    return built[-1]
+
+
+def test_a_quantized_release_is_that_release(miniature: DualAR) -> None:
+    pytest.importorskip("torchao", reason="torchao is an optional package")
+    small = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu", precision="int8")
+    assert held_bytes(small.slow.layers) < 0.28 * held_bytes(miniature.slow.layers)
+    assert torch.equal(small.slow.embeddings.weight, miniature.slow.embeddings.weight)
+    assert not any(p.requires_grad or p.is_meta for p in (*small.slow.parameters(), *small.fast.parameters()))
+    close = torch.nn.functional.cosine_similarity(small.slow(COLUMNS)[1], miniature.slow(COLUMNS)[1], dim=-1)
+    assert float(close.min()) > 0.99
+
+
+def test_all_problems_are_told_before_anything_is_quantized(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torchao", reason="torchao is an optional package")
+
+    def spoil(tensors: dict[str, torch.Tensor]) -> None:
+        tensors["vision.weight"] = torch.zeros(1)
+        tensors["text_model.model.layers.1.ffn_norm.weight"] = torch.zeros(63)
+        del tensors["audio_decoder.norm.weight"]
+
+    rewrite(release, spoil)
+    done: list[object] = []
+    monkeypatch.setattr(checkpoint, "quantize", lambda block, **_how: done.append(block))
+    with pytest.raises(InvalidCheckpoint, match=r"vision\.weight.*ffn_norm\.weight is \[63\].*missing norm\.weight"):
+        load_dual_ar(release, dtype=torch.float32, device="cpu", precision="int8")
+    assert done == []
+
+
+@pytest.mark.parametrize("precision", ["int4", "fp8"])
+def test_a_precision_that_cannot_be_had_is_refused_before_reading(tmp_path: Path, precision: Precision) -> None:
+    with pytest.raises(DeviceUnavailable, match="choose int8"):
+        load_dual_ar(tmp_path / "nothing", dtype=torch.bfloat16, device="cpu", precision=precision)

@@ -1,0 +1,135 @@
+"""Weights kept in fewer bits than they are computed with, through torchao (an optional package).
+
+Only the linear layers inside the blocks are quantized. Embeddings, norms and the heads stay as they are: of the heads
+only the rows in use are multiplied, the tied one is the token table, and `fast_project_in` is small.
+
+int8 and fp8 carry one scale a row. torchao multiplies int8 weights before it scales, which can leave the range of fp16;
+with fp16 activations they are therefore scaled in groups of 128 columns, which torchao does first. int4 is scaled in
+groups of 64 columns and packed for PyTorch's own int4 kernel, which pads columns to multiples of 1,024. A layer whose
+columns make no whole groups, whose rows do not fill the kernel's tiles, or that would be no smaller for it, stays at
+int8. The Fast AR is never below 8 bits: its errors are heard at once, and no later frame makes up for them.
+
+Without a compiler int4 alone is faster than 16 bits: int8 and fp8 weights are widened before each product.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from engine.errors import DeviceUnavailable, InvalidOption
+
+Precision = Literal["fp32", "fp16", "bf16", "int8", "int4", "fp8"]
+Stack = Literal["slow", "fast"]
+
+QUANTIZED: tuple[Precision, ...] = ("int8", "int4", "fp8")
+
+_HEADS = ("output", "fast_project_in")
+_INT8_GROUP = 128
+_INT4_GROUP = 64
+_INT4_ROWS, _INT4_COLUMNS = 8, 1024  # what the kernel's tiles come in
+_AMPERE, _HOPPER = (8, 0), (9, 0)  # compute capabilities
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How one weight is kept: its bits, and the columns that share a scale (None: the whole row)."""
+
+    kind: Literal["int8", "int4", "fp8"]
+    group: int | None = None
+
+    def nbytes(self, rows: int, columns: int) -> int:
+        """Bytes of a weight `[rows, columns]` with its scales and zero points."""
+        if self.kind == "int4":
+            rows, columns = _padded(rows, _INT4_ROWS), _padded(columns, _INT4_COLUMNS)
+            return rows * columns // 2 + rows * (columns // _INT4_GROUP) * 4  # a scale and a zero point in bf16
+        scales = rows * (columns // self.group if self.group else 1)
+        return rows * columns + scales * (5 if self.kind == "int8" else 4)  # fp32; torchao adds int8's zero of a byte
+
+
+def layouts(module: nn.Module, precision: Precision, *, stack: Stack, activations: torch.dtype) -> dict[str, Layout]:
+    """How `quantize` keeps each weight of `module` that it changes, by its name; works on the meta device too."""
+    if precision not in QUANTIZED:
+        return {}
+    found = {}
+    for name, layer in module.named_modules():
+        if isinstance(layer, nn.Linear) and name.rpartition(".")[2] not in _HEADS:
+            layout = _layout(layer, precision, stack, activations)
+            if layout is not None:
+                found[f"{name}.weight"] = layout
+    return found
+
+
+def _layout(layer: nn.Linear, precision: Precision, stack: Stack, activations: torch.dtype) -> Layout | None:
+    rows, columns = layer.out_features, layer.in_features
+    if precision == "fp8":
+        return Layout("fp8")
+    if activations == torch.float16:
+        return Layout("int8", _INT8_GROUP) if columns % _INT8_GROUP == 0 else None
+    int8, int4 = Layout("int8"), Layout("int4", _INT4_GROUP)
+    aligned = columns % _INT4_GROUP == 0 and rows % _INT4_ROWS == 0
+    smaller = int4.nbytes(rows, columns) < int8.nbytes(rows, columns)
+    return int4 if precision == "int4" and stack == "slow" and aligned and smaller else int8
+
+
+def check(precision: Precision, device: torch.device | str, activations: torch.dtype) -> None:
+    """Whether weights of that precision can be made and used here.
+
+    Raises DeviceUnavailable for fp8 before Hopper and for int4 without bf16 on a GPU (compute capability 8.0), and
+    InvalidOption where torchao is missing.
+    """
+    if precision not in QUANTIZED:
+        return
+    capability = _capability(torch.device(device))
+    if precision == "fp8" and capability < _HOPPER:
+        raise DeviceUnavailable("fp8 weights need an NVIDIA GPU of the Hopper generation or later; choose int8.")
+    if precision == "int4" and (capability < _AMPERE or activations != torch.bfloat16):
+        raise DeviceUnavailable(
+            "int4 weights need an NVIDIA GPU of the Ampere generation or later, and bf16; choose int8."
+        )
+    _torchao()
+
+
+def quantize(module: nn.Module, precision: Precision, *, stack: Stack) -> None:
+    """Quantize the linear layers of `module` (a stack or any part of one) in place, as `layouts` says.
+
+    What the weights are in, and what is computed in, is the dtype that they have now. fp32, fp16 and bf16 change
+    nothing. Raises what `check` raises.
+    """
+    if precision not in QUANTIZED:
+        return
+    weight = next(module.parameters())
+    check(precision, weight.device, weight.dtype)
+    for name, layout in layouts(module, precision, stack=stack, activations=weight.dtype).items():
+        layer = module.get_submodule(name.removesuffix(".weight"))
+        with torch.no_grad():
+            _torchao().quantize_(layer, _config(layout))
+
+
+def _config(layout: Layout) -> Any:
+    ao = _torchao()
+    settings: dict[str, Any] = {"set_inductor_config": False}  # it would change the compiler for the whole process
+    if layout.kind == "fp8":
+        return ao.Float8WeightOnlyConfig(**settings)
+    if layout.kind == "int4":
+        return ao.Int4WeightOnlyConfig(group_size=layout.group, int4_packing_format="tile_packed_to_4d", **settings)
+    return ao.Int8WeightOnlyConfig(granularity=ao.PerGroup(layout.group) if layout.group else ao.PerRow(), **settings)
+
+
+def _torchao() -> Any:
+    try:
+        from torchao import quantization
+    except ImportError:
+        raise InvalidOption(
+            "Weights of 8 or 4 bits need the package torchao: pip install torchao~=0.18.0, or choose bf16 or fp32."
+        ) from None
+    return quantization
+
+
+def _capability(device: torch.device) -> tuple[int, int]:
+    return torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
+
+
+def _padded(count: int, unit: int) -> int:
+    return -(-count // unit) * unit

@@ -1,0 +1,81 @@
+"""The gate that a precision has to pass: what it counts, and what it refuses."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from benchmarks.quantization import BOUNDS, Figures, Speech, Turn, compare, failures, sample
+from engine.checkpoint import DualAR, load_dual_ar
+from engine.quantization import QUANTIZED
+from tests.engine.conftest import MINIATURE, golden
+
+GOOD = Figures(semantic=1.0, residual=1.0, codes=1.0, ends=(0.9, 0.9), words=(0.5, 0.5))
+
+
+@pytest.fixture(scope="module")
+def model() -> DualAR:
+    return load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu")
+
+
+def turns(count: int) -> list[Turn]:
+    return [Turn(golden("dual_ar")["prompt"].long(), "text", seed) for seed in range(count)]
+
+
+def test_a_model_equals_itself(model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.quantization.MOST_FRAMES", 5)
+    speech = Speech(model, 64)
+    found, said, own = compare(speech, speech, turns(2))
+    assert (found.semantic, found.residual, found.codes) == (1.0, 1.0, 1.0)
+    assert found.ends[0] == found.ends[1]
+    assert all(torch.equal(a.codes, b.codes) for a, b in zip(said, own, strict=True))
+    assert not torch.equal(said[0].codes, said[1].codes)  # another seed
+    assert int(said[0].codes[:, 1:].max()) < 64
+
+
+def test_another_model_does_not(model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.quantization.MOST_FRAMES", 5)
+    other = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu")
+    other.fast.output.weight.neg_()
+    found, _, _ = compare(Speech(model, 64), Speech(other, 64), turns(2))
+    assert found.semantic == 1.0
+    assert found.residual < 0.1
+
+
+def test_greedy_frames_of_the_reference_are_predicted(model: DualAR) -> None:
+    frames = golden("dual_ar")["greedy_frames"].long()[:, 1:]
+    semantic, residual = Speech(model, model.config.fast.vocab_size).predict(turns(1)[0], frames)
+    assert torch.equal(residual, frames[:, 1:])
+    assert len(semantic) == len(frames) + 1
+
+
+def test_seeds_mean_the_same_to_slightly_different_models() -> None:
+    logits = torch.randn(1, 100, generator=torch.Generator().manual_seed(0))
+    drawn = [
+        [int(sample(values, generator)) for _ in range(20)]
+        for values, generator in ((logits + shift, torch.Generator().manual_seed(1)) for shift in (0.0, 1e-4))
+    ]
+    assert drawn[0] == drawn[1]
+
+
+@pytest.mark.parametrize("precision", QUANTIZED)
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"codes": 0.5}, "greedy codes"),
+        ({"ends": (0.9, 0.8)}, "turns end"),
+        ({"ends": (0.8, 0.9)}, "turns end"),
+        ({"words": (0.4, 0.6)}, "Word error"),
+    ],
+)
+def test_every_figure_is_held(precision: str, changes: dict[str, float], says: str) -> None:
+    [told] = failures(replace(GOOD, **changes), BOUNDS[precision])
+    assert says in told
+
+
+@pytest.mark.parametrize("precision", QUANTIZED)
+def test_good_figures_pass(precision: str) -> None:
+    assert failures(GOOD, BOUNDS[precision]) == []
+    assert failures(replace(GOOD, words=(math.nan, math.nan)), BOUNDS[precision]) == []
+    assert failures(replace(GOOD, words=(0.6, 0.3)), BOUNDS[precision]) == []
