@@ -1,7 +1,6 @@
 """The engine: a loaded model that clones voices and speaks. The only face that the rest of Reprise sees."""
 
 import secrets
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,10 +9,12 @@ import numpy as np
 import torch
 
 from engine.audio import Clip, decode_audio, encode_audio, prepare_reference, transcript_for
-from engine.checkpoint import BUNDLED, Profile, Progress, find_release, load_dual_ar
+from engine.checkpoint import BUNDLED, DualAR, Profile, Progress, find_release, load_dual_ar, read_config
 from engine.codec.checkpoint import codec_files, load_codec_decoder, load_codec_encoder
-from engine.codec.codec import CodecEncoder
 from engine.codec.fingerprint import codec_fingerprint
+from engine.cuda_graph import CudaGraphs
+from engine.decoding import Decoding
+from engine.encoding import ClipEncoder
 from engine.errors import (
     DeviceUnavailable,
     EngineClosed,
@@ -24,16 +25,26 @@ from engine.errors import (
     InvalidText,
     UnusableReference,
 )
+from engine.loop import Loop
+from engine.memory import MemoryPlan, activation_dtype, available_memory, choose_precision, plan_memory
+from engine.prefix_cache import PrefixCache
 from engine.prompt import PromptBuilder, PromptReference
+from engine.quantization import Precision
 from engine.runner import Runner
 from engine.sampling import SamplingOptions
 from engine.speech import Speaker, Speech
+from engine.steps import GraphMode
 from engine.text import normalise, plan_segments
 from engine.voice import Consent, Reference, Voice
 
 MAX_SEED = 2**31 - 1
-# A clip is encoded in pieces of about this length, so that memory does not grow with it.
-ENCODE_SECONDS = 10.0
+# Requests that may speak at once: as many as a small CPU keeps ahead of their listeners, and what a GPU batches well.
+CPU_SLOTS, GPU_SLOTS = 4, 32
+QUEUE = 64
+# Positions of a slot that are wished for: a voice of 30 s and three minutes of speech in view.
+POSITIONS = 4096
+PREFIX_BYTES, HOST_PREFIX_BYTES = 512 << 20, 2 << 30
+SMALL_MODEL = 100_000_000  # parameters
 
 
 @dataclass(frozen=True)
@@ -56,62 +67,128 @@ class EncodedVoice:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class EngineStatus:
+    """What the engine is doing.
+
+    speaking, waiting: requests. slots: that may speak at once. graphs: what of a frame is a CUDA graph (`frame`,
+    `fast`), or `off` and why. precision: of the speech model's weights. positions: of a slot, prompt and speech
+    together. prefixes: bytes of voices' prompts kept on the device and in host memory.
+    """
+
+    speaking: int
+    waiting: int
+    slots: int
+    graphs: str
+    precision: Precision
+    positions: int
+    prefixes: tuple[int, int]
+
+
 class Engine:
     """A model in memory. Made by `load`; any number of threads may use it at once.
 
     name: the model as it was asked for. device: such as `cpu` or `cuda:0`. sample_rate: Hz of the audio that comes
     out. frame_length: samples a frame. frame_rate: frames a second. codec_fingerprint: of the codec that voices'
-    codes belong to. notice: what this model is, cannot do, and is licensed for.
+    codes belong to. notice: what this model is, cannot do, and is licensed for. slots: how many speak at once.
     """
 
-    def __init__(self, name: str, folder: Path, device: torch.device, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        device: torch.device,
+        *,
+        precision: Precision | None = None,
+        graphs: GraphMode = "frame",
+        slots: int | None = None,
+        queue: int = QUEUE,
+        progress: Progress | None = None,
+    ) -> None:
         report = progress or (lambda _stage, _done: None)
         self.name, self.device = name, str(device)
-        self._device = device
         self._profile = Profile.load(folder)
-        report("Loading the speech model", 0.0)
-        dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-        model = load_dual_ar(folder, dtype=dtype, device=device)
-        report("Loading the codec", 0.6)
-        self._codec_file, config = codec_files(folder)
-        self._codec_config = config
-        decoder = load_codec_decoder(self._codec_file, config, device)
-        if config.num_codebooks != model.config.num_codebooks:
-            raise InvalidCheckpoint(
-                f"The codec has {config.num_codebooks} codebooks and the speech model {model.config.num_codebooks}; "
-                "the files do not belong together."
-            )
-        self.sample_rate, self.frame_length = config.sample_rate, config.frame_length
-        self.frame_rate = config.frame_rate
-        self.codec_fingerprint = codec_fingerprint(decoder)
         self.notice = self._profile.notice
+        self._precision = precision or choose_precision(device)
+        codec_file, self._codec_config = codec_files(folder)
+        plan = self._plan(folder, device, slots or (CPU_SLOTS if device.type == "cpu" else GPU_SLOTS))
+        report("Loading the speech model", 0.0)
+        dtype = activation_dtype(self._precision, device)
+        model = load_dual_ar(folder, dtype=dtype, device=device, precision=self._precision)
+        _share_cores(device, model)
+        report("Loading the codec", 0.6)
+        config = self._codec_config
+        decoder = load_codec_decoder(codec_file, config, device)
+        self.sample_rate, self.frame_length = config.sample_rate, config.frame_length
+        self.frame_rate, self.slots = config.frame_rate, plan.slots
+        self.codec_fingerprint = codec_fingerprint(decoder)
+        self._encoder = ClipEncoder(
+            lambda: load_codec_encoder(codec_file, config, device), self.codec_fingerprint, device
+        )
         self._tokenizer = model.tokenizer
+        self._prefixes = PrefixCache(device, _spare(device, plan), HOST_PREFIX_BYTES)
+        self._runner = Runner(
+            model,
+            config.quantizer.codebook_size,
+            slots=plan.slots,
+            positions=plan.positions,
+            prefixes=self._prefixes,
+            recorder=_recorder(device, graphs),
+            mode=graphs,
+        )
+        # A turn's last sound may still be made while another turn has its slot.
+        decoding = Decoding(decoder, 2 * plan.slots, device, _recorder(device, graphs))
         self._speaker = Speaker(
-            Runner(model, config.quantizer.codebook_size),
-            decoder,
+            Loop(self._runner, decoding, queue),
+            decoding,
             PromptBuilder(model.tokenizer, model.config.num_codebooks),
             config.frame_length,
             config.sample_rate,
-            device,
+            self._runner.positions,
         )
-        self._encoder: CodecEncoder | None = None
-        self._encoder_lock = threading.Lock()
-        self._closed = threading.Event()
+        self._closed = False
         report("Ready", 1.0)
 
     @classmethod
-    def load(cls, model: str | Path = "bundled", device: str = "auto", *, progress: Progress | None = None) -> "Engine":
+    def load(
+        cls,
+        model: str | Path = "bundled",
+        device: str = "auto",
+        *,
+        precision: Precision | None = None,
+        graphs: GraphMode = "frame",
+        slots: int | None = None,
+        queue: int = QUEUE,
+        progress: Progress | None = None,
+    ) -> "Engine":
         """Load a model.
 
         Args:
             model: `bundled`, a folder with a release, or a Hub id such as `fishaudio/s2-pro`.
             device: `auto` (a CUDA device where there is one), `cpu`, `cuda` or `cuda:N`.
+            precision: of the speech model's weights; by default bf16 on GPUs that have it, fp16 on others, fp32 on
+                CPUs. int8, int4 and fp8 need torchao. The codec is always fp32.
+            graphs: what a GPU runs as a CUDA graph: the whole `frame`, the `fast` AR alone, or nothing (`off`).
+            slots: how many may speak at once, as far as memory goes; by default 4 on a CPU, 32 on a GPU.
+            queue: how many more may wait; others are refused with EngineBusy.
             progress: called with a stage and how much of it is done, 0 to 1.
 
-        Raises: ReleaseError or one of its kinds; DeviceUnavailable.
+        Raises: ReleaseError or one of its kinds, such as DoesNotFit; DeviceUnavailable; InvalidOption.
         """
         chosen = choose_device(device)  # before a download that would be in vain
-        return cls(str(model), find_release(model, progress), chosen, progress)
+        if slots is not None and slots < 1:
+            raise InvalidOption(f"There cannot be {slots} slots; choose 1 or more.")
+        folder = find_release(model, progress)
+        return cls(
+            str(model),
+            folder,
+            chosen,
+            precision=precision,
+            graphs=graphs,
+            slots=slots,
+            queue=queue,
+            progress=progress,
+        )
 
     def encode_voice(
         self,
@@ -165,7 +242,7 @@ class Engine:
                 f"The voice {voice.name} belongs to another codec and its recording was not kept; make it again."
             )
         made = tuple(
-            replace(r, codes=self._encode(decode_audio(r.clip, self.sample_rate, device=self.device)))
+            replace(r, codes=self._encoder.encode(decode_audio(r.clip, self.sample_rate, device=self.device)))
             for r in voice.references  # kept clips were prepared when the voice was made, and stay as they are
         )
         return replace(voice, references=made, codec_fingerprint=self.codec_fingerprint)
@@ -180,7 +257,7 @@ class Engine:
             voice: who speaks; None lets the model pick a voice, several voices make several speakers.
 
         Returns: an iterator of AudioChunk; its `result` says how it went.
-        Raises: InvalidText, InvalidCodes, EngineClosed.
+        Raises: InvalidText, InvalidCodes, EngineClosed; EngineBusy when too many others are speaking and waiting.
         """
         self._check_open()
         options = options or SpeakOptions()
@@ -196,22 +273,52 @@ class Engine:
             [self._prompt_reference(r) for r in references],
             options,
             seed,
-            self._closed,
+        )
+
+    def status(self) -> EngineStatus:
+        """What the engine is doing now."""
+        scheduler = self._speaker.loop.scheduler
+        return EngineStatus(
+            speaking=scheduler.speaking,
+            waiting=scheduler.waiting,
+            slots=self.slots,
+            graphs=self._runner.graph_state,
+            precision=self._precision,
+            positions=self._runner.positions,
+            prefixes=self._prefixes.nbytes,
         )
 
     def release_encoder(self) -> None:
         """Free the encoder view; it comes back by itself when a voice is next encoded."""
-        with self._encoder_lock:
-            self._encoder = None
+        self._encoder.release()
 
     def close(self) -> None:
         """End all speech under way and free the model. Further calls raise EngineClosed."""
-        self._closed.set()
-        self.release_encoder()
+        if not self._closed:
+            self._closed = True
+            self._speaker.loop.close()
+            self._encoder.release()
 
     def _check_open(self) -> None:
-        if self._closed.is_set():
+        if self._closed:
             raise EngineClosed("The engine is closed; load it again.")
+
+    def _plan(self, folder: Path, device: torch.device, slots: int) -> MemoryPlan:
+        config = read_config(folder)
+        if self._codec_config.num_codebooks != config.num_codebooks:
+            raise InvalidCheckpoint(
+                f"The codec has {self._codec_config.num_codebooks} codebooks and the speech model "
+                f"{config.num_codebooks}; the files do not belong together."
+            )
+        return plan_memory(
+            config,
+            self._codec_config,
+            self._precision,
+            available=available_memory(device),
+            slots=slots,
+            positions=POSITIONS,
+            activations=activation_dtype(self._precision, device),
+        )
 
     def _check_speakers(self, speakers: Sequence[int | None], known: int) -> None:
         highest = max((s for s in speakers if s is not None), default=0)
@@ -246,23 +353,31 @@ class Engine:
         samples = clip.samples.cpu().numpy()
         return Reference(
             transcript=transcript,
-            codes=self._encode(clip.samples),
+            codes=self._encoder.encode(clip.samples),
             clip=encode_audio(samples, clip.sample_rate, "flac"),
             sample_rate=clip.sample_rate,
             duration=len(samples) / clip.sample_rate,
         )
 
-    def _encode(self, samples: torch.Tensor) -> np.ndarray:
-        """Samples `[n]` → codes uint16 `[K, T]`, in pieces."""
-        with self._encoder_lock:
-            if self._encoder is None:
-                self._encoder = load_codec_encoder(self._codec_file, self._codec_config, self._device)
-            encoder = self._encoder
-        piece = max(1, round(ENCODE_SECONDS * self.frame_rate)) * self.frame_length
-        padded = torch.nn.functional.pad(samples.to(self._device), (0, -len(samples) % self.frame_length))
-        state = encoder.init_state(1)
-        codes = [encoder.encode_step(part[None, None], state) for part in torch.split(padded, piece)]
-        return torch.cat(codes, dim=2)[0].cpu().numpy().astype(np.uint16)
+
+def _share_cores(device: torch.device, model: DualAR) -> None:
+    """On a CPU frames and sound are made at the same time, each on its share of the cores.
+
+    The products of a small model are too small to be shared out; trying takes longer than it saves.
+    """
+    if device.type == "cpu":
+        parameters = sum(p.numel() for p in (*model.slow.parameters(), *model.fast.parameters()))
+        torch.set_num_threads(1 if parameters < SMALL_MODEL else max(1, torch.get_num_threads() // 2))
+
+
+def _recorder(device: torch.device, graphs: GraphMode) -> CudaGraphs | None:
+    return CudaGraphs(device) if device.type == "cuda" and graphs != "off" else None
+
+
+def _spare(device: torch.device, plan: MemoryPlan) -> int:
+    """Bytes of the device for voices' prompts."""
+    available = available_memory(device)
+    return PREFIX_BYTES if available is None else max(0, min(PREFIX_BYTES, (available - plan.total) // 2))
 
 
 def choose_device(device: str) -> torch.device:
@@ -286,4 +401,4 @@ def choose_device(device: str) -> torch.device:
     return chosen
 
 
-__all__ = ["BUNDLED", "EncodedVoice", "Engine", "SpeakOptions"]
+__all__ = ["BUNDLED", "EncodedVoice", "Engine", "EngineStatus", "SpeakOptions"]

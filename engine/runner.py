@@ -1,98 +1,119 @@
-"""Runs the two transformers for one request at a time, frame by frame, for any number of threads."""
+"""Runs both transformers over fixed slots: prompts in pieces, and one frame for any set of slots at once.
 
-import threading
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+One thread uses a runner.
+"""
 
+from collections.abc import Sequence
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.checkpoint import DualAR
-from engine.models.kv_cache import KVCache
+from engine.cuda_graph import Recorder
+from engine.frame import Frame
+from engine.prefix_cache import PrefixCache
+from engine.sampling import SamplingOptions
+from engine.slots import Prompt, Slots
+from engine.steps import ExactSteps, GraphMode, StaticSteps
 
-# Long prompts go through in pieces, so that speech under way elsewhere waits for a piece at most.
-PREFILL_POSITIONS = 512
 
+class Step:
+    """A frame under way. result: int64 `[rows, K + 1]`; which of its rows were asked for."""
 
-class FairLock:
-    """A lock that is handed on in the order of asking; a plain one may be retaken at once by who released it."""
+    def __init__(self, result: Tensor, rows: Sequence[int]) -> None:
+        self._rows = list(rows)
+        if result.device.type == "cpu":
+            self._result, self._done = result, None
+            return
+        # The host does not wait here: it can start the next frame before it has seen this one.
+        self._result = torch.empty(result.shape, dtype=result.dtype, pin_memory=True)
+        self._result.copy_(result, non_blocking=True)
+        self._done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        self._done.record()
 
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._waiting: deque[threading.Lock] = deque()
-        self._taken = False
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._guard:
-            ticket = threading.Lock()
-            ticket.acquire()
-            if self._taken:
-                self._waiting.append(ticket)
-            else:
-                self._taken = True
-                ticket.release()
-        ticket.acquire()
-        try:
-            yield
-        finally:
-            with self._guard:
-                if self._waiting:
-                    self._waiting.popleft().release()
-                else:
-                    self._taken = False
+    def frames(self) -> NDArray[np.int64]:
+        """Waits for it: int64 `[slots, K + 1]`, the semantic draw (S is the end), then the frame's codes."""
+        if self._done is not None:
+            self._done.synchronize()
+        frames: NDArray[np.int64] = self._result.numpy()[self._rows]
+        return frames
 
 
 class Runner:
-    """Steps of the Slow and Fast AR. Each call takes the lock for one step, so requests advance in turn."""
+    """A model with its slots.
 
-    def __init__(self, model: DualAR, residual_size: int) -> None:
-        self._slow, self._fast, self._config = model.slow, model.fast, model.config
-        self._residual_size = residual_size
-        self._device = model.slow.norm.weight.device
-        self._lock = FairLock()
+    residual_size: entries of a residual codebook. recorder: makes steps cheap to repeat, on devices that can; None
+    runs them as they are. mode: what is recorded, the whole frame or the Fast AR alone.
+    """
+
+    def __init__(
+        self,
+        model: DualAR,
+        residual_size: int,
+        *,
+        slots: int,
+        positions: int,
+        prefixes: PrefixCache,
+        recorder: Recorder | None = None,
+        mode: GraphMode = "frame",
+    ) -> None:
+        self.config = model.config
+        frame = Frame(model.slow, model.fast, residual_size)
+        self._slots = Slots(model.slow, slots, positions, prefixes)
+        self._steps: ExactSteps | StaticSteps
+        if self._slots.device.type == "cpu" and recorder is None:
+            self._steps = ExactSteps(frame, self._slots)
+        else:
+            self._steps = StaticSteps(frame, self._slots, recorder, mode)
+
+    @property
+    def slots(self) -> int:
+        return self._slots.count
+
+    @property
+    def positions(self) -> int:
+        """Positions of a slot, prompt and speech together."""
+        return self._slots.positions
 
     @property
     def end_index(self) -> int:
-        """The index of the end token among the logits: behind the semantic tokens."""
-        return self._config.semantic_codebook_size
+        """The semantic draw that means the end: one above the semantic tokens."""
+        return self.config.semantic_codebook_size
 
     @property
-    def max_positions(self) -> int:
-        return self._config.slow.max_seq_len
+    def looks_ahead(self) -> bool:
+        """Whether steps run while the host does something else, so that the next may be started before one is read."""
+        return self._slots.device.type == "cuda"
 
-    def new_cache(self, positions: int) -> KVCache:
-        return self._slow.new_cache(1, positions)
+    @property
+    def graph_state(self) -> str:
+        """What of a frame is recorded as a CUDA graph: `frame`, `fast`, or `off` and why."""
+        return self._steps.graph_state
 
     @torch.inference_mode()
-    def prefill(self, cache: KVCache, columns: Tensor) -> tuple[Tensor, Tensor]:
-        """Columns `[K + 1, T]`, T ≥ 1, go behind what the cache holds.
+    def record_next(self) -> bool:
+        """Record one of the graphs that are not there yet; whether more are left. To be called when idle."""
+        return self._steps.record_next()
 
-        Returns: the last column's normed output and its vector for the Fast AR, both `[D]`.
+    @torch.inference_mode()
+    def begin(self, slot: int, prompt: Prompt, options: SamplingOptions, key: int) -> int:
+        """Give a slot a prompt, and the noise of `key`, a signed 64-bit number. Returns the positions reused.
+
+        Raises ValueError for a prompt that the slot cannot hold.
         """
-        for piece in torch.split(columns[None].to(self._device), PREFILL_POSITIONS, dim=2):
-            with self._lock():
-                normed, vectors = self._slow(piece, cache)
-        return normed[0, -1], vectors[0, -1]
+        return self._slots.begin(slot, prompt, options, key)
 
     @torch.inference_mode()
-    def logits(self, normed: Tensor) -> Tensor:
-        """`[D]` → `[S + 1]`."""
-        with self._lock():
-            return self._slow.logits(normed)
+    def prefill(self, slot: int) -> bool:
+        """One piece of the slot's prompt goes in. Returns whether it is ready to speak."""
+        return self._slots.prefill(slot)
 
     @torch.inference_mode()
-    def complete_frame(self, vector: Tensor, semantic_code: int, sample: Callable[[Tensor], Tensor]) -> Tensor:
-        """The Slow AR's vector `[D]` and codebook 0 → all codes of the frame `[K]`."""
-        with self._lock():
-            first = torch.tensor([semantic_code], device=self._device)
-            return self._fast.generate(vector[None], first, sample, self._residual_size)[0]
-
-    @torch.inference_mode()
-    def decode_step(self, cache: KVCache, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """Append the frame `[K]` to the conversation; returns what `prefill` does."""
-        column = torch.cat((codes[:1] + self._config.semantic_start_id, codes))
-        with self._lock():
-            normed, vectors = self._slow(column[None, :, None], cache)
-        return normed[0, -1], vectors[0, -1]
+    def step(self, slots: Sequence[int]) -> Step:
+        """Start one frame for each of these slots, which must be ready and have a position left."""
+        result, rows = self._steps.run(slots)
+        for slot in slots:
+            self._slots.moved(slot)
+        return Step(result, rows)

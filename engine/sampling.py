@@ -1,9 +1,12 @@
 """From logits to values: filtering, drawing, and the repetition-aware draw of the semantic token.
 
-Source: the sampling of Fish Audio's S2 reference; repetition-aware sampling after VALL-E 2 (arXiv:2406.05370).
+Everything works on rows, each with options and noise of its own, and never asks the host: it can run inside a CUDA
+graph, and a row draws the same whoever shares its batch.
+
+Source: the sampling of Fish Audio's S2 reference; repetition-aware sampling after VALL-E 2 (arXiv:2406.05370);
+the noise is SplitMix64 (Steele, Lea and Flood 2014) of a counter.
 """
 
-from collections import deque
 from dataclasses import dataclass
 
 import torch
@@ -11,14 +14,21 @@ from torch import Tensor
 
 from engine.errors import InvalidOption
 
+# The likeliest values that a draw can choose among.
+MAX_TOP_K = 256
+
 REPETITION_WINDOW = 10
 REPETITION_TEMPERATURE = 1.0
 REPETITION_TOP_P = 0.9
 
+_GOLDEN = 0x9E3779B97F4A7C15 - 2**64
+_MIX_1 = 0xBF58476D1CE4E5B9 - 2**64
+_MIX_2 = 0x94D049BB133111EB - 2**64
+
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """temperature 0–2 (0 is greedy), top_p 0–1, top_k ≥ 1."""
+    """temperature 0–2 (0 is greedy), top_p 0–1, top_k 1–256."""
 
     temperature: float = 0.7
     top_p: float = 0.8
@@ -29,61 +39,93 @@ class SamplingOptions:
             raise InvalidOption(f"The temperature is {self.temperature:g}; choose one from 0 to 2.")
         if not 0 < self.top_p <= 1:
             raise InvalidOption(f"Top-p is {self.top_p:g}; choose a number above 0 and up to 1.")
-        if self.top_k < 1:
-            raise InvalidOption(f"Top-k is {self.top_k}; choose 1 or more.")
+        if not 1 <= self.top_k <= MAX_TOP_K:
+            raise InvalidOption(f"Top-k is {self.top_k}; choose a whole number from 1 to {MAX_TOP_K}.")
 
 
-def filtered_probabilities(logits: Tensor, options: SamplingOptions) -> Tensor:
-    """Logits `[…, V]` → probabilities `[…, V]`, fp32.
+@dataclass(frozen=True)
+class RowOptions:
+    """The sampling options of each of B rows: temperature and top_p fp32 `[B, 1]`, top_k int64 `[B, 1]`."""
 
-    A value is dropped when the probability (untempered) of all values up to and including it exceeds `top_p`, or when
-    `top_k` values are likelier; the likeliest is never dropped.
-    """
-    logits = logits.float()
-    ranked, order = logits.sort(dim=-1, descending=True)
-    drop = ranked.softmax(-1).cumsum(-1) > options.top_p
-    drop[..., options.top_k :] = True
-    drop[..., 0] = False
-    kept = torch.empty_like(logits).scatter_(-1, order, ranked.masked_fill(drop, -torch.inf))
-    return (kept / max(options.temperature, 1e-5)).softmax(-1)
+    temperature: Tensor
+    top_p: Tensor
+    top_k: Tensor
 
 
-def draw(probabilities: Tensor, generator: torch.Generator | None) -> Tensor:
-    """One value a row of `[…, V]`, with those probabilities: argmax(p / e), e ~ Exp(1), which needs no host sync."""
-    noise = torch.empty_like(probabilities).exponential_(generator=generator)
-    return (probabilities / noise).argmax(-1)
+@dataclass(frozen=True)
+class Ranked:
+    """The likeliest values of each row, likeliest first, all `[B, C]`.
 
-
-def sample(logits: Tensor, options: SamplingOptions, generator: torch.Generator | None) -> Tensor:
-    """Logits `[…, V]` → values `[…]`; greedy at temperature 0."""
-    if options.temperature == 0:
-        return logits.argmax(-1)
-    # Only the top_k largest can survive the filter, but top_p counts the mass of all: normalise before cutting.
-    if options.top_k < logits.shape[-1]:
-        ranked, order = logits.float().topk(options.top_k, dim=-1)
-        mass = (ranked - logits.float().logsumexp(-1, keepdim=True)).exp().cumsum(-1)
-        drop = mass > options.top_p
-        drop[..., 0] = False
-        ranked = ranked.masked_fill(drop, -torch.inf) / max(options.temperature, 1e-5)
-        return order.gather(-1, draw(ranked.softmax(-1), generator)[..., None])[..., 0]
-    return draw(filtered_probabilities(logits, options), generator)
-
-
-class SemanticSampler:
-    """Draws the semantic token of one request; a token among the last ten is drawn anew, more freely.
-
-    Not applied to the first frame, as in the reference.
+    logits: fp32. mass: the probability, untempered, of all values up to and including this one. values: which it is.
     """
 
-    def __init__(self, options: SamplingOptions, generator: torch.Generator | None) -> None:
-        self._options, self._generator = options, generator
-        self._free = SamplingOptions(REPETITION_TEMPERATURE, REPETITION_TOP_P, options.top_k)
-        self._recent: deque[int] = deque(maxlen=REPETITION_WINDOW)
+    logits: Tensor
+    mass: Tensor
+    values: Tensor
 
-    def __call__(self, logits: Tensor) -> int:
-        """Logits `[V]` → the index drawn."""
-        value = int(sample(logits, self._options, self._generator))
-        if value in self._recent and self._options.temperature > 0:
-            value = int(sample(logits, self._free, self._generator))
-        self._recent.append(value)
-        return value
+    @classmethod
+    def of(cls, logits: Tensor, candidates: int) -> "Ranked":
+        """Logits `[B, V]`; the C = min(candidates, V) likeliest. The mass counts all V."""
+        logits = logits.float()
+        ranked, values = logits.topk(min(candidates, logits.shape[-1]), dim=-1)
+        best = ranked[:, :1]
+        total = (logits - best).exp_().sum(-1, keepdim=True)
+        return cls(ranked, (ranked - best).exp_().cumsum(-1) / total, values)
+
+    def probabilities(self, options: RowOptions) -> Tensor:
+        """`[B, C]`: a value is dropped when its mass exceeds top_p or top_k values are likelier; never the first."""
+        rank = torch.arange(self.mass.shape[-1], device=self.mass.device)
+        drop = ((self.mass > options.top_p) | (rank >= options.top_k)) & (rank > 0)
+        return (self.logits.masked_fill(drop, -torch.inf) / options.temperature.clamp(min=1e-5)).softmax(-1)
+
+    def draw(self, options: RowOptions, noise: Tensor) -> Tensor:
+        """One value a row `[B]` by the exponential trick, argmax(p / e), e of `noise` `[B, ≥ C]`."""
+        drawn = (self.probabilities(options) / noise[:, : self.mass.shape[-1]]).argmax(-1, keepdim=True)
+        drawn = torch.where(options.temperature > 0, drawn, 0)
+        return self.values.gather(-1, drawn)[:, 0]
+
+
+def sample(logits: Tensor, options: RowOptions, noise: Tensor) -> Tensor:
+    """Logits `[B, V]` → values `[B]`; noise `[B, C]` of Exp(1), C at least every row's top_k."""
+    return Ranked.of(logits, noise.shape[-1]).draw(options, noise)
+
+
+def sample_semantic(logits: Tensor, options: RowOptions, recent: Tensor, noise: Tensor) -> Tensor:
+    """Logits `[B, V]` → values `[B]`; one that is among the row's `recent` `[B, W]` is drawn anew, more freely.
+
+    noise `[B, 2, C]`: for the first draw and for the second.
+    """
+    ranked = Ranked.of(logits, noise.shape[-1])
+    first = ranked.draw(options, noise[:, 0])
+    free = RowOptions(
+        torch.full_like(options.temperature, REPETITION_TEMPERATURE),
+        torch.full_like(options.top_p, REPETITION_TOP_P),
+        options.top_k,
+    )
+    again = (recent == first[:, None]).any(-1) & (options.temperature[:, 0] > 0)
+    return torch.where(again, ranked.draw(free, noise[:, 1]), first)
+
+
+def exponential_noise(keys: Tensor, frames: Tensor, draws: int, candidates: int) -> Tensor:
+    """Exp(1) noise `[B, draws, candidates]` fp32 that depends on nothing but key, frame, draw and rank.
+
+    Args:
+        keys: int64 `[B]`, one a request, as good as random. frames: int64 `[B]`, how many frames were drawn before.
+    """
+    ranks = torch.arange(candidates, device=keys.device)
+    places = torch.arange(draws, device=keys.device)[:, None] * MAX_TOP_K + ranks
+    counters = frames[:, None, None] * (draws * MAX_TOP_K) + places
+    mixed = _mixed(keys[:, None, None] + counters * _GOLDEN)
+    uniform = (_shifted(mixed, 40).float() + 0.5) * 2.0**-24
+    return uniform.log().neg()
+
+
+def _mixed(x: Tensor) -> Tensor:
+    x = (x ^ _shifted(x, 30)) * _MIX_1
+    x = (x ^ _shifted(x, 27)) * _MIX_2
+    return x ^ _shifted(x, 31)
+
+
+def _shifted(x: Tensor, bits: int) -> Tensor:
+    """A logical shift to the right: torch's int64 is signed."""
+    return (x >> bits) & ((1 << (64 - bits)) - 1)

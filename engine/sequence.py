@@ -1,15 +1,15 @@
-"""One turn of speech being generated: its frames so far, and why it stopped."""
+"""One turn of speech: what is to be continued, how far it has come, and why it stopped."""
 
+from dataclasses import dataclass, field
 from typing import Literal
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from engine.models.kv_cache import KVCache
-from engine.runner import Runner
-from engine.sampling import SamplingOptions, SemanticSampler, sample
+from engine.sampling import SamplingOptions
+from engine.slots import Prompt
 
-TurnStop = Literal["end", "length", "loop"]
+TurnStop = Literal["end", "length", "loop", "cancelled"]
 
 # A loop is a stretch of semantic tokens said over and over. Pauses repeat tokens too, but not for this long.
 LOOP_MAX_PERIOD = 24
@@ -28,49 +28,34 @@ def is_looping(semantic_codes: list[int]) -> bool:
     return False
 
 
+@dataclass(eq=False)
 class Turn:
-    """Frames of one turn, one at a time, until the model ends it, loops, or uses up its budget.
+    """Frames of one turn, until the model ends it, loops, or has used up its budget.
 
-    The cache holds the conversation up to and including the open assistant turn; `next_frame` extends it.
+    budget: frames that it may have. key: of its noise. codes: those so far, each `[K]`.
     """
 
-    def __init__(
-        self,
-        runner: Runner,
-        cache: KVCache,
-        prompt: Tensor,
-        *,
-        budget: int,
-        options: SamplingOptions,
-        generator: torch.Generator,
-    ) -> None:
-        self._runner, self._cache, self._budget = runner, cache, budget
-        self._options, self._generator = options, generator
-        self._sample_semantic = SemanticSampler(options, generator)
-        self._normed, self._vector = runner.prefill(cache, prompt)
-        self.semantic_codes: list[int] = []
-        self.stop: TurnStop | None = None
+    prompt: Prompt
+    budget: int
+    options: SamplingOptions
+    key: int
+    stop: TurnStop | None = None
+    codes: list[NDArray[np.int64]] = field(default_factory=list)
+    _semantic: list[int] = field(default_factory=list)
 
     @property
     def frames(self) -> int:
-        return len(self.semantic_codes)
+        return len(self.codes)
 
-    def next_frame(self) -> Tensor | None:
-        """The next frame's codes `[K]`, or None once the turn has stopped and `stop` says why."""
-        if self.stop is None and self.frames >= self._budget:
-            self.stop = "length"
-        if self.stop is None and is_looping(self.semantic_codes):
-            self.stop = "loop"
-        if self.stop is not None:
-            return None
-        index = self._sample_semantic(self._runner.logits(self._normed))
-        if index == self._runner.end_index:
+    def push(self, frame: NDArray[np.int64], end_index: int) -> None:
+        """Take the next frame `[K + 1]`: the semantic draw, then the codes. `stop` is set when it was the last."""
+        drawn = int(frame[0])
+        if drawn == end_index:
             self.stop = "end"
-            return None
-        codes = self._runner.complete_frame(self._vector, index, self._sample_residual)
-        self._normed, self._vector = self._runner.decode_step(self._cache, codes)
-        self.semantic_codes.append(index)
-        return codes
-
-    def _sample_residual(self, logits: Tensor) -> Tensor:
-        return sample(logits, self._options, self._generator)
+            return
+        self.codes.append(frame[1:])
+        self._semantic.append(drawn)
+        if is_looping(self._semantic):
+            self.stop = "loop"
+        elif self.frames >= self.budget:
+            self.stop = "length"

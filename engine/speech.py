@@ -1,30 +1,28 @@
 """One request to speak: segments in, a stream of audio chunks out."""
 
 import hashlib
-import threading
 import time
+import weakref
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from engine.codec.codec import CodecDecoder, DecoderState
 from engine.conversation import Conversation
-from engine.errors import EngineClosed
+from engine.decoding import Decoding, Line, Samples
+from engine.loop import Loop, Speaking
+from engine.pacing import Pacer
 from engine.prompt import PromptBuilder, PromptReference
-from engine.runner import Runner
 from engine.sampling import SamplingOptions
 from engine.sequence import Turn
 from engine.text import Segment, frame_budget
 
 StopReason = Literal["end", "length", "cancelled"]
 
-# Frames of the first chunks: sound starts soon, then chunks grow, for large ones cost less a frame.
-CHUNK_FRAMES = (3, 4, 6, 9, 14, 20)
 ATTEMPTS = 2
 
 
@@ -59,11 +57,29 @@ class SegmentResult:
 
 
 @dataclass(frozen=True)
+class FirstAudio:
+    """Where the time to the first audio went, in seconds; together they are `SpeechResult.first_audio`.
+
+    queue: until there was a slot, text and prompt prepared. prefill: reading the prompt. frames: those of the first
+    piece. decode: their sound. reused: positions of the prompt, of `positions`, that were known already.
+    """
+
+    queue: float
+    prefill: float
+    frames: float
+    decode: float
+    reused: int
+    positions: int
+
+
+@dataclass(frozen=True)
 class SpeechResult:
     """How a request went. seconds: of audio. first_audio, elapsed: seconds since the request.
 
     stop_reason: `end` (all was said), `length` (a segment did not end within its budget and was cut there) or
     `cancelled`.
+    underruns, starved: how often, and for how many seconds in all, a listener who began with the first chunk and never
+    paused would have had nothing to hear.
     """
 
     stop_reason: StopReason
@@ -73,6 +89,9 @@ class SpeechResult:
     first_audio: float | None
     seed: int
     segments: tuple[SegmentResult, ...]
+    underruns: int = 0
+    starved: float = 0.0
+    stages: FirstAudio | None = None
 
     @property
     def real_time_factor(self) -> float:
@@ -82,20 +101,72 @@ class SpeechResult:
 
 @dataclass(frozen=True)
 class Speaker:
-    """The parts of an engine that a request needs."""
+    """The parts of an engine that a request needs. positions: that a prompt and its speech may have together."""
 
-    runner: Runner
-    decoder: CodecDecoder
+    loop: Loop
+    decoding: Decoding
     prompt: PromptBuilder
     frame_length: int
     sample_rate: int
-    device: torch.device
+    positions: int
+
+    @property
+    def frame_rate(self) -> float:
+        return self.sample_rate / self.frame_length
 
 
-def _noise_seed(*parts: int) -> int:
-    """A 63-bit seed of its own for every segment and attempt of a request, the same on every machine."""
+def _noise_key(*parts: int) -> int:
+    """A signed 64-bit key of its own for every segment and attempt of a request, the same on every machine."""
     digest = hashlib.blake2b(",".join(map(str, parts)).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 1
+    return int.from_bytes(digest, "big", signed=True)
+
+
+@dataclass(frozen=True)
+class _Heard:
+    turn: Turn
+    samples: Samples
+    frames: int
+
+
+@dataclass(frozen=True)
+class _Ended:
+    turn: Turn
+
+
+class _Events:
+    """What the engine's threads tell a request; nothing here waits."""
+
+    def __init__(self) -> None:
+        self.queue: SimpleQueue[_Heard | _Ended | Exception | None] = SimpleQueue()
+
+    def heard(self, turn: Turn, samples: Samples, frames: int) -> None:
+        self.queue.put(_Heard(turn, samples, frames))
+
+    def ended(self, turn: Turn) -> None:
+        self.queue.put(_Ended(turn))
+
+    def failed(self, error: Exception) -> None:
+        self.queue.put(error)
+
+
+@dataclass(eq=False)
+class _Part:
+    """One attempt at a segment. start: frames of the take before it. heard: of its frames, those that came out."""
+
+    index: int
+    attempt: int
+    start: int
+    speaking: Speaking
+    heard: int = 0
+    judged: bool = False
+
+    @property
+    def turn(self) -> Turn:
+        return self.speaking.turn
+
+    @property
+    def is_out(self) -> bool:
+        return self.judged and self.heard >= self.turn.frames
 
 
 class Speech(Iterator[AudioChunk]):
@@ -111,17 +182,23 @@ class Speech(Iterator[AudioChunk]):
         references: Sequence[PromptReference],
         options: SamplingOptions,
         seed: int,
-        closed: threading.Event,
     ) -> None:
+        """Raises EngineBusy when too many others are speaking and waiting, and InvalidInput for a voice too long."""
         self.seed = seed
         self.result: SpeechResult | None = None
         self._speaker, self._segments, self._options = speaker, segments, options
-        self._references, self._closed = references, closed
-        self._cancelled = threading.Event()
+        self._conversation = Conversation(speaker.prompt, references, speaker.positions)
         self._started = time.perf_counter()
-        self._first_audio: float | None = None
+        self._pacer = Pacer(1 / speaker.frame_rate)
+        self._events = _Events()
+        self._cancelled = False
+        self._ticket = speaker.loop.scheduler.enter()
+        # Also for a speech that nobody iterates: its place must not be lost.
+        self._leave = weakref.finalize(self, speaker.loop.leave, self._ticket)
+        self._parts: list[_Part] = []  # those that are not all out
+        self._line: Line | None = None  # the sound of the segments that are done
+        self._first: tuple[float, FirstAudio] | None = None
         self._frames = 0  # in the take so far
-        self._chunks = 0
         self._done: list[SegmentResult] = []
         self._stream = self._speak()
 
@@ -133,7 +210,9 @@ class Speech(Iterator[AudioChunk]):
 
     def cancel(self) -> None:
         """Stop within one frame. What was spoken stays spoken; the result says `cancelled`."""
-        self._cancelled.set()
+        self._cancelled = True
+        self._leave()
+        self._events.queue.put(None)
 
     def close(self) -> None:
         """Cancel, and let go of the request's memory."""
@@ -141,95 +220,100 @@ class Speech(Iterator[AudioChunk]):
         self._stream.close()
 
     def _speak(self) -> Generator[AudioChunk, None, None]:
-        conversation = Conversation(self._speaker.runner, self._speaker.prompt, self._references)
-        state = self._speaker.decoder.init_state(1)
-        for index in range(len(self._segments)):
-            state = yield from self._speak_segment(index, conversation, state)
-            if self._stopping():
-                break
-        self.result = self._summarise()
+        try:
+            if not self._cancelled:
+                self._begin(index=0, attempt=1, start=0)
+            while self._parts:
+                event = self._events.queue.get()
+                if self._cancelled or event is None:
+                    break
+                if isinstance(event, Exception):
+                    raise event
+                # What still comes of an attempt that was given up is passed over.
+                part = next((part for part in self._parts if part.turn is event.turn), None)
+                if part and isinstance(event, _Ended):
+                    self._judge(part)
+                elif part and isinstance(event, _Heard):
+                    yield self._chunk(part, event)
+                self._parts = [part for part in self._parts if not part.is_out]
+            self.result = self._summarise()
+        finally:
+            self._leave()
+            for part in self._parts:
+                self._speaker.decoding.drop(part.speaking.line)
 
-    def _speak_segment(
-        self, index: int, conversation: Conversation, state: DecoderState
-    ) -> Generator[AudioChunk, None, DecoderState]:
-        """Speak one segment, once more when it loops or does not end; returns the codec's state."""
+    def _begin(self, *, index: int, attempt: int, start: int) -> None:
+        """Ask for a turn that says a segment."""
         text = self._segments[index].text
-        start, fresh = self._frames, state.clone()
-        for attempt in range(1, ATTEMPTS + 1):
-            turn = self._open_turn(conversation, text, index, attempt)
-            codes: list[Tensor] = []
-            yield from self._stream_turn(turn, index, state, codes)
-            if turn.stop == "end" or self._stopping() or attempt == ATTEMPTS:
-                break
-            conversation.undo()
-            self._frames, state = start, fresh
-        if turn.stop == "end" and codes:
-            conversation.keep(text, torch.stack(codes, dim=1))
-        else:
-            conversation.undo()
-        reason: StopReason = "end" if turn.stop == "end" else "cancelled" if turn.stop is None else "length"
-        self._done.append(SegmentResult(text, reason, self._frames - start, attempt))
-        return state
+        prompt, budget = self._conversation.open(text, frame_budget(text, self._speaker.frame_rate))
+        turn = Turn(prompt, budget, self._options, _noise_key(self.seed, index, attempt))
+        speaking = Speaking(self._ticket, turn, Line(self._line), self._pacer, self._events)
+        self._parts.append(_Part(index, attempt, start, speaking))
+        self._speaker.loop.say(speaking)
 
-    def _open_turn(self, conversation: Conversation, text: str, index: int, attempt: int) -> Turn:
-        rate = self._speaker.sample_rate / self._speaker.frame_length
-        prompt, budget = conversation.open(text, frame_budget(text, rate))
-        generator = torch.Generator(device=self._speaker.device)
-        generator.manual_seed(_noise_seed(self.seed, index, attempt))
-        return Turn(
-            self._speaker.runner,
-            conversation.cache,
-            prompt,
-            budget=budget,
-            options=self._options,
-            generator=generator,
-        )
+    def _judge(self, part: _Part) -> None:
+        """All frames of a part are there: go on, or, when it loops or does not end, say it once more."""
+        turn, line = part.turn, part.speaking.line
+        if turn.stop != "end" and part.attempt < ATTEMPTS:
+            self._speaker.decoding.drop(line)
+            self._pacer.withdrawn(part.heard, time.perf_counter())
+            self._parts.remove(part)
+            self._frames = part.start
+            self._begin(index=part.index, attempt=part.attempt + 1, start=part.start)
+            return
+        part.judged = True
+        self._speaker.decoding.end(line)
+        self._line = line
+        text = self._segments[part.index].text
+        if turn.stop == "end" and turn.codes:
+            self._conversation.keep(text, torch.from_numpy(np.stack(turn.codes, axis=1)))
+        self._done.append(SegmentResult(text, "end" if turn.stop == "end" else "length", turn.frames, part.attempt))
+        if len(self._done) < len(self._segments):
+            self._begin(index=part.index + 1, attempt=1, start=part.start + turn.frames)
 
-    def _stream_turn(self, turn: Turn, index: int, state: DecoderState, codes: list[Tensor]) -> Iterator[AudioChunk]:
-        """Frames into `codes`, and their sound out in chunks."""
-        sent = 0
-        while not self._stopping():
-            frame = turn.next_frame()
-            if frame is not None:
-                codes.append(frame)
-            size = CHUNK_FRAMES[min(self._chunks, len(CHUNK_FRAMES) - 1)]
-            if len(codes) > sent and (frame is None or len(codes) - sent >= size):
-                yield self._chunk(torch.stack(codes[sent:], dim=1), index, state)
-                sent = len(codes)
-            if frame is None:
-                return
-
-    def _chunk(self, codes: Tensor, index: int, state: DecoderState) -> AudioChunk:
-        audio = self._speaker.decoder.decode_step(codes[None], state)
-        samples = audio[0, 0].float().cpu().numpy()
-        start = self._frames * self._speaker.frame_length
-        self._frames += codes.shape[1]
-        self._chunks += 1
+    def _chunk(self, part: _Part, heard: _Heard) -> AudioChunk:
         elapsed = time.perf_counter() - self._started
-        if self._first_audio is None:
-            self._first_audio = elapsed
+        if self._first is None:
+            self._first = elapsed, self._stages(part.speaking, elapsed)
+        start = part.start + part.heard
+        part.heard += heard.frames
+        self._frames = start + heard.frames
         return AudioChunk(
-            samples, start, codes.shape[1], elapsed, index, len(self._segments), self._segments[index].text
+            samples=heard.samples,
+            start=start * self._speaker.frame_length,
+            frames=heard.frames,
+            elapsed=elapsed,
+            segment=part.index,
+            segments=len(self._segments),
+            text=self._segments[part.index].text,
         )
 
-    def _stopping(self) -> bool:
-        if self._closed.is_set():
-            raise EngineClosed("The engine was closed while it was speaking.")
-        return self._cancelled.is_set()
+    def _stages(self, speaking: Speaking, elapsed: float) -> FirstAudio:
+        times = speaking.times
+        return FirstAudio(
+            queue=times.begun - self._started,
+            prefill=times.ready - times.begun,
+            frames=times.first_piece - times.ready,
+            decode=self._started + elapsed - times.first_piece,
+            reused=speaking.reused or 0,
+            positions=speaking.turn.prompt.columns.shape[1],
+        )
 
     def _summarise(self) -> SpeechResult:
+        if self._cancelled:
+            cut = [part for part in self._parts if not part.judged]
+            self._done += [SegmentResult(self._segments[p.index].text, "cancelled", p.heard, p.attempt) for p in cut]
         reasons = {segment.stop_reason for segment in self._done}
-        worst: StopReason = "end"
-        if "cancelled" in reasons or len(self._done) < len(self._segments):
-            worst = "cancelled"
-        elif "length" in reasons:
-            worst = "length"
+        first, stages = self._first or (None, None)
         return SpeechResult(
-            stop_reason=worst,
+            stop_reason="cancelled" if self._cancelled else "length" if "length" in reasons else "end",
             frames=self._frames,
-            seconds=self._frames * self._speaker.frame_length / self._speaker.sample_rate,
+            seconds=self._frames / self._speaker.frame_rate,
             elapsed=time.perf_counter() - self._started,
-            first_audio=self._first_audio,
+            first_audio=first,
             seed=self.seed,
             segments=tuple(self._done),
+            underruns=self._pacer.underruns,
+            starved=self._pacer.starved,
+            stages=stages,
         )

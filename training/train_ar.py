@@ -133,7 +133,7 @@ class DualAR(nn.Module):
         if training:
             columns = self.corrupt(columns, recipe.corrupt_tokens, recipe.corrupt_codes)
         # The Slow AR's own forward, opened up to keep what the guided layer reads.
-        x, rope = self.slow.embed(columns), self.slow.rope[: columns.shape[2]]
+        x, rope = self.slow.embed(columns), self.slow.rope[: columns.shape[2], None]
         for i, block in enumerate(self.slow.layers):
             if i == self.guide_layer:
                 guided = block.attention_norm(x)

@@ -5,7 +5,7 @@ and the state, whose buffers keep their size for ever, is updated in place. Join
 pattern is that of Kyutai's moshi and pocket-tts.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, fields
 from itertools import repeat
@@ -34,12 +34,26 @@ class State:
 
     def clone(self) -> Self:
         """A copy that goes its own way from here on."""
+        return self._mapped(torch.clone)
+
+    def _mapped(self, change: Callable[[Tensor], Tensor]) -> Self:
+        def made(part: "Tensor | State") -> "Tensor | State":
+            return part._mapped(change) if isinstance(part, State) else change(part)
+
         twin = copy(self)
         for field in fields(self):
             value = getattr(self, field.name)
-            cloned = tuple(part.clone() for part in value) if isinstance(value, tuple) else value.clone()
-            setattr(twin, field.name, cloned)
+            setattr(twin, field.name, tuple(made(p) for p in value) if isinstance(value, tuple) else made(value))
         return twin
+
+    def take(self, rows: Tensor) -> Self:
+        """A copy of the rows at int64 `rows` `[n]`."""
+        return self._mapped(lambda buffer: buffer.index_select(0, rows))
+
+    def put(self, rows: Tensor, other: Self) -> None:
+        """Replace the rows at int64 `rows` `[n]` by those of `other`, `[n, …]`."""
+        for buffer, new in zip(self.tensors(), other.tensors(), strict=True):
+            buffer.index_copy_(0, rows, new)
 
     def reset(self, rows: Tensor | None = None) -> None:
         """Start a new signal in the rows that bool `rows` `[B]` marks, or in all of them."""

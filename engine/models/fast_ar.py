@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.config import DualARConfig
-from engine.models.layers import Transformer, embedding
+from engine.models.kv_cache import Stretch
+from engine.models.layers import Linear, Transformer, embedding, linear
 
 
 class FastAR(Transformer):
@@ -20,7 +21,7 @@ class FastAR(Transformer):
         self.embeddings = embedding(config.fast.vocab_size, config.fast.dim)
         self.output = nn.Linear(config.fast.dim, config.fast.vocab_size, bias=False)
         self.fast_project_in: nn.Module = (
-            nn.Identity() if config.slow.dim == config.fast.dim else nn.Linear(config.slow.dim, config.fast.dim)
+            nn.Identity() if config.slow.dim == config.fast.dim else Linear(config.slow.dim, config.fast.dim)
         )
 
     def logits(self, vectors: Tensor, codes: Tensor, size: int | None = None) -> Tensor:
@@ -35,7 +36,7 @@ class FastAR(Transformer):
         self,
         vector: Tensor,
         semantic_codes: Tensor,
-        sample: Callable[[Tensor], Tensor],
+        sample: Callable[[Tensor, int], Tensor],
         size: int | None = None,
     ) -> Tensor:
         """One frame.
@@ -43,7 +44,7 @@ class FastAR(Transformer):
         Args:
             vector: the Slow AR's `[B, D]`.
             semantic_codes: codebook 0, `[B]`.
-            sample: logits `[B, size]` → values `[B]`.
+            sample: logits `[B, size]` and the codebook that they are about, 1…K-1 → values `[B]`.
             size: entries of a residual codebook; rows of the head beyond are not multiplied. Default: all.
 
         Returns: the frame's codes `[B, K]`.
@@ -51,10 +52,10 @@ class FastAR(Transformer):
         head = self.output.weight[:size]
         cache = self.new_cache(vector.shape[0], self.codebooks)
         # The first two positions are both known, so they go through in one pass: K - 1 passes, not K.
-        x = torch.stack((self.fast_project_in(vector), self.embeddings(semantic_codes)), dim=1)
+        x = torch.cat((self.fast_project_in(vector[:, None]), self.embeddings(semantic_codes[:, None])), dim=1)
         codes = [semantic_codes]
-        for _ in range(1, self.codebooks):
-            hidden = self.norm(self.run(x, cache)[:, -1])
-            codes.append(sample(F.linear(hidden, head)))
+        for codebook in range(1, self.codebooks):
+            hidden = self.norm(self.run(x, Stretch(cache, 0 if codebook == 1 else codebook))[:, -1:])
+            codes.append(sample(linear(hidden, head)[:, 0], codebook))
             x = self.embeddings(codes[-1])[:, None]
         return torch.stack(codes, dim=1)

@@ -3,12 +3,11 @@
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.config import DualARConfig
-from engine.models.kv_cache import KVCache
-from engine.models.layers import Transformer, embedding
+from engine.models.kv_cache import Past
+from engine.models.layers import Transformer, embedding, linear
 
 
 class SlowAR(Transformer):
@@ -39,14 +38,14 @@ class SlowAR(Transformer):
             frames = frames / math.sqrt(self.dual.num_codebooks + 1)
         return torch.where(is_frame[..., None], frames, text)
 
-    def forward(self, columns: Tensor, cache: KVCache | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, columns: Tensor, past: Past | None = None) -> tuple[Tensor, Tensor]:
         """Columns `[B, K + 1, T]` → (normed output, the vectors for the Fast AR), both `[B, T, D]`."""
-        x = self.run(self.embed(columns), cache)
+        x = self.run(self.embed(columns), past)
         normed = self.norm(x)
         return normed, normed if self.dual.normed_fast_input else x
 
     def logits(self, normed: Tensor) -> Tensor:
         """Normed output `[…, D]` → `[…, S + 1]`: the rows of the head that can be sampled, and no others."""
         head = self.embeddings.weight if self.config.tie_word_embeddings else self.output.weight
-        semantic = F.linear(normed, head[self.dual.semantic_start_id : self.dual.semantic_end_id + 1])
-        return torch.cat((semantic, F.linear(normed, head[self.end_id : self.end_id + 1])), dim=-1)
+        semantic = linear(normed, head[self.dual.semantic_start_id : self.dual.semantic_end_id + 1])
+        return torch.cat((semantic, linear(normed, head[self.end_id : self.end_id + 1])), dim=-1)

@@ -1,57 +1,103 @@
-"""Filtering against the golden probabilities, and drawing against its own statistics."""
+"""Filtering against the golden probabilities, drawing against its own statistics, noise against chance."""
 
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from engine.errors import InvalidOption
-from engine.sampling import SamplingOptions, SemanticSampler, filtered_probabilities, sample
+from engine.sampling import (
+    MAX_TOP_K,
+    REPETITION_WINDOW,
+    Ranked,
+    RowOptions,
+    SamplingOptions,
+    exponential_noise,
+    sample,
+    sample_semantic,
+)
 from tests.engine.conftest import cases, golden
 
 GOLDEN = golden("sampling")
 CASES = list(enumerate(cases("sampling")))
 
 
+def rows(*options: SamplingOptions) -> RowOptions:
+    def column(name: str) -> Tensor:
+        return torch.tensor([[getattr(each, name)] for each in options])
+
+    return RowOptions(column("temperature").float(), column("top_p").float(), column("top_k"))
+
+
+def noise(count: int, key: int = 1, candidates: int = MAX_TOP_K) -> Tensor:
+    """`[count, candidates]`: the same request's, frame after frame."""
+    return exponential_noise(torch.full((count,), key), torch.arange(count), 1, candidates)[:, 0]
+
+
 @pytest.mark.parametrize(("index", "case"), CASES)
 def test_probabilities_equal_the_reference(index: int, case: dict[str, Any]) -> None:
-    ours = filtered_probabilities(GOLDEN[f"logits_{index}"], SamplingOptions(**case))
-    torch.testing.assert_close(ours, GOLDEN[f"probs_{index}"], rtol=0, atol=1e-6)
+    expected = GOLDEN[f"probs_{index}"]
+    logits = GOLDEN[f"logits_{index}"][None]
+    ranked = Ranked.of(logits, case["top_k"])
+    ours = torch.zeros_like(logits).scatter(1, ranked.values, ranked.probabilities(rows(SamplingOptions(**case))))
+    torch.testing.assert_close(ours[0], expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(("index", "case"), CASES)
 def test_draws_follow_the_probabilities(index: int, case: dict[str, Any]) -> None:
     logits = GOLDEN[f"logits_{index}"]
-    draws = sample(logits.expand(20_000, -1), SamplingOptions(**case), torch.Generator().manual_seed(0))
+    draws = sample(logits.expand(20_000, -1), rows(SamplingOptions(**case)), noise(20_000))
     counted = torch.bincount(draws, minlength=len(logits)) / 20_000
     assert float((counted - GOLDEN[f"probs_{index}"]).abs().max()) < 0.015
     assert not counted[GOLDEN[f"probs_{index}"] == 0].any()
 
 
-def test_a_seed_repeats_its_draws_and_another_does_not() -> None:
-    logits = torch.randn(500, 40, generator=torch.Generator().manual_seed(3))
-    options = SamplingOptions(temperature=1.0, top_p=0.95)
-    first, again, other = (sample(logits, options, torch.Generator().manual_seed(s)) for s in (1, 1, 2))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
+def test_each_row_has_its_own_options_and_its_company_does_not_matter() -> None:
+    logits = torch.randn(4, 300, generator=torch.Generator().manual_seed(3))
+    kinds = [SamplingOptions(0), SamplingOptions(0.7, 0.8, 30), SamplingOptions(1.5, 1, 200), SamplingOptions(1, 0.5)]
+    drawn = sample(logits, rows(*kinds), noise(4))
+    for i, kind in enumerate(kinds):
+        single = sample(logits[i : i + 1], rows(kind), noise(4)[i : i + 1, : kind.top_k])
+        assert int(single) == int(drawn[i])
+    assert int(drawn[0]) == int(logits[0].argmax())
 
 
-def test_temperature_zero_is_greedy() -> None:
-    logits = torch.randn(9, 30)
-    assert torch.equal(sample(logits, SamplingOptions(temperature=0), None), logits.argmax(-1))
+def test_noise_depends_on_key_frame_draw_and_rank_alone() -> None:
+    keys, frames = torch.tensor([5, -7, 5]), torch.tensor([0, 3, 9])
+    whole = exponential_noise(keys, frames, 11, 40)
+    assert torch.equal(exponential_noise(keys[1:2], frames[1:2], 11, 7)[0], whole[1, :, :7])
+    assert len(whole.unique()) > 0.99 * whole.numel()
+
+
+def test_noise_is_exponential_and_uncorrelated() -> None:
+    drawn = exponential_noise(torch.arange(64), torch.arange(64), 11, 100).double()
+    assert abs(float(drawn.mean()) - 1) < 0.02
+    assert abs(float(drawn.var()) - 1) < 0.05
+    assert float(drawn.min()) > 0
+    quantiles = drawn.flatten()[torch.randperm(drawn.numel())[:50_000]].quantile(
+        torch.tensor([0.25, 0.5, 0.9]).double()
+    )
+    torch.testing.assert_close(quantiles, -(1 - torch.tensor([0.25, 0.5, 0.9])).double().log(), rtol=0.05, atol=0)
+    for neighbours in (drawn[:-1] * drawn[1:], drawn[:, :-1] * drawn[:, 1:], drawn[..., :-1] * drawn[..., 1:]):
+        assert abs(float(neighbours.mean()) - 1) < 0.03
 
 
 def test_a_repeated_token_is_drawn_anew_more_freely() -> None:
     # The strict draw (top-p 0.5) always gives 0; the freer second one (0.9) 0 or 1, never 2.
-    logits = torch.tensor([1.0, 0.9, -0.3])
-    sampler = SemanticSampler(SamplingOptions(temperature=0.7, top_p=0.5), torch.Generator().manual_seed(0))
-    drawn = [sampler(logits) for _ in range(60)]
-    assert drawn[0] == 0
-    assert 1 in drawn
-    assert 2 not in drawn
+    logits = torch.tensor([[1.0, 0.9, -0.3]]).expand(60, -1)
+    strict = rows(*[SamplingOptions(0.7, 0.5)] * 60)
+    two = exponential_noise(torch.full((60,), 3), torch.arange(60), 2, 3)
+    fresh = torch.full((60, REPETITION_WINDOW), -1)
+    assert set(sample_semantic(logits, strict, fresh, two).tolist()) == {0}
+    seen = fresh.clone()
+    seen[:, 4] = 0
+    assert set(sample_semantic(logits, strict, seen, two).tolist()) == {0, 1}
+    greedy = rows(*[SamplingOptions(0)] * 60)
+    assert set(sample_semantic(logits, greedy, seen, two).tolist()) == {0}
 
 
-@pytest.mark.parametrize("wrong", [{"temperature": -1}, {"top_p": 0}, {"top_p": 1.5}, {"top_k": 0}])
+@pytest.mark.parametrize("wrong", [{"temperature": -1}, {"top_p": 0}, {"top_p": 1.5}, {"top_k": 0}, {"top_k": 257}])
 def test_options_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidOption, match="choose"):
         SamplingOptions(**wrong)  # type: ignore[arg-type]

@@ -1,0 +1,222 @@
+"""The engine's heart: one thread that advances every request by a frame at a time, continuously batched.
+
+A request (`Ticket`) asks for its turns one after the other. Each turn waits for a slot, has its prompt read in pieces
+between the others' frames, speaks, and gives the slot back. Frames go to the codec in pieces as the listener needs
+them. Whoever listens is told through `Listener`, whose methods must not wait.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.decoding import Decoding, Line, Samples
+from engine.errors import EngineClosed, EngineFailed
+from engine.pacing import Pacer
+from engine.runner import Runner, Step
+from engine.scheduler import Scheduler, Ticket
+from engine.sequence import Turn
+
+log = logging.getLogger(__name__)
+
+
+class Listener(Protocol):
+    """Who asked for a turn. Called from the engine's threads."""
+
+    def heard(self, turn: Turn, samples: Samples, frames: int) -> None:
+        """The next piece of the turn's audio, float32 `[n]`."""
+
+    def ended(self, turn: Turn) -> None:
+        """All frames of the turn are there; some of their audio may still come."""
+
+    def failed(self, error: Exception) -> None:
+        """Nothing more comes."""
+
+
+@dataclass
+class Times:
+    """When a turn's stages were reached, on the clock of `time.perf_counter`; 0 for those that were not."""
+
+    asked: float = 0.0
+    begun: float = 0.0  # it had a slot
+    ready: float = 0.0  # its prompt was in the cache
+    first_piece: float = 0.0  # the frames of its first piece were there
+
+
+@dataclass(eq=False)
+class Speaking:
+    """A turn on its way.
+
+    reused: positions of its prompt that did not have to be computed.
+    """
+
+    ticket: Ticket
+    turn: Turn
+    line: Line
+    pacer: Pacer
+    listener: Listener
+    sent: int = 0  # frames given to the codec
+    reused: int | None = None
+    times: Times = field(default_factory=Times)
+
+
+class Loop:
+    """Owns the runner and the decoding; everything else asks it from any thread."""
+
+    def __init__(self, runner: Runner, decoding: Decoding, queue: int) -> None:
+        self._runner, self._decoding = runner, decoding
+        self.scheduler = Scheduler(runner.slots, queue)
+        self._arriving: deque[Speaking] = deque()
+        self._leaving: deque[Ticket] = deque()
+        self._speaking: dict[Ticket, Speaking] = {}
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="reprise-engine", daemon=True)
+        self._thread.start()
+
+    def say(self, speaking: Speaking) -> None:
+        """Begin a turn of a request. Raises EngineClosed."""
+        speaking.times.asked = time.perf_counter()
+        with self._changed:
+            if self._closed:
+                raise EngineClosed("The engine is closed; load it again.")
+            self._arriving.append(speaking)
+            self._changed.notify()
+
+    def leave(self, ticket: Ticket) -> None:
+        """End a request, whatever it is doing: before the next frame its slot is free. May be called again."""
+        self.scheduler.leave(ticket)
+        with self._changed:
+            self._leaving.append(ticket)
+            self._changed.notify()
+
+    def close(self) -> None:
+        """End everything; listeners get EngineClosed."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+        self._decoding.close()
+
+    def _run(self) -> None:
+        step: tuple[Step, list[Speaking]] | None = None
+        while self._wait(busy=step is not None):
+            self._clear()
+            plan = self.scheduler.plan()
+            started = self._start([self._speaking[ticket] for ticket in plan.speaking])
+            if plan.prefill is not None:
+                self._prefill(self._speaking[plan.prefill])
+            if self._runner.looks_ahead:  # the device works on this frame while the host sees to the last one
+                started, step = step, started
+            if started is not None:
+                self._deliver(*started)
+        for speaking in (*self._speaking.values(), *self._arriving):
+            speaking.listener.failed(EngineClosed("The engine was closed while it was speaking."))
+
+    def _wait(self, busy: bool) -> bool:
+        """Until there is something to do; False when the engine is closed."""
+        while True:
+            with self._changed:
+                if self._closed:
+                    return False
+                if busy or self._speaking or self._arriving or self._leaving:
+                    return True
+            if self._runner.record_next():
+                continue
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._arriving or self._leaving)
+
+    def _clear(self) -> None:
+        """Let in who has come, and out who has gone."""
+        with self._changed:
+            arriving, leaving = list(self._arriving), list(self._leaving)
+            self._arriving.clear()
+            self._leaving.clear()
+        for speaking in arriving:
+            self._speaking[speaking.ticket] = speaking
+            self.scheduler.ask(speaking.ticket)
+        gone = {ticket for ticket in self._speaking if ticket.stage == "gone"}
+        for ticket in gone.union(leaving).intersection(self._speaking):
+            self._decoding.drop(self._speaking.pop(ticket).line)
+
+    def _start(self, speaking: list[Speaking]) -> tuple[Step, list[Speaking]] | None:
+        slots = [each.ticket.slot for each in speaking if each.ticket.slot is not None]
+        if not slots:
+            return None
+        try:
+            return self._runner.step(slots), speaking
+        except RuntimeError as error:
+            self._fail(speaking, error)
+            return None
+
+    def _prefill(self, speaking: Speaking) -> None:
+        turn, slot = speaking.turn, speaking.ticket.slot
+        assert slot is not None, "who prefills has a slot"
+        try:
+            if speaking.reused is None:
+                speaking.times.begun = time.perf_counter()
+                speaking.reused = self._runner.begin(slot, turn.prompt, turn.options, turn.key)
+            if self._runner.prefill(slot):
+                speaking.times.ready = time.perf_counter()
+                self.scheduler.ready(speaking.ticket)
+        except (RuntimeError, ValueError) as error:
+            self._fail([speaking], error)
+
+    def _deliver(self, step: Step, speaking: Sequence[Speaking]) -> None:
+        try:
+            frames = step.frames()
+        except RuntimeError as error:
+            self._fail(speaking, error)
+            return
+        for each, frame in zip(speaking, frames, strict=True):
+            # One that ended or left while its next frame was on the way has no use for it.
+            if each.turn.stop is None and self._speaking.get(each.ticket) is each:
+                self._push(each, frame)
+
+    def _push(self, speaking: Speaking, frame: NDArray[np.int64]) -> None:
+        turn = speaking.turn
+        turn.push(frame, self._runner.end_index)
+        unsent = turn.frames - speaking.sent
+        if unsent and (turn.stop or unsent >= speaking.pacer.next_frames(time.perf_counter())):
+            self._send(speaking)
+        if turn.stop:
+            del self._speaking[speaking.ticket]
+            self.scheduler.release(speaking.ticket)
+            speaking.listener.ended(turn)
+
+    def _send(self, speaking: Speaking) -> None:
+        """Give the frames that have come since the last piece to the codec."""
+        turn, pacer, listener = speaking.turn, speaking.pacer, speaking.listener
+        codes = np.stack(turn.codes[speaking.sent :], axis=1)
+        frames = codes.shape[1]
+        if not speaking.sent:
+            speaking.times.first_piece = time.perf_counter()
+        speaking.sent = turn.frames
+
+        def deliver(samples: Samples | Exception) -> None:
+            if isinstance(samples, Exception):
+                listener.failed(_failure(samples))
+                return
+            pacer.sent(frames, time.perf_counter())
+            listener.heard(turn, samples, frames)
+
+        self._decoding.submit(speaking.line, codes, deliver)
+
+    def _fail(self, speaking: Sequence[Speaking], error: Exception) -> None:
+        """End these turns, and nothing else."""
+        log.error("A step of the model failed.", exc_info=error)
+        for each in speaking:
+            if self._speaking.pop(each.ticket, None) is not None:
+                self.scheduler.release(each.ticket)
+                self._decoding.drop(each.line)
+                each.listener.failed(_failure(error))
+
+
+def _failure(error: Exception) -> EngineFailed:
+    return EngineFailed(f"The model failed while it was speaking ({str(error).splitlines()[0][:200]}); try again.")

@@ -1,0 +1,60 @@
+"""What a CUDA graph does, on the CPU: every operation is noted once and repeated on the same memory ever after.
+
+Whatever a function decides in Python, reads on the host, or makes anew is frozen in the recording, as on a GPU. A
+function whose repetitions are right whatever its tensors hold can be captured.
+"""
+
+from typing import Any
+
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from engine.cuda_graph import Function
+
+HOST_READS = {"aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal"}
+
+
+class _Notes(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, tuple[Any, ...], dict[str, Any], list[Any]]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.name().partition(".")[0]
+        if name in HOST_READS:
+            raise RuntimeError(f"{name} reads a value on the host, which a graph cannot")
+        made = func(*args, **(kwargs or {}))
+        self.calls.append((func, args, kwargs or {}, tree_leaves(made)))
+        return made
+
+
+class Recordings:
+    """Stands in for `CudaGraphs`."""
+
+    def __init__(self) -> None:
+        self.recorded = 0
+        self.replayed = 0
+
+    def record(self, function: Function) -> Function:
+        function()  # the warm-up of a capture
+        with _Notes() as notes:
+            result = function()
+        self.recorded += 1
+
+        def replay() -> Tensor:
+            self.replayed += 1
+            for func, args, kwargs, before in notes.calls:
+                for old, new in zip(before, tree_leaves(func(*args, **kwargs)), strict=True):
+                    if isinstance(old, Tensor) and old.data_ptr() != new.data_ptr():
+                        old.copy_(new)
+            return result
+
+        return replay
+
+
+class BrokenRecorder:
+    """A device that cannot capture."""
+
+    def record(self, function: Function) -> Function:
+        raise RuntimeError("operation not permitted when stream is capturing")
