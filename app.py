@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -74,10 +74,33 @@ def serve(
         int | None, typer.Option(envvar="REPRISE_PORT", help="Default: the first free one from 7860.")
     ] = None,
     database: Database = None,
+    precision: Annotated[
+        Literal["fp32", "bf16", "fp16", "int8", "int4", "fp8"] | None,
+        typer.Option(
+            envvar="REPRISE_PRECISION",
+            help="Of the speech model's weights. Default: bf16 on a GPU (fp16 on older ones), fp32 on a CPU. "
+            "int8, int4 and fp8 need torchao.",
+            show_default=False,
+        ),
+    ] = None,
+    graphs: Annotated[
+        Literal["frame", "fast", "off"],
+        typer.Option(envvar="REPRISE_GRAPHS", help="What a GPU runs as a CUDA graph: the frame, the Fast AR, nothing."),
+    ] = "frame",
+    speakers: Annotated[
+        int | None,
+        typer.Option(
+            envvar="REPRISE_SPEAKERS",
+            min=1,
+            help="How many may speak at once, as far as memory goes. Default: 4 on a CPU, 32 on a GPU.",
+            show_default=False,
+        ),
+    ] = None,
     share: Annotated[bool, typer.Option(envvar="REPRISE_SHARE", help="Make a public link through Gradio.")] = False,
 ) -> None:
     """Serve the page."""
-    context.obj = {"model": model, "device": device, "database": database}
+    context.obj = {"model": model, "device": device, "database": database, "slots": speakers, "graphs": graphs}
+    context.obj["precision"] = precision
     if context.invoked_subcommand:
         return
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
@@ -253,7 +276,8 @@ def _engine(context: typer.Context) -> Iterator[Engine]:
     from engine.engine import Engine
 
     settings: dict[str, Any] = context.obj
-    with closing(Engine.load(settings["model"], settings["device"], progress=_show_loading)) as engine:
+    chosen = {name: settings[name] for name in ("precision", "graphs", "slots") if settings.get(name)}
+    with closing(Engine.load(settings["model"], settings["device"], progress=_show_loading, **chosen)) as engine:
         yield engine
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from web.components import clip_input, courier, player, read
+from web.sentences import running
 from web.speaking import Speaking
 from web.voices import CONSENT, VoiceEvents
 
@@ -25,8 +26,6 @@ SCRIPT = (
 )
 HOURS_KEPT = 6  # finished takes and forgotten uploads; longer than any job
 QUEUE_SIZE = 20  # waiting; more are refused with a sentence
-# One take at a time: it is what keeps a take on a small machine ahead of its listener.
-SPEAKERS_AT_ONCE = 1
 REMEMBERED = "() => localStorage.getItem('reprise.voice')"
 REMEMBER = "(id) => { if (id) localStorage.setItem('reprise.voice', id); }"
 # The player makes the ticket in the click itself, because browsers let sound start only then.
@@ -40,12 +39,12 @@ def create_app(engine: Engine, library: VoiceLibrary, folder: str | Path) -> gr.
     """
     kept = HOURS_KEPT * 3600
     with gr.Blocks(title="Reprise", analytics_enabled=False, delete_cache=(600, kept)) as demo:
-        gr.HTML(_heading(engine), elem_id="rp-heading", apply_default_css=False)
+        gr.HTML(lambda: _heading(engine), elem_id="rp-heading", apply_default_css=False)
         with gr.Row(elem_id="rp-columns", equal_height=False):
             with gr.Column(scale=5, min_width=320, elem_id="rp-voice"):
                 picker = _voice_column(VoiceEvents(engine, library, folder), demo)
             with gr.Column(scale=7, min_width=320, elem_id="rp-speech"):
-                _speech_column(Speaking(engine, library, folder), engine.sample_rate, picker)
+                _speech_column(Speaking(engine, library, folder), engine, picker)
     demo.queue(max_size=QUEUE_SIZE, api_open=False)
     return demo
 
@@ -56,7 +55,8 @@ def _heading(engine: Engine) -> str:
 <header class="rp-heading">
   <div><h1>Reprise</h1><p>Clone a voice, and hear it speak as the speech is made.</p></div>
   <aside class="rp-model" aria-label="Model">
-    <p>Model <strong>{escape(engine.name)}</strong> on {escape(engine.device)}</p>{remarks}
+    <p>Model <strong>{escape(engine.name)}</strong> on {escape(engine.device)}, {escape(running(engine.status()))}</p>
+    {remarks}
   </aside>
 </header>"""
 
@@ -137,13 +137,13 @@ def _new_voice(events: VoiceEvents, shelf: list[Any], said: gr.HTML) -> gr.Accor
     return form
 
 
-def _speech_column(events: Speaking, sample_rate: int, picker: gr.Dropdown) -> None:
+def _speech_column(events: Speaking, engine: Engine, picker: gr.Dropdown) -> None:
     gr.HTML("<h2>Speech</h2>", elem_classes="rp-title", apply_default_css=False)
     text = gr.Textbox(label="Text to speak", value=FIRST_TEXT, lines=6, max_lines=16, elem_id="rp-text")
     with gr.Row(elem_id="rp-buttons"):
         speak = gr.Button("Speak", variant="primary", scale=3, min_width=140, elem_id="rp-speak")
         stop = gr.Button("Stop", scale=1, min_width=90, elem_id="rp-stop")
-    stage = player(sample_rate)
+    stage = player(engine.sample_rate)
     with gr.Accordion("Advanced", open=False, elem_id="rp-advanced"):
         settings = _settings()
     speaking = speak.click(
@@ -151,7 +151,7 @@ def _speech_column(events: Speaking, sample_rate: int, picker: gr.Dropdown) -> N
         [text, picker, *settings, stage],
         stage,
         js=BEGIN, show_progress="minimal", preprocess=False, api_visibility="private",
-        concurrency_id="speech", concurrency_limit=SPEAKERS_AT_ONCE,
+        concurrency_id="speech", concurrency_limit=engine.slots,
     )  # fmt: skip
     speaking.failure(None, js="() => { window.reprisePlayer.refused(); }")
     stop.click(None, js="() => { window.reprisePlayer.stop(); }")

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Literal
 from engine.errors import RepriseError
 
 if TYPE_CHECKING:
+    from engine.engine import EngineStatus
     from engine.speech import AudioChunk, SpeechResult
 
 log = logging.getLogger(__name__)
 
+_GRAPHS = {"frame": "for whole frames", "fast": "for the Fast AR"}
 OUR_FAULT = "Something went wrong on the server, and it was not your doing. Its log says what."
 
 
@@ -28,6 +30,14 @@ def notice(text: str, kind: Literal["good", "bad", "busy"] = "good") -> str:
     """HTML of a line under the button that it belongs to; screen readers speak it."""
     role = "alert" if kind == "bad" else "status"
     return f'<p class="rp-notice rp-{kind}" role="{role}">{escape(text)}</p>'
+
+
+def running(status: EngineStatus) -> str:
+    """How the model runs, and for how many: behind its name, in one phrase."""
+    graphs = "" if status.graphs == "off" else f", CUDA graphs {_GRAPHS.get(status.graphs, status.graphs)}"
+    busy = f", {status.speaking} of {status.slots} speaking" if status.speaking else ""
+    waiting = f" and {status.waiting} waiting" if status.waiting else ""
+    return f"{status.precision}{graphs}{busy}{waiting}"
 
 
 def progress(chunk: AudioChunk, seconds: float) -> str:
@@ -62,5 +72,12 @@ def figures(result: SpeechResult) -> str:
     first = "" if result.first_audio is None else f"first audio after {result.first_audio:.2f} s, "
     return (
         f"{result.seconds:.1f} s in {result.elapsed:.1f} s, {first}"
-        f"real-time factor {result.real_time_factor:.2f}, seed {result.seed}."
+        f"real-time factor {result.real_time_factor:.2f}, seed {result.seed}.{_gaps(result)}"
     )
+
+
+def _gaps(result: SpeechResult) -> str:
+    if not result.underruns:
+        return ""
+    times = "once" if result.underruns == 1 else f"{result.underruns} times"
+    return f" The sound had to wait {times}, {result.starved:.1f} s in all."

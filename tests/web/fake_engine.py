@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.audio import encode_audio, prepare_reference
-from engine.engine import EncodedVoice, SpeakOptions
+from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
 from engine.errors import InvalidInput
 from engine.speech import AudioChunk, SegmentResult, SpeechResult
 from engine.voice import Consent, Reference, Voice
@@ -107,6 +107,7 @@ class FakeEngine:
     sample_rate = SAMPLE_RATE
     frame_length = FRAME
     frame_rate = SAMPLE_RATE / FRAME
+    slots = 1
 
     def __init__(self, script: Script | None = None, prepare: Callable | None = None) -> None:
         self.script = script or Script()
@@ -132,6 +133,9 @@ class FakeEngine:
         self.asked.append((text, voice, options))
         self.speeches.append(FakeSpeech(text, options, self.script))
         return self.speeches[-1]
+
+    def status(self) -> EngineStatus:
+        return EngineStatus(0, 0, self.slots, "off", "fp32", 4096, (0, 0))
 
     def close(self) -> None:
         pass
