@@ -1,0 +1,68 @@
+"""How fast a device's memory is, measured: what the floors of the other benchmarks are divided by.
+
+A copy moves every byte twice, once read and once written. A model only reads its weights, so on a CPU, where reading
+alone is often faster, the bandwidth of a matrix-vector product is the fairer measure; it is also what one frame is
+made of. A product that is slower than the copy is bound by arithmetic, not by memory: use the larger of the two.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+# Far more than any cache holds.
+_GPU_BYTES, _CPU_BYTES = 2**30, 2**29
+_ROWS = 2**13
+_WARM_UP = 2
+
+
+def copy_bandwidth(device: torch.device | str, *, size: int | None = None, repeats: int = 9) -> float:
+    """Bytes a second, read and written together, of a copy of `size` bytes on `device`; the median of `repeats`."""
+    device = torch.device(device)
+    source = torch.ones(size or _default_size(device), dtype=torch.uint8, device=device)
+    target = torch.zeros_like(source)
+    return 2 * source.nbytes / _median(lambda: target.copy_(source), device, repeats)
+
+
+@torch.inference_mode()
+def read_bandwidth(
+    device: torch.device | str, dtype: torch.dtype, *, size: int | None = None, repeats: int = 9
+) -> float:
+    """Bytes a second, read, of a matrix of `size` bytes times one vector in `dtype`; the median of `repeats`.
+
+    On a CPU with torch's threads as they are set.
+    """
+    device = torch.device(device)
+    columns = (size or _default_size(device)) // (_ROWS * dtype.itemsize)
+    matrix = torch.ones(_ROWS, columns, dtype=dtype, device=device)
+    vector = torch.ones(1, columns, dtype=dtype, device=device)
+    return matrix.nbytes / _median(lambda: torch.nn.functional.linear(vector, matrix), device, repeats)
+
+
+def _default_size(device: torch.device) -> int:
+    return _GPU_BYTES if device.type == "cuda" else _CPU_BYTES
+
+
+def _median(action: Callable[[], object], device: torch.device, repeats: int) -> float:
+    """Seconds that `action` takes on the device, the median of `repeats` after a warm-up."""
+    for _ in range(_WARM_UP):
+        action()
+    measure = _on_gpu if device.type == "cuda" else _on_cpu
+    return statistics.median(measure(action, device) for _ in range(repeats))
+
+
+def _on_cpu(action: Callable[[], object], _device: torch.device) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def _on_gpu(action: Callable[[], object], device: torch.device) -> float:
+    with torch.cuda.device(device):
+        began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        began.record()
+        action()
+        ended.record()
+        ended.synchronize()
+    return float(began.elapsed_time(ended)) / 1000

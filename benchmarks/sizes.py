@@ -1,0 +1,171 @@
+"""Model sizes that benchmarks run at, with random weights where no release is at hand, and the bytes of one frame.
+
+Speed depends on sizes alone, so random weights measure what a release's would.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engine.checkpoint import BUNDLED, read_config
+from engine.codec.checkpoint import codec_files
+from engine.codec.config import CodecConfig
+from engine.config import DualARConfig, TransformerConfig
+from engine.memory import held_bytes
+from engine.models.fast_ar import FastAR
+from engine.models.layers import RMSNorm
+from engine.models.slow_ar import SlowAR
+
+_SPREAD = 0.02  # standard deviation of random weights, as models of this family are initialised
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A named model: its two transformers and its codec."""
+
+    name: str
+    dual_ar: DualARConfig
+    codec: CodecConfig
+
+    @property
+    def residual_size(self) -> int:
+        """Entries of a residual codebook: the rows of the Fast AR's head that are needed."""
+        return self.codec.quantizer.codebook_size
+
+
+def s2_pro() -> Sizes:
+    """Fish Audio S2-Pro: 4.56 B parameters."""
+    return _s2_like("S2-Pro", dim=2560, heads=32, slow_layers=36, intermediate=9728)
+
+
+def half_billion() -> Sizes:
+    """S1-mini's sizes with S2's prompts and flags: 0.5 B parameters in the blocks, 0.2 B in the tables beside them."""
+    return _s2_like("0.5 B", dim=1024, heads=16, slow_layers=28, intermediate=3072)
+
+
+def bundled() -> Sizes:
+    """The bundled model, as its files say. Raises ReleaseIncomplete, ReleaseNotFound or InvalidConfig without them."""
+    return Sizes("bundled", read_config(BUNDLED), codec_files(BUNDLED)[1])
+
+
+def _s2_like(name: str, *, dim: int, heads: int, slow_layers: int, intermediate: int) -> Sizes:
+    """What S2-Pro and S1-mini have in common: vocabularies, key/value heads, rotary base, and the codec."""
+
+    def stack(**sizes: Any) -> TransformerConfig:
+        return TransformerConfig(
+            **sizes, n_head=heads, n_local_heads=8, head_dim=128, dim=dim, intermediate_size=intermediate
+        )
+
+    dual_ar = DualARConfig(
+        slow=stack(vocab_size=155_776, n_layer=slow_layers, max_seq_len=32_768, attention_qk_norm=True),
+        fast=stack(vocab_size=4_096, n_layer=4, max_seq_len=11, tie_word_embeddings=False),
+        num_codebooks=10,
+        semantic_start_id=151_678,
+        semantic_end_id=155_773,
+        normed_fast_input=True,
+        scaled_codebook_embeddings=True,
+    )
+    return Sizes(name, dual_ar, CodecConfig.s2_pro())
+
+
+def random_dual_ar(
+    config: DualARConfig, dtype: torch.dtype, device: torch.device | str, seed: int
+) -> tuple[SlowAR, FastAR]:
+    """Both transformers with random weights of `dtype`, made on `device` itself: no copy goes through host memory.
+
+    The token before the semantic ones stands for the end of a turn. On the meta device nothing is drawn.
+    """
+    with torch.device("meta"):
+        slow, fast = SlowAR(config, end_id=config.semantic_start_id - 1), FastAR(config)
+    device = torch.device(device)
+    generator = None if device.type == "meta" else torch.Generator(device).manual_seed(seed)
+    for module in (slow, fast):
+        _materialise(module, dtype, device, generator)
+    return slow.eval(), fast.eval()
+
+
+def _materialise(
+    module: nn.Module, dtype: torch.dtype, device: torch.device, generator: torch.Generator | None
+) -> None:
+    for owner in module.modules():
+        for name, shape in [(name, weight.shape) for name, weight in owner.named_parameters(recurse=False)]:
+            weight = torch.empty(shape, dtype=dtype, device=device)
+            if isinstance(owner, RMSNorm):
+                weight.fill_(1.0)
+            elif generator is not None:
+                weight.normal_(0.0, _SPREAD, generator=generator)
+            setattr(owner, name, nn.Parameter(weight, requires_grad=False))
+        # Buffers are rotary tables, computed for real when the module was built: nothing to draw.
+        for name, buffer in list(owner.named_buffers(recurse=False)):
+            setattr(owner, name, buffer.to(device))
+
+
+@dataclass(frozen=True)
+class FrameBytes:
+    """Bytes that must come from memory for one frame of one listener, by what they are.
+
+    slow, fast: blocks and norms, the Fast AR's once for every pass. heads: the rows multiplied. kv: keys and values of
+    the Slow AR's positions; the Fast AR's ten are in a cache anyway. embeddings: the rows looked up.
+    """
+
+    slow: int
+    semantic_head: int
+    fast: int
+    residual_heads: int
+    kv: int
+    embeddings: int
+
+    @property
+    def total(self) -> int:
+        return sum(getattr(self, field.name) for field in fields(self))
+
+
+def frame_bytes(slow: SlowAR, fast: FastAR, residual_size: int, seen: int) -> FrameBytes:
+    """What one frame has to read at the least, counted from the tensors as they are kept, quantized ones too.
+
+    The head's rows of the semantic tokens and of the end; the Fast AR in one pass for each residual codebook, because
+    its first two positions are known together.
+
+    Args:
+        residual_size: entries of a residual codebook. seen: positions of the prompt and of the frames before.
+    """
+    semantic = slow.dual.semantic_codebook_size + 1
+    passes = fast.codebooks - 1
+    return _frame_bytes(slow, fast, semantic=semantic, passes=passes, residual=residual_size, seen=seen)
+
+
+def naive_frame_bytes(slow: SlowAR, fast: FastAR, seen: int) -> FrameBytes:
+    """The same for a plain port: all rows of both heads, and a pass and a head for each codebook.
+
+    `seen` is the whole cache where attention is not kept to the positions in use.
+    """
+    vocabulary = slow.dual.slow.vocab_size
+    return _frame_bytes(
+        slow, fast, semantic=vocabulary, passes=fast.codebooks, residual=slow.dual.fast.vocab_size, seen=seen
+    )
+
+
+def _frame_bytes(slow: SlowAR, fast: FastAR, *, semantic: int, passes: int, residual: int, seen: int) -> FrameBytes:
+    head = slow.embeddings.weight if slow.config.tie_word_embeddings else slow.output.weight
+    looked_up = fast.codebooks * _row(slow.codebook_embeddings.weight)
+    looked_up += (fast.codebooks - 1) * _row(fast.embeddings.weight)
+    return FrameBytes(
+        slow=held_bytes(slow.layers) + held_bytes(slow.norm),
+        semantic_head=semantic * _row(head),
+        fast=passes * (held_bytes(fast.layers) + held_bytes(fast.norm)) + held_bytes(fast.fast_project_in),
+        residual_heads=passes * residual * _row(fast.output.weight),
+        kv=seen * _position(slow),
+        embeddings=_row(slow.embeddings.weight) + looked_up,
+    )
+
+
+def _row(weight: Tensor) -> int:
+    return weight.shape[1] * weight.itemsize
+
+
+def _position(slow: SlowAR) -> int:
+    """Bytes of one position's keys and values."""
+    config = slow.config
+    return 2 * config.n_layer * config.n_local_heads * config.head_dim * slow.norm.weight.itemsize

@@ -1,0 +1,213 @@
+"""The plain way is slow, not wrong: it says what the engine's modules say, and its chunks are one take."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from benchmarks import plain_model
+from benchmarks.plain_model import PlainModel
+from benchmarks.reference_baseline import (
+    CHUNK_FRAMES,
+    Figures,
+    ReferenceBaseline,
+    in_turn,
+    medians,
+    ratios,
+    speak_with_engine,
+)
+from engine.checkpoint import DualAR
+from engine.codec.checkpoint import codec_files, load_codec_decoder
+from engine.models.kv_cache import Stretch
+from engine.sampling import SamplingOptions
+from tests.engine.conftest import MINIATURE, cases, golden, miniature
+
+__all__ = ["miniature"]  # the fixture
+
+CLIP = Path(__file__).resolve().parent.parent / "fixtures" / "speech" / "flite_slt.flac"
+REFERENCE = (CLIP, "The words of the clip.")
+GREEDY = SamplingOptions(temperature=0)
+RESIDUAL_SIZE = codec_files(MINIATURE)[1].quantizer.codebook_size
+SAMPLING = golden("sampling")
+
+
+@pytest.fixture(scope="module")
+def baseline() -> ReferenceBaseline:
+    return ReferenceBaseline.load(MINIATURE)
+
+
+@pytest.fixture(scope="module")
+def prompt() -> Tensor:
+    return golden("dual_ar")["prompt"].long()
+
+
+@torch.inference_mode()
+def engine_greedily(model: DualAR, prompt: Tensor, frames: int) -> list[list[int]]:
+    """The engine's modules over the same prompt."""
+    cache, start, columns, found = model.slow.new_cache(1, prompt.shape[1] + frames), 0, prompt[None], []
+    while len(found) < frames:
+        normed, vectors = model.slow(columns, Stretch(cache, start))
+        start += columns.shape[2]
+        semantic = model.slow.logits(normed[:, -1]).argmax(-1)
+        if int(semantic) == model.config.semantic_codebook_size:
+            break
+        codes = model.fast.generate(
+            vectors[:, -1], semantic, lambda logits, _codebook: logits.argmax(-1), RESIDUAL_SIZE
+        )
+        found.append(codes[0].tolist())
+        columns = torch.cat((codes[:, :1] + model.config.semantic_start_id, codes), dim=1)[:, :, None]
+    return found
+
+
+def plainly(model: DualAR, prompt: Tensor, frames: int, size: int, options: SamplingOptions, seed: int = 0) -> Any:
+    return list(PlainModel(model, size).frames(prompt, frames, options, torch.Generator().manual_seed(seed)))
+
+
+def test_greedy_codes_are_those_of_the_engine(miniature: DualAR, prompt: Tensor) -> None:
+    ours = plainly(miniature, prompt, 40, RESIDUAL_SIZE, GREEDY)
+    assert len(ours) > 10
+    assert len({tuple(frame) for frame in ours}) > 3
+    assert ours == engine_greedily(miniature, prompt, 40)
+
+
+def test_greedy_codes_are_those_of_the_published_reference(miniature: DualAR, prompt: Tensor) -> None:
+    expected = golden("dual_ar")["greedy_frames"]
+    ours = plainly(miniature, prompt, len(expected), miniature.config.fast.vocab_size, GREEDY)
+    assert ours == expected[:, 1:].tolist()
+
+
+def test_the_end_of_a_turn_ends_it(miniature: DualAR, prompt: Tensor) -> None:
+    tokens = [column[0] + miniature.config.semantic_start_id for column in plainly(miniature, prompt, 9, 64, GREEDY)]
+    # The token drawn in the ninth place, when it means the end.
+    tokenizer = SimpleNamespace(end_id=tokens[8])
+    ending = plainly(replace(miniature, tokenizer=tokenizer), prompt, 9, 64, GREEDY)  # type: ignore[arg-type]
+    assert len(ending) == tokens.index(tokens[8])
+
+
+def test_draws_are_sound_and_repeat_by_their_seed(miniature: DualAR, prompt: Tensor) -> None:
+    first, again, other = (plainly(miniature, prompt, 12, RESIDUAL_SIZE, SamplingOptions(), s) for s in (1, 1, 2))
+    assert first == again
+    assert first != other
+    codes = torch.tensor(first)
+    assert int(codes.min()) >= 0
+    assert int(codes[:, 0].max()) < miniature.config.semantic_codebook_size
+    assert int(codes[:, 1:].max()) < RESIDUAL_SIZE
+
+
+@pytest.mark.parametrize(("index", "case"), list(enumerate(cases("sampling"))))
+def test_probabilities_equal_the_reference(index: int, case: dict[str, Any]) -> None:
+    ours = plain_model.probabilities(SAMPLING[f"logits_{index}"], SamplingOptions(**case))
+    torch.testing.assert_close(ours, SAMPLING[f"probs_{index}"], rtol=0, atol=1e-6)
+
+
+def test_a_semantic_token_said_lately_is_drawn_anew(
+    miniature: DualAR, prompt: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, seen = miniature.config.semantic_start_id, list[float]()
+
+    def drawing(logits: Tensor, options: SamplingOptions, _generator: torch.Generator) -> int:
+        if len(logits) != miniature.config.slow.vocab_size:
+            return 0
+        seen.append(options.top_p)
+        return start + (options.top_p == plain_model.REPETITION_TOP_P)
+
+    monkeypatch.setattr(plain_model, "draw", drawing)
+    ours = plainly(miniature, prompt, 3, RESIDUAL_SIZE, SamplingOptions(top_p=0.5))
+    assert [frame[0] for frame in ours] == [0, 1, 1]
+    assert seen == [0.5, 0.5, 0.9, 0.5, 0.9]
+
+
+def test_chunks_are_one_decode_of_the_take(baseline: ReferenceBaseline, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[Tensor] = []
+    decoder = load_codec_decoder(*codec_files(MINIATURE))
+
+    def watching(codes: Tensor) -> Tensor:
+        decoded.append(codes)
+        return decoder.decode(codes)
+
+    monkeypatch.setattr(baseline, "_decoder", SimpleNamespace(decode=watching))
+    chunks = list(baseline.speak("A sentence to say.", REFERENCE, seed=1, max_frames=50))
+    length = decoder.config.frame_length
+    assert [len(chunk) for chunk in chunks] == [CHUNK_FRAMES * length, CHUNK_FRAMES * length, 10 * length]
+    assert [codes.shape[2] for codes in decoded] == [20, 40, 50]  # from the start every time
+    whole = decoder.decode(decoded[-1])[0, 0].numpy()
+    np.testing.assert_allclose(np.concatenate(chunks), whole, atol=1e-5)
+    last = baseline.last
+    assert last is not None
+    assert (last.frames, last.first_frames) == (50, CHUNK_FRAMES)
+    assert last.seconds == pytest.approx(50 * length / decoder.config.sample_rate)
+    assert 0 < last.encoding < last.first_audio < last.elapsed
+
+
+def test_every_segment_hears_those_before_it(baseline: ReferenceBaseline, monkeypatch: pytest.MonkeyPatch) -> None:
+    prompts: list[Tensor] = []
+
+    class Saying:
+        device, positions = torch.device("cpu"), 512
+
+        def frames(self, prompt: Tensor, budget: int, *_: object) -> Any:
+            prompts.append(prompt)
+            return iter([[len(prompts)] * 10] * min(budget, 7))
+
+    monkeypatch.setattr(baseline, "_model", Saying())
+    monkeypatch.setattr(baseline, "_max_segment_bytes", 30)
+    chunks = list(baseline.speak("This is the first of two. And this comes after.", REFERENCE, seed=1))
+    first, second = prompts
+    assert torch.equal(second[:, : first.shape[1]], first)
+    assert second[1, first.shape[1] : first.shape[1] + 7].tolist() == [1] * 7
+    assert sum(map(len, chunks)) == 14 * 2048
+    monkeypatch.setattr(Saying, "positions", first.shape[1])
+    with pytest.raises(ValueError, match="positions"):
+        list(baseline.speak("This is the first of two.", REFERENCE, seed=1))
+
+
+@dataclass
+class Chunk:
+    frames: int
+
+
+class FakeSpeech:
+    def __init__(self) -> None:
+        self.result: Any = None
+
+    def __iter__(self) -> Any:
+        yield from (Chunk(3), Chunk(5))
+        self.result = SimpleNamespace(frames=8, seconds=0.4)
+
+
+def test_the_engine_is_timed_from_outside() -> None:
+    engine = SimpleNamespace(speak=lambda *_: FakeSpeech())
+    found = speak_with_engine(engine, "Hi.", None, None)
+    assert (found.frames, found.first_frames, found.seconds) == (8, 3, 0.4)
+    assert 0 < found.first_audio <= found.elapsed
+
+
+def test_ratios_say_how_many_times_the_engine_is_ahead() -> None:
+    slow = Figures(frames=120, seconds=6.0, first_frames=20, first_audio=2.0, elapsed=12.0, encoding=0.5)
+    quick = Figures(frames=120, seconds=6.0, first_frames=3, first_audio=0.25, elapsed=3.0)
+    assert slow.frames_per_second == pytest.approx(10)
+    assert slow.frames_per_second_after == pytest.approx(10)
+    assert slow.real_time_factor == pytest.approx(2)
+    found = ratios(medians([slow]), medians([quick]))
+    assert found == {
+        "frames_per_second": pytest.approx(4),
+        "frames_per_second_after": pytest.approx(117 / 2.75 / 10),
+        "real_time_factor": pytest.approx(4),
+        "first_audio_s": pytest.approx(8),
+    }
+
+
+def test_ways_take_turns_with_the_same_seeds() -> None:
+    order: list[tuple[str, int]] = []
+
+    def way(name: str) -> Any:
+        return lambda seed: order.append((name, seed)) or Figures(seed, 1.0, 1, 1.0, 1.0)
+
+    found = in_turn(2, way("a"), way("b"))
+    assert order == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
+    assert [[run.frames for run in runs] for runs in found] == [[1, 2], [1, 2]]

@@ -1,0 +1,93 @@
+"""Sizes against what is known of the releases, and the bytes of a frame against the sums done by hand."""
+
+from functools import lru_cache
+
+import pytest
+import torch
+from torch import nn
+
+from benchmarks.sizes import Sizes, bundled, frame_bytes, half_billion, naive_frame_bytes, random_dual_ar, s2_pro
+from engine.checkpoint import BUNDLED, load_dual_ar
+from engine.models.fast_ar import FastAR
+from engine.models.kv_cache import Stretch
+from engine.models.slow_ar import SlowAR
+
+
+@lru_cache
+def without_memory(sizes: Sizes) -> tuple[SlowAR, FastAR]:
+    return random_dual_ar(sizes.dual_ar, torch.bfloat16, "meta", seed=0)
+
+
+def parameters(*modules: nn.Module) -> int:
+    return sum(weight.numel() for module in modules for weight in module.parameters())
+
+
+def test_s2_pro_has_the_parameters_of_the_release() -> None:
+    slow, fast = without_memory(s2_pro())
+    assert parameters(slow.layers) == pytest.approx(3.633e9, rel=1e-3)
+    assert parameters(slow.embeddings) == pytest.approx(0.399e9, rel=1e-3)
+    assert parameters(slow.codebook_embeddings) == pytest.approx(0.105e9, rel=2e-3)
+    assert parameters(fast) == pytest.approx(0.425e9, rel=2e-3)
+    assert parameters(slow, fast) == pytest.approx(4.56e9, rel=1e-3)
+
+
+def test_the_blocks_of_half_a_billion_are_that() -> None:
+    slow, fast = without_memory(half_billion())
+    assert parameters(slow.layers, fast.layers) == pytest.approx(0.5e9, rel=0.02)
+    assert (slow.config.dim, slow.config.n_layer, fast.config.n_layer) == (1024, 28, 4)
+
+
+def test_a_frame_of_s2_pro_reads_what_was_worked_out_by_hand() -> None:
+    sizes = s2_pro()
+    slow, fast = without_memory(sizes)
+    least = frame_bytes(slow, fast, sizes.residual_size, seen=0)
+    assert least.slow == pytest.approx(7.27e9, rel=1e-3)
+    assert least.semantic_head == 4097 * 2560 * 2
+    assert least.fast == pytest.approx(9 * 0.807e9, rel=1e-3)
+    assert least.residual_heads == 9 * 1024 * 2560 * 2
+    assert least.embeddings == (1 + 10 + 9) * 2560 * 2  # the token, its codes, and all codes but the last
+    assert least.total == pytest.approx(14.6e9, rel=0.01)
+    naive = naive_frame_bytes(slow, fast, seen=0)
+    assert naive.semantic_head == pytest.approx(0.80e9, rel=5e-3)
+    assert naive.total == pytest.approx(16.3e9, rel=0.01)
+
+
+def test_positions_in_use_cost_their_keys_and_values() -> None:
+    sizes = s2_pro()
+    none, thousand = (frame_bytes(*without_memory(sizes), sizes.residual_size, seen) for seen in (0, 1000))
+    assert thousand.kv == pytest.approx(147e6, rel=5e-3)
+    assert thousand.total - none.total == thousand.kv
+
+
+def test_the_bundled_sizes_are_those_of_its_weights() -> None:
+    sizes = bundled()
+    model = load_dual_ar(BUNDLED, dtype=torch.float32, device="cpu")
+    drawn = random_dual_ar(sizes.dual_ar, torch.float32, "meta", seed=0)
+    found = [{name: weight.shape for name, weight in module.named_parameters()} for module in drawn]
+    expected = [
+        {name: weight.shape for name, weight in module.named_parameters()} for module in (model.slow, model.fast)
+    ]
+    assert found == expected
+    assert frame_bytes(*drawn, sizes.residual_size, 10) == frame_bytes(model.slow, model.fast, sizes.residual_size, 10)
+
+
+@torch.inference_mode()
+def test_random_weights_repeat_by_their_seed_and_run() -> None:
+    config = bundled().dual_ar
+    (slow, fast), (again, _), (other, _) = (random_dual_ar(config, torch.float32, "cpu", seed) for seed in (1, 1, 2))
+    assert torch.equal(slow.embeddings.weight, again.embeddings.weight)
+    assert not torch.equal(slow.embeddings.weight, other.embeddings.weight)
+    assert float(slow.embeddings.weight.std()) == pytest.approx(0.02, rel=0.05)
+    assert bool((slow.norm.weight == 1).all())
+    columns = torch.randint(70, (1, config.num_codebooks + 1, 5), generator=torch.Generator().manual_seed(0))
+    normed, vectors = slow(columns, Stretch(slow.new_cache(1, 8)))
+    codes = fast.generate(vectors[:, -1], torch.tensor([3]), lambda logits, _codebook: logits.argmax(-1), 512)
+    assert bool(slow.logits(normed).isfinite().all())
+    assert codes.shape == (1, config.num_codebooks)
+
+
+def test_rotary_tables_are_computed_not_drawn() -> None:
+    sizes = bundled()
+    drawn, _ = random_dual_ar(sizes.dual_ar, torch.bfloat16, "cpu", seed=0)
+    model = load_dual_ar(BUNDLED, dtype=torch.bfloat16, device="cpu")
+    assert torch.equal(drawn.rope, model.slow.rope)
