@@ -84,9 +84,14 @@ def serve(
         ),
     ] = None,
     graphs: Annotated[
-        Literal["frame", "fast", "off"],
-        typer.Option(envvar="REPRISE_GRAPHS", help="What a GPU runs as a CUDA graph: the frame, the Fast AR, nothing."),
-    ] = "frame",
+        Literal["frame", "fast", "off"] | None,
+        typer.Option(
+            envvar="REPRISE_GRAPHS",
+            help="What is recorded once and then repeated: the whole frame as a CUDA graph (default on a GPU), "
+            "the Fast AR alone (default on a CPU), nothing.",
+            show_default=False,
+        ),
+    ] = None,
     speakers: Annotated[
         int | None,
         typer.Option(

@@ -9,20 +9,24 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-Function = Callable[[], Tensor]
+Replay = Callable[[], Tensor]
 
 
 class Recorder(Protocol):
-    """Makes a function that reads and writes only tensors which stay where they are cheap to repeat."""
+    """Makes a function that works on tensors which stay where they are cheap to repeat."""
 
-    def record(self, function: Function) -> Function:
-        """A replay of `function`. It may be run while being recorded; its result stays in one place."""
+    def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
+        """A replay of `function(*inputs)`, with what the inputs hold by then.
+
+        The function may be run while it is recorded. What its Python does is done then, and never again.
+        """
 
 
 class CudaGraphs:
     """Records CUDA graphs, all on one stream and in one memory pool.
 
-    Only for functions that are replayed one after the other: they share their intermediate memory.
+    Only for functions that are replayed one after the other: they share their intermediate memory. The result of a
+    replay stays in one place, until the next replay of the same function.
     """
 
     WARM_UPS = 2  # libraries choose kernels and make workspaces on the first calls, which a capture must not see
@@ -32,16 +36,16 @@ class CudaGraphs:
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle()
 
-    def record(self, function: Function) -> Function:
+    def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.device(self._device):
             self._stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._stream):
                 for _ in range(self.WARM_UPS):
-                    function()
+                    function(*inputs)
                 # Other threads go on using the device meanwhile, which is no concern of this capture.
                 with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
-                    result = function()
+                    result = function(*inputs)
             torch.cuda.current_stream().wait_stream(self._stream)
 
         def replay() -> Tensor:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.codec.codec import CodecDecoder, DecoderState
-from engine.cuda_graph import Function, Recorder
+from engine.cuda_graph import Recorder, Replay
 
 log = logging.getLogger(__name__)
 
@@ -215,7 +215,7 @@ class _Batches:
             index = torch.full((rows,), self._nobody, device=self._device)
             held = torch.zeros(rows, *codes.shape[1:], dtype=codes.dtype, device=self._device)
             try:
-                replay = self._recorder.record(lambda: self._exactly(index, held))
+                replay = self._recorder.record(self._exactly, index, held)
             except RuntimeError as error:
                 log.warning("Decoding without CUDA graphs, more slowly: %s", error)
                 self._recorder = None
@@ -230,7 +230,7 @@ class _Recorded:
 
     index: Tensor
     codes: Tensor
-    replay: Function
+    replay: Replay
 
 
 def _parts(frames: int) -> list[int]:

@@ -35,6 +35,7 @@ from engine.sampling import SamplingOptions
 from engine.speech import Speaker, Speech
 from engine.steps import GraphMode
 from engine.text import normalise, plan_segments
+from engine.torch_script import TorchScripts
 from engine.voice import Consent, Reference, Voice
 
 MAX_SEED = 2**31 - 1
@@ -71,7 +72,7 @@ class EncodedVoice:
 class EngineStatus:
     """What the engine is doing.
 
-    speaking, waiting: requests. slots: that may speak at once. graphs: what of a frame is a CUDA graph (`frame`,
+    speaking, waiting: requests. slots: that may speak at once. graphs: what of a frame is recorded (`frame`,
     `fast`), or `off` and why. precision: of the speech model's weights. positions: of a slot, prompt and speech
     together. prefixes: bytes of voices' prompts kept on the device and in host memory.
     """
@@ -100,7 +101,7 @@ class Engine:
         device: torch.device,
         *,
         precision: Precision | None = None,
-        graphs: GraphMode = "frame",
+        graphs: GraphMode | None = None,
         slots: int | None = None,
         queue: int = QUEUE,
         progress: Progress | None = None,
@@ -110,6 +111,7 @@ class Engine:
         self._profile = Profile.load(folder)
         self.notice = self._profile.notice
         self._precision = precision or choose_precision(device)
+        graphs = graphs or ("frame" if device.type == "cuda" else "fast")
         codec_file, self._codec_config = codec_files(folder)
         plan = self._plan(folder, device, slots or (CPU_SLOTS if device.type == "cpu" else GPU_SLOTS))
         report("Loading the speech model", 0.0)
@@ -133,11 +135,12 @@ class Engine:
             slots=plan.slots,
             positions=plan.positions,
             prefixes=self._prefixes,
-            recorder=_recorder(device, graphs),
+            recorder=None if graphs == "off" else CudaGraphs(device) if device.type == "cuda" else TorchScripts(),
             mode=graphs,
         )
         # A turn's last sound may still be made while another turn has its slot.
-        decoding = Decoding(decoder, 2 * plan.slots, device, _recorder(device, graphs))
+        on_gpu = device.type == "cuda" and graphs != "off"
+        decoding = Decoding(decoder, 2 * plan.slots, device, CudaGraphs(device) if on_gpu else None)
         self._speaker = Speaker(
             Loop(self._runner, decoding, queue),
             decoding,
@@ -156,7 +159,7 @@ class Engine:
         device: str = "auto",
         *,
         precision: Precision | None = None,
-        graphs: GraphMode = "frame",
+        graphs: GraphMode | None = None,
         slots: int | None = None,
         queue: int = QUEUE,
         progress: Progress | None = None,
@@ -168,7 +171,8 @@ class Engine:
             device: `auto` (a CUDA device where there is one), `cpu`, `cuda` or `cuda:N`.
             precision: of the speech model's weights; by default bf16 on GPUs that have it, fp16 on others, fp32 on
                 CPUs. int8, int4 and fp8 need torchao. The codec is always fp32.
-            graphs: what a GPU runs as a CUDA graph: the whole `frame`, the `fast` AR alone, or nothing (`off`).
+            graphs: what is recorded once and then repeated without Python: the whole `frame` (as a CUDA graph; the
+                default on GPUs), the `fast` AR alone (the default on CPUs), or nothing (`off`).
             slots: how many may speak at once, as far as memory goes; by default 4 on a CPU, 32 on a GPU.
             queue: how many more may wait; others are refused with EngineBusy.
             progress: called with a stage and how much of it is done, 0 to 1.
@@ -176,6 +180,8 @@ class Engine:
         Raises: ReleaseError or one of its kinds, such as DoesNotFit; DeviceUnavailable; InvalidOption.
         """
         chosen = choose_device(device)  # before a download that would be in vain
+        if graphs == "frame" and chosen.type == "cpu":
+            raise InvalidOption("Whole frames are recorded on GPUs only; on a CPU choose fast or off for graphs.")
         if slots is not None and slots < 1:
             raise InvalidOption(f"There cannot be {slots} slots; choose 1 or more.")
         folder = find_release(model, progress)
@@ -368,10 +374,6 @@ def _share_cores(device: torch.device, model: DualAR) -> None:
     if device.type == "cpu":
         parameters = sum(p.numel() for p in (*model.slow.parameters(), *model.fast.parameters()))
         torch.set_num_threads(1 if parameters < SMALL_MODEL else max(1, torch.get_num_threads() // 2))
-
-
-def _recorder(device: torch.device, graphs: GraphMode) -> CudaGraphs | None:
-    return CudaGraphs(device) if device.type == "cuda" and graphs != "off" else None
 
 
 def _spare(device: torch.device, plan: MemoryPlan) -> int:

@@ -80,11 +80,11 @@ class Frame:
         logits = self.slow.logits(normed)[:, 0]
         return sample_semantic(logits, rows.options, rows.recent, noise[:, :2]), vectors[:, 0]
 
-    def codes(self, rows: Rows, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
+    def codes(self, options: RowOptions, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
         """The Fast AR's part: → the frame's codes `[B, K]`. Those of a row that drew the end mean nothing."""
 
         def draw(logits: Tensor, codebook: int) -> Tensor:
-            return sample(logits, rows.options, noise[:, 1 + codebook])
+            return sample(logits, options, noise[:, 1 + codebook])
 
         return self._fast.generate(vector, semantic.clamp(max=self._semantic_size - 1), draw, self._residual_size)
 

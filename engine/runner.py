@@ -44,8 +44,8 @@ class Step:
 class Runner:
     """A model with its slots.
 
-    residual_size: entries of a residual codebook. recorder: makes steps cheap to repeat, on devices that can; None
-    runs them as they are. mode: what is recorded, the whole frame or the Fast AR alone.
+    residual_size: entries of a residual codebook. mode: what of a step is recorded, by `recorder`, to be cheap to
+    repeat: the whole frame, in fixed shapes, or the Fast AR alone; `off` runs it as it is.
     """
 
     def __init__(
@@ -57,16 +57,16 @@ class Runner:
         positions: int,
         prefixes: PrefixCache,
         recorder: Recorder | None = None,
-        mode: GraphMode = "frame",
+        mode: GraphMode = "off",
     ) -> None:
         self.config = model.config
         frame = Frame(model.slow, model.fast, residual_size)
         self._slots = Slots(model.slow, slots, positions, prefixes)
         self._steps: ExactSteps | StaticSteps
-        if self._slots.device.type == "cpu" and recorder is None:
-            self._steps = ExactSteps(frame, self._slots)
+        if mode == "frame":
+            self._steps = StaticSteps(frame, self._slots, recorder)
         else:
-            self._steps = StaticSteps(frame, self._slots, recorder, mode)
+            self._steps = ExactSteps(frame, self._slots, recorder if mode == "fast" else None)
 
     @property
     def slots(self) -> int:
@@ -89,7 +89,7 @@ class Runner:
 
     @property
     def graph_state(self) -> str:
-        """What of a frame is recorded as a CUDA graph: `frame`, `fast`, or `off` and why."""
+        """What of a frame is recorded: `frame`, `fast`, or `off` and why."""
         return self._steps.graph_state
 
     @torch.inference_mode()

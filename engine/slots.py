@@ -54,11 +54,16 @@ class Slots:
         self.rows = Rows.idle(count, self._codebooks, self.device)
         nothing = Prompt(torch.zeros(self._codebooks + 1, 0, dtype=torch.long))
         self._held = [_Held(nothing) for _ in range(count)]
-        self._at = [0] * count  # the positions of `rows`, known to the host as well
+        # What the host must know of `rows` without asking the device.
+        self._at, self._top_k = [0] * count, [1] * count
 
     def at(self, slot: int) -> int:
         """The position that the slot's next frame takes."""
         return self._at[slot]
+
+    def top_k(self, slot: int) -> int:
+        """The likeliest values that the slot's draws choose among."""
+        return self._top_k[slot]
 
     def moved(self, slot: int) -> None:
         """A frame of the slot has been started."""
@@ -74,7 +79,7 @@ class Slots:
             raise ValueError(f"a prompt of {length} positions for slots of {self.positions}")
         reused = self._reuse(slot, prompt)
         self._held[slot] = _Held(prompt, reused)
-        self._at[slot] = length - 1
+        self._at[slot], self._top_k[slot] = length - 1, options.top_k
         row = Rows.idle(1, self._codebooks, torch.device("cpu"))
         row.column[0], row.position[0], row.key[0] = prompt.columns[:, -1], length - 1, key
         row.temperature[0], row.top_p[0], row.top_k[0] = options.temperature, options.top_p, options.top_k

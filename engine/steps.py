@@ -1,111 +1,173 @@
 """One frame for some of the slots: exactly as many rows as speak, or in fixed shapes that a CUDA graph can repeat."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from engine.cuda_graph import Function, Recorder
+from engine.cuda_graph import Recorder, Replay
 from engine.frame import Frame, Rows
 from engine.models.kv_cache import ExactRows, StaticRows
-from engine.sampling import MAX_TOP_K
+from engine.sampling import MAX_TOP_K, RowOptions
 from engine.slots import Slots
 
 log = logging.getLogger(__name__)
 
 SHORTEST_SPAN = 256
+FEWEST_CANDIDATES = 32
 
+# What is recorded: the whole frame (GPUs only), the Fast AR alone, or nothing.
 GraphMode = Literal["frame", "fast", "off"]
+Key = tuple[int, int]
+
+
+class Recordings:
+    """Functions recorded under keys, when they are first needed or ahead of that.
+
+    When one cannot be recorded, that is said once, in the log and in `state`, and nothing is recorded any more.
+    """
+
+    def __init__(self, recorder: Recorder | None, name: str) -> None:
+        self._recorder = recorder
+        self._replays: dict[Key, Replay] = {}
+        self.state = "off" if recorder is None else name
+
+    def get(self, key: Key, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
+        """The recording of `function(*inputs)`, or the function itself where there can be none."""
+        if key not in self._replays:
+            self._replays[key] = self._record(function, inputs)
+        return self._replays[key]
+
+    def lacks(self, key: Key) -> bool:
+        """Whether `get` would record now."""
+        return self._recorder is not None and key not in self._replays
+
+    def _record(self, function: Callable[..., Tensor], inputs: Sequence[Tensor]) -> Replay:
+        if self._recorder is None:
+            return partial(function, *inputs)
+        try:
+            return self._recorder.record(function, *inputs)
+        except RuntimeError as error:
+            log.warning("Speaking without recorded steps, more slowly: %s", error)
+            self._recorder = None
+            self.state = f"off: they could not be recorded ({str(error).splitlines()[0]})"
+            return partial(function, *inputs)
 
 
 class ExactSteps:
-    """Each row reads the positions that it has in use and no others. Shapes change from frame to frame."""
+    """Each row reads the positions that it has in use and no others. Only the Fast AR's shapes stay the same.
 
-    graph_state = "off"
+    With a recorder the Fast AR is recorded for numbers of rows in `batches`; others fill them up.
+    """
 
-    def __init__(self, frame: Frame, slots: Slots) -> None:
+    def __init__(self, frame: Frame, slots: Slots, recorder: Recorder | None) -> None:
         self._frame, self._slots = frame, slots
+        self._recordings = Recordings(recorder, "fast")
+        self._inputs: dict[Key, tuple[Tensor, ...]] = {}  # where a recorded Fast AR reads
+        # A CPU's time grows with the rows, a GPU's hardly.
+        every = list(range(1, slots.count + 1))
+        self._batches = every if slots.device.type == "cpu" else _powers(1, slots.count)
+
+    @property
+    def graph_state(self) -> str:
+        return self._recordings.state
 
     def run(self, slots: Sequence[int]) -> tuple[Tensor, Sequence[int]]:
         """A frame of these slots: int64 `[rows, K + 1]`, semantic draws and codes, and which row is whose."""
         index = torch.tensor(slots, device=self._slots.device)
         rows = self._slots.rows.take(index)
-        past = ExactRows(self._slots.cache, slots, rows.position)
-        noise = self._frame.noise(rows, int(rows.top_k.max()))
-        semantic, vector = self._frame.semantic(rows, past, noise)
-        codes = self._frame.codes(rows, vector, semantic, noise)
+        positions = [self._slots.at(slot) for slot in slots]
+        candidates = _at_least(_powers(FEWEST_CANDIDATES, MAX_TOP_K), max(self._slots.top_k(slot) for slot in slots))
+        noise = self._frame.noise(rows, candidates)
+        semantic, vector = self._frame.semantic(rows, ExactRows(self._slots.cache, slots, positions), noise)
+        codes = self._codes(rows, vector, semantic, noise)
         moved = self._frame.next_rows(rows, semantic, codes)
         for name in Rows.MOVING:
             getattr(self._slots.rows, name)[index] = getattr(moved, name)
         return torch.cat((semantic[:, None], codes), dim=1), range(len(slots))
 
     def record_next(self) -> bool:
-        return False
+        """Record what is not yet recorded of the usual draws, one at a time; whether more is left."""
+        wanted = [key for count in self._batches if self._recordings.lacks(key := (count, FEWEST_CANDIDATES))]
+        if wanted:
+            self._recorded(wanted[0])
+        return len(wanted) > 1 and self._recordings.lacks(wanted[-1])
+
+    def _codes(self, rows: Rows, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
+        options = rows.options
+        if self._recordings.state != "fast":
+            return self._frame.codes(options, vector, semantic, noise)
+        count = len(semantic)
+        key = _at_least(self._batches, count), noise.shape[2]
+        replay = self._recorded(key)
+        now = (options.temperature, options.top_p, options.top_k, vector, semantic, noise)
+        for held, value in zip(self._inputs[key], now, strict=True):
+            held[:count] = value
+        return replay()[:count]
+
+    def _recorded(self, key: Key) -> Replay:
+        if key not in self._inputs:
+            self._inputs[key] = self._inputs_for(*key)
+        return self._recordings.get(key, self._fast, *self._inputs[key])
+
+    def _fast(
+        self, temperature: Tensor, top_p: Tensor, top_k: Tensor, vector: Tensor, semantic: Tensor, noise: Tensor
+    ) -> Tensor:
+        return self._frame.codes(RowOptions(temperature, top_p, top_k), vector, semantic, noise)
+
+    def _inputs_for(self, count: int, candidates: int) -> tuple[Tensor, ...]:
+        idle = Rows.idle(count, self._frame.slow.dual.num_codebooks, self._slots.device)
+        weight = self._frame.slow.norm.weight
+        return (
+            idle.temperature,
+            idle.top_p,
+            idle.top_k,
+            weight.new_zeros(count, weight.shape[0]),
+            idle.frame,
+            torch.ones(count, self._frame.draws, candidates, device=self._slots.device),
+        )
 
 
 class StaticSteps:
-    """The first rows, a power of two of them, all reading the same span of positions, masked.
+    """The first rows, a power of two of them, all reading the same span of positions, masked: a GPU's way.
 
-    With a recorder, what `mode` says is recorded for every number of rows and every span (or for every number of rows,
-    where only the Fast AR is), and repeated from then on. When that fails, once, it is said in `graph_state` and
-    everything runs as it is.
+    With a recorder the whole frame is recorded for every number of rows and every span.
     """
 
-    def __init__(self, frame: Frame, slots: Slots, recorder: Recorder | None, mode: GraphMode) -> None:
+    def __init__(self, frame: Frame, slots: Slots, recorder: Recorder | None) -> None:
         self._frame, self._slots = frame, slots
-        self._recorder = None if mode == "off" else recorder
-        self._mode = mode
-        self.graph_state: str = "off" if self._recorder is None else mode
-        count, device = slots.count, slots.device
-        self._active = torch.zeros(count, 1, dtype=torch.bool, device=device)
+        self._recordings = Recordings(recorder, "frame")
+        self._batches, self._spans = _powers(1, slots.count), _powers(SHORTEST_SPAN, slots.positions + 1)
+        self._active = torch.zeros(slots.count, 1, dtype=torch.bool, device=slots.device)
         self._speaking: tuple[int, ...] = ()
-        weight = frame.slow.norm.weight
-        # Where the eager Slow AR leaves what the recorded Fast AR reads.
-        self._vector = torch.zeros(count, weight.shape[0], dtype=weight.dtype, device=device)
-        self._semantic = torch.zeros(count, dtype=torch.long, device=device)
-        self._noise = torch.ones(count, frame.draws, MAX_TOP_K, device=device)
-        self._replays: dict[tuple[int, int], Function] = {}
-        sizes = product(reversed(_powers(1, count)), reversed(_powers(SHORTEST_SPAN, slots.positions + 1)))
-        wanted = sizes if mode == "frame" else ((rows, 0) for rows in reversed(_powers(1, count)))
-        self._wanted = list(wanted) if self._recorder else []
+
+    @property
+    def graph_state(self) -> str:
+        return self._recordings.state
 
     def run(self, slots: Sequence[int]) -> tuple[Tensor, Sequence[int]]:
         """As `ExactSteps.run`."""
-        rows = _at_least(_powers(1, self._slots.count), max(slots) + 1)
         longest = max(self._slots.at(slot) for slot in slots) + 1
-        span = _at_least(_powers(SHORTEST_SPAN, self._slots.positions + 1), longest)
-        recorded = self._recorded(rows, span)
+        step = self._recorded((_at_least(self._batches, max(slots) + 1), _at_least(self._spans, longest)))
         self._activate(slots)
-        return recorded() if recorded else self._step(rows, span), slots
+        return step(), slots
 
     def record_next(self) -> bool:
         """Record what is not yet recorded, one at a time and the largest first; whether more is left."""
-        self._wanted = [key for key in self._wanted if key not in self._replays]
-        if self._wanted:
-            self._record(*self._wanted[0])
-        return bool(self._wanted)
+        sizes = product(reversed(self._batches), reversed(self._spans))
+        wanted = [key for key in sizes if self._recordings.lacks(key)]
+        if wanted:
+            self._recorded(wanted[0])
+        return len(wanted) > 1 and self._recordings.lacks(wanted[-1])
 
-    def _recorded(self, rows: int, span: int) -> Function | None:
-        if self._recorder is None or self._mode != "frame":
-            return None
-        if (rows, span) not in self._replays:
-            self._record(rows, span)
-        return self._replays.get((rows, span))
-
-    def _record(self, rows: int, span: int) -> None:
-        assert self._recorder is not None
-        if self._mode == "frame":
+    def _recorded(self, key: Key) -> Replay:
+        if self._recordings.lacks(key):
             self._activate(())  # while it is recorded it runs, and nobody's row may move
-        work = (lambda: self._step(rows, span)) if self._mode == "frame" else (lambda: self._fast(rows))
-        try:
-            self._replays[rows, span] = self._recorder.record(work)
-        except RuntimeError as error:
-            log.warning("Speaking without CUDA graphs, more slowly: %s", error)
-            self._recorder, self._wanted, self._replays = None, [], {}
-            self.graph_state = f"off: they could not be recorded ({str(error).splitlines()[0]})"
+        return self._recordings.get(key, partial(self._step, *key))
 
     def _step(self, rows: int, span: int) -> Tensor:
         state, active = self._slots.rows.first(rows), self._active[:rows]
@@ -113,25 +175,12 @@ class StaticSteps:
         position = torch.where(active[:, 0], state.position, nowhere)
         noise = self._frame.noise(state, MAX_TOP_K)
         semantic, vector = self._frame.semantic(state, StaticRows(self._slots.cache, position, span), noise)
-        codes = self._codes(rows, vector, semantic, noise)
+        codes = self._frame.codes(state.options, vector, semantic, noise)
         moved = self._frame.next_rows(state, semantic, codes)
         for name in Rows.MOVING:
             before, after = getattr(state, name), getattr(moved, name)
             before.copy_(torch.where(active if before.dim() == 2 else active[:, 0], after, before))
         return torch.cat((semantic[:, None], codes), dim=1)
-
-    def _codes(self, rows: int, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
-        if self._recorder is None or self._mode != "fast":
-            return self._frame.codes(self._slots.rows.first(rows), vector, semantic, noise)
-        self._vector[:rows], self._semantic[:rows], self._noise[:rows] = vector, semantic, noise
-        if (rows, 0) not in self._replays:
-            self._record(rows, 0)
-        replay = self._replays.get((rows, 0))
-        return replay() if replay else self._fast(rows)
-
-    def _fast(self, rows: int) -> Tensor:
-        state = self._slots.rows.first(rows)
-        return self._frame.codes(state, self._vector[:rows], self._semantic[:rows], self._noise[:rows])
 
     def _activate(self, slots: Sequence[int]) -> None:
         if self._speaking != tuple(slots):

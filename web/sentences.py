@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_GRAPHS = {"frame": "for whole frames", "fast": "for the Fast AR"}
+# Behind what is usual nothing is said.
+_GRAPHS = {"frame": ", CUDA graphs", "fast": "", "off": ""}
 OUR_FAULT = "Something went wrong on the server, and it was not your doing. Its log says what."
 
 
@@ -34,7 +35,7 @@ def notice(text: str, kind: Literal["good", "bad", "busy"] = "good") -> str:
 
 def running(status: EngineStatus) -> str:
     """How the model runs, and for how many: behind its name, in one phrase."""
-    graphs = "" if status.graphs == "off" else f", CUDA graphs {_GRAPHS.get(status.graphs, status.graphs)}"
+    graphs = _GRAPHS.get(status.graphs, f", graphs {status.graphs}")
     busy = f", {status.speaking} of {status.slots} speaking" if status.speaking else ""
     waiting = f" and {status.waiting} waiting" if status.waiting else ""
     return f"{status.precision}{graphs}{busy}{waiting}"

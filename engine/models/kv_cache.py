@@ -80,10 +80,9 @@ class Stretch:
 class ExactRows:
     """Row i of a step is the new position `positions[i]` of slot `slots[i]`."""
 
-    def __init__(self, cache: KVCache, slots: Sequence[int], positions: Tensor) -> None:
-        """positions: int64 `[B]`."""
-        self._cache, self._positions = cache, positions
-        self._rows = list(zip(slots, positions.tolist(), strict=True))
+    def __init__(self, cache: KVCache, slots: Sequence[int], positions: Sequence[int]) -> None:
+        self._cache, self._rows = cache, list(zip(slots, positions, strict=True))
+        self._positions = torch.tensor(positions, device=cache.buffer.device)
 
     def positions(self, new: Tensor) -> Tensor:
         return self._positions[:, None] + new
@@ -123,7 +122,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tenso
 
     Causal. A single position sees all S, or those for which `mask` `[B, 1, 1, S]` is true.
     """
-    (batch, heads, new, width), (groups, seen) = q.shape, k.shape[1:3]
+    # As plain numbers: what records a function may hand out sizes that are not.
+    (batch, heads, new, width), (groups, seen) = map(int, q.shape), map(int, k.shape[1:3])
     if new == 1:  # the heads of a group are rows of one product: keys and values are read once, never copied
         grouped = q.reshape(batch, groups, heads // groups, width)
         return F.scaled_dot_product_attention(grouped, k, v, mask).view(batch, heads, 1, width)

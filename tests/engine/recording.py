@@ -4,13 +4,14 @@ Whatever a function decides in Python, reads on the host, or makes anew is froze
 function whose repetitions are right whatever its tensors hold can be captured.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from engine.cuda_graph import Function
+from engine.cuda_graph import Replay
 
 HOST_READS = {"aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal"}
 
@@ -36,10 +37,10 @@ class Recordings:
         self.recorded = 0
         self.replayed = 0
 
-    def record(self, function: Function) -> Function:
-        function()  # the warm-up of a capture
+    def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
+        function(*inputs)  # the warm-up of a capture
         with _Notes() as notes:
-            result = function()
+            result = function(*inputs)
         self.recorded += 1
 
         def replay() -> Tensor:
@@ -56,5 +57,5 @@ class Recordings:
 class BrokenRecorder:
     """A device that cannot capture."""
 
-    def record(self, function: Function) -> Function:
+    def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         raise RuntimeError("operation not permitted when stream is capturing")

@@ -122,7 +122,7 @@ def test_rows_of_a_step_equal_their_own_stretches(miniature: DualAR) -> None:
             slow(prompt, Stretch(cache, 0, slot))
         expected.append(slow(columns[slot : slot + 1], Stretch(caches[0], lengths[slot], slot))[0])
     positions = torch.tensor(lengths)
-    exact = slow(columns, ExactRows(caches[1], range(3), positions))[0]
+    exact = slow(columns, ExactRows(caches[1], range(3), lengths))[0]
     static = slow(columns, StaticRows(caches[2], positions, span=20))[0]
     torch.testing.assert_close(exact, torch.cat(expected), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(static, torch.cat(expected), rtol=1e-5, atol=1e-5)

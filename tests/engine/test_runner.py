@@ -16,6 +16,7 @@ from engine.runner import Runner
 from engine.sampling import SamplingOptions
 from engine.slots import PIECE, Prompt
 from engine.steps import GraphMode
+from engine.torch_script import TorchScripts
 from tests.engine.conftest import golden
 from tests.engine.recording import BrokenRecorder, Recordings
 
@@ -121,9 +122,19 @@ def test_recorded_steps_draw_what_exact_ones_do(miniature: DualAR, mode: GraphMo
         np.testing.assert_array_equal(codes, alone(miniature, asked[i], i))
 
 
+def test_traced_steps_draw_what_exact_ones_do(miniature: DualAR) -> None:
+    asked = [prompt(miniature, length, length) for length in (3, 130, 250, 290)]
+    run = runner(miniature, recorder=TorchScripts(), mode="fast")
+    while run.record_next():
+        pass
+    for i, codes in enumerate(together(run, asked)):
+        np.testing.assert_array_equal(codes, alone(miniature, asked[i], i))
+    assert run.graph_state == "fast"
+
+
 def test_recording_ahead_disturbs_nobody_and_comes_to_an_end(miniature: DualAR) -> None:
     recordings = Recordings()
-    run = runner(miniature, recorder=recordings)
+    run = runner(miniature, recorder=recordings, mode="frame")
     asked = prompt(miniature, 200, 1)
     begin(run, 3, asked, 0)
     first = [run.step([3]).frames()[0] for _ in range(FRAMES // 2)]
