@@ -9,7 +9,7 @@ ARGS   ?=
 WORK   ?= $(HOME)/.cache/reprise/training
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench bench-speaking bench-codec bench-quality data train clean
+.PHONY: help run test check format bench bench-gpu bench-speaking bench-codec bench-quality data train clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,7 +33,20 @@ format: $(VENV)/.dev  ## rewrite the sources as `make check` wants them
 	$(PYTHON) -m ruff check --fix-only .
 	$(PYTHON) -m ruff format .
 
-bench: bench-speaking bench-codec  ## speed, memory and exactness on this machine
+bench: $(VENV)/.app  ## speed, memory and exactness on this machine, and docs/performance.md
+	$(PYTHON) -m benchmarks.reference_baseline $(ARGS)
+	$(PYTHON) -m benchmarks.speaking $(ARGS)
+	$(PYTHON) -m benchmarks.first_audio $(ARGS)
+	$(PYTHON) -m benchmarks.throughput $(ARGS)
+	$(PYTHON) -m benchmarks.floor $(ARGS)
+	$(PYTHON) -m benchmarks.memory $(ARGS)
+	$(PYTHON) -m benchmarks.codec_views $(ARGS)
+	$(PYTHON) -m benchmarks.document
+
+bench-gpu: ARGS += --device cuda
+bench-gpu: $(VENV)/.dev  ## the same on a CUDA device, and the tests that need one
+	$(PYTHON) -m pytest -m gpu
+	$(MAKE) bench ARGS="$(ARGS)"
 
 bench-speaking: $(VENV)/.app  ## real-time factor and first audio
 	$(PYTHON) -m benchmarks.speaking $(ARGS)

@@ -92,6 +92,9 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    compiled: Annotated[
+        bool, typer.Option("--compile", envvar="REPRISE_COMPILE", help="On a GPU: faster frames, for a slower start.")
+    ] = False,
     speakers: Annotated[
         int | None,
         typer.Option(
@@ -105,7 +108,7 @@ def serve(
 ) -> None:
     """Serve the page."""
     context.obj = {"model": model, "device": device, "database": database, "slots": speakers, "graphs": graphs}
-    context.obj["precision"] = precision
+    context.obj |= {"precision": precision, "compiled": compiled}
     if context.invoked_subcommand:
         return
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
@@ -281,7 +284,7 @@ def _engine(context: typer.Context) -> Iterator[Engine]:
     from engine.engine import Engine
 
     settings: dict[str, Any] = context.obj
-    chosen = {name: settings[name] for name in ("precision", "graphs", "slots") if settings.get(name)}
+    chosen = {name: settings[name] for name in ("precision", "graphs", "compiled", "slots") if settings.get(name)}
     with closing(Engine.load(settings["model"], settings["device"], progress=_show_loading, **chosen)) as engine:
         yield engine
 

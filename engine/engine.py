@@ -12,6 +12,7 @@ from engine.audio import Clip, decode_audio, encode_audio, prepare_reference, tr
 from engine.checkpoint import BUNDLED, DualAR, Profile, Progress, find_release, load_dual_ar, read_config
 from engine.codec.checkpoint import codec_files, load_codec_decoder, load_codec_encoder
 from engine.codec.fingerprint import codec_fingerprint
+from engine.compiling import compile_blocks
 from engine.cuda_graph import CudaGraphs
 from engine.decoding import Decoding
 from engine.encoding import ClipEncoder
@@ -102,6 +103,7 @@ class Engine:
         *,
         precision: Precision | None = None,
         graphs: GraphMode | None = None,
+        compiled: bool = False,
         slots: int | None = None,
         queue: int = QUEUE,
         progress: Progress | None = None,
@@ -118,6 +120,9 @@ class Engine:
         dtype = activation_dtype(self._precision, device)
         model = load_dual_ar(folder, dtype=dtype, device=device, precision=self._precision)
         _share_cores(device, model)
+        if compiled:
+            compile_blocks(model.slow)
+            compile_blocks(model.fast)
         report("Loading the codec", 0.6)
         config = self._codec_config
         decoder = load_codec_decoder(codec_file, config, device)
@@ -160,6 +165,7 @@ class Engine:
         *,
         precision: Precision | None = None,
         graphs: GraphMode | None = None,
+        compiled: bool = False,
         slots: int | None = None,
         queue: int = QUEUE,
         progress: Progress | None = None,
@@ -173,6 +179,8 @@ class Engine:
                 CPUs. int8, int4 and fp8 need torchao. The codec is always fp32.
             graphs: what is recorded once and then repeated without Python: the whole `frame` (as a CUDA graph; the
                 default on GPUs), the `fast` AR alone (the default on CPUs), or nothing (`off`).
+            compiled: whether `torch.compile` makes fewer and larger kernels of a step, on GPUs; the first steps of
+                every number of rows then take long.
             slots: how many may speak at once, as far as memory goes; by default 4 on a CPU, 32 on a GPU.
             queue: how many more may wait; others are refused with EngineBusy.
             progress: called with a stage and how much of it is done, 0 to 1.
@@ -182,6 +190,8 @@ class Engine:
         chosen = choose_device(device)  # before a download that would be in vain
         if graphs == "frame" and chosen.type == "cpu":
             raise InvalidOption("Whole frames are recorded on GPUs only; on a CPU choose fast or off for graphs.")
+        if compiled and chosen.type == "cpu":
+            raise InvalidOption("Compiling pays on GPUs only; leave it out on a CPU.")
         if slots is not None and slots < 1:
             raise InvalidOption(f"There cannot be {slots} slots; choose 1 or more.")
         folder = find_release(model, progress)
@@ -191,6 +201,7 @@ class Engine:
             chosen,
             precision=precision,
             graphs=graphs,
+            compiled=compiled,
             slots=slots,
             queue=queue,
             progress=progress,

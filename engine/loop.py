@@ -25,6 +25,9 @@ from engine.sequence import Turn
 
 log = logging.getLogger(__name__)
 
+# When nobody has wanted anything for so long there is time to record steps, which holds up who comes meanwhile.
+IDLE_SECONDS = 0.3
+
 
 class Listener(Protocol):
     """Who asked for a turn. Called from the engine's threads."""
@@ -127,10 +130,13 @@ class Loop:
                     return False
                 if busy or self._speaking or self._arriving or self._leaving:
                     return True
-            if self._runner.record_next():
-                continue
-            with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._arriving or self._leaving)
+                quiet = not self._changed.wait_for(self._is_wanted, timeout=IDLE_SECONDS)
+            if quiet and not self._runner.record_next():
+                with self._changed:
+                    self._changed.wait_for(self._is_wanted)
+
+    def _is_wanted(self) -> bool:
+        return bool(self._closed or self._arriving or self._leaving)
 
     def _clear(self) -> None:
         """Let in who has come, and out who has gone."""

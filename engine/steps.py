@@ -26,7 +26,7 @@ Key = tuple[int, int]
 
 
 class Recordings:
-    """Functions recorded under keys, when they are first needed or ahead of that.
+    """Functions recorded under keys.
 
     When one cannot be recorded, that is said once, in the log and in `state`, and nothing is recorded any more.
     """
@@ -36,32 +36,30 @@ class Recordings:
         self._replays: dict[Key, Replay] = {}
         self.state = "off" if recorder is None else name
 
-    def get(self, key: Key, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
-        """The recording of `function(*inputs)`, or the function itself where there can be none."""
-        if key not in self._replays:
-            self._replays[key] = self._record(function, inputs)
-        return self._replays[key]
+    def get(self, key: Key) -> Replay | None:
+        """The recording, where there is one."""
+        return self._replays.get(key)
 
     def lacks(self, key: Key) -> bool:
-        """Whether `get` would record now."""
+        """Whether it could be recorded and is not."""
         return self._recorder is not None and key not in self._replays
 
-    def _record(self, function: Callable[..., Tensor], inputs: Sequence[Tensor]) -> Replay:
-        if self._recorder is None:
-            return partial(function, *inputs)
+    def record(self, key: Key, function: Callable[..., Tensor], *inputs: Tensor) -> None:
+        """Record `function(*inputs)`."""
+        assert self._recorder is not None
         try:
-            return self._recorder.record(function, *inputs)
+            self._replays[key] = self._recorder.record(function, *inputs)
         except RuntimeError as error:
             log.warning("Speaking without recorded steps, more slowly: %s", error)
             self._recorder = None
             self.state = f"off: they could not be recorded ({str(error).splitlines()[0]})"
-            return partial(function, *inputs)
 
 
 class ExactSteps:
     """Each row reads the positions that it has in use and no others. Only the Fast AR's shapes stay the same.
 
-    With a recorder the Fast AR is recorded for numbers of rows in `batches`; others fill them up.
+    With a recorder the Fast AR is recorded, when there is time, for every number of rows on a CPU, and for powers of
+    two on a GPU.
     """
 
     def __init__(self, frame: Frame, slots: Slots, recorder: Recorder | None) -> None:
@@ -94,25 +92,20 @@ class ExactSteps:
         """Record what is not yet recorded of the usual draws, one at a time; whether more is left."""
         wanted = [key for count in self._batches if self._recordings.lacks(key := (count, FEWEST_CANDIDATES))]
         if wanted:
-            self._recorded(wanted[0])
+            self._inputs[wanted[0]] = self._inputs_for(*wanted[0])
+            self._recordings.record(wanted[0], self._fast, *self._inputs[wanted[0]])
         return len(wanted) > 1 and self._recordings.lacks(wanted[-1])
 
     def _codes(self, rows: Rows, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
-        options = rows.options
-        if self._recordings.state != "fast":
-            return self._frame.codes(options, vector, semantic, noise)
-        count = len(semantic)
+        options, count = rows.options, len(semantic)
         key = _at_least(self._batches, count), noise.shape[2]
-        replay = self._recorded(key)
+        replay = self._recordings.get(key)
+        if replay is None:
+            return self._frame.codes(options, vector, semantic, noise)
         now = (options.temperature, options.top_p, options.top_k, vector, semantic, noise)
         for held, value in zip(self._inputs[key], now, strict=True):
             held[:count] = value
         return replay()[:count]
-
-    def _recorded(self, key: Key) -> Replay:
-        if key not in self._inputs:
-            self._inputs[key] = self._inputs_for(*key)
-        return self._recordings.get(key, self._fast, *self._inputs[key])
 
     def _fast(
         self, temperature: Tensor, top_p: Tensor, top_k: Tensor, vector: Tensor, semantic: Tensor, noise: Tensor
@@ -135,7 +128,8 @@ class ExactSteps:
 class StaticSteps:
     """The first rows, a power of two of them, all reading the same span of positions, masked: a GPU's way.
 
-    With a recorder the whole frame is recorded for every number of rows and every span.
+    With a recorder the whole frame is recorded for every number of rows and every span, at the latest when it is first
+    needed: repeated, it is several times faster.
     """
 
     def __init__(self, frame: Frame, slots: Slots, recorder: Recorder | None) -> None:
@@ -152,22 +146,24 @@ class StaticSteps:
     def run(self, slots: Sequence[int]) -> tuple[Tensor, Sequence[int]]:
         """As `ExactSteps.run`."""
         longest = max(self._slots.at(slot) for slot in slots) + 1
-        step = self._recorded((_at_least(self._batches, max(slots) + 1), _at_least(self._spans, longest)))
+        key = _at_least(self._batches, max(slots) + 1), _at_least(self._spans, longest)
+        if self._recordings.lacks(key):
+            self._record(key)
         self._activate(slots)
-        return step(), slots
+        replay = self._recordings.get(key)
+        return replay() if replay else self._step(*key), slots
 
     def record_next(self) -> bool:
         """Record what is not yet recorded, one at a time and the largest first; whether more is left."""
         sizes = product(reversed(self._batches), reversed(self._spans))
         wanted = [key for key in sizes if self._recordings.lacks(key)]
         if wanted:
-            self._recorded(wanted[0])
+            self._record(wanted[0])
         return len(wanted) > 1 and self._recordings.lacks(wanted[-1])
 
-    def _recorded(self, key: Key) -> Replay:
-        if self._recordings.lacks(key):
-            self._activate(())  # while it is recorded it runs, and nobody's row may move
-        return self._recordings.get(key, partial(self._step, *key))
+    def _record(self, key: Key) -> None:
+        self._activate(())  # while it is recorded it runs, and nobody's row may move
+        self._recordings.record(key, partial(self._step, *key))
 
     def _step(self, rows: int, span: int) -> Tensor:
         state, active = self._slots.rows.first(rows), self._active[:rows]
