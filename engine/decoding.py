@@ -6,7 +6,7 @@ It runs on a thread, and on a GPU on a stream, of its own, so that frames and so
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -17,6 +17,8 @@ from torch import Tensor
 
 from engine.codec.codec import CodecDecoder, DecoderState
 from engine.cuda_graph import Recorder, Replay
+from engine.errors import EngineClosed
+from engine.inbox import Inbox
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +31,18 @@ FRAMES_AT_ONCE = 64
 GRAPH_FRAMES = (16, 8, 4, 2, 1)
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Frames of a line `[K, T]`, and who gets their samples."""
+
+    codes: Tensor
+    deliver: Deliver
+
+    @property
+    def frames(self) -> int:
+        return self.codes.shape[1]
+
+
 class Line:
     """The sound of one turn; its pieces come out in the order in which they go in.
 
@@ -37,9 +51,10 @@ class Line:
 
     def __init__(self, follows: "Line | None" = None) -> None:
         self.follows = follows
+        self.dropped = False  # the one thing that other threads may change
         self.after: DecoderState | None = None  # behind the last piece, once it is `finished`
         self.row: int | None = None
-        self.pieces: deque[tuple[Tensor, Deliver]] = deque()
+        self.pieces: deque[Piece] = deque()
         self.ended = self.finished = False
 
     @property
@@ -60,57 +75,75 @@ class Decoding:
         self._batches = _Batches(decoder, rows, device, recorder)
         self._free = list(range(rows))
         self._lines: list[Line] = []  # with something to do, the one that had its turn longest ago first
-        self._changed = threading.Condition()
-        self._closed = False
-        self._thread = threading.Thread(target=self._work, name="reprise-decoding", daemon=True)
+        self._inbox: Inbox[tuple[Line, Piece | None]] = Inbox()
+        self._thread = threading.Thread(target=self._run, name="reprise-decoding", daemon=True)
         self._thread.start()
 
     def submit(self, line: Line, codes: NDArray[np.int64], deliver: Deliver) -> None:
-        """Decode the next frames `[K, T]` of a line. `deliver` gets their samples `[n]`, or an error, on our thread."""
-        with self._changed:
-            if not line.ended:
-                line.pieces.append((torch.from_numpy(codes), deliver))
-                self._wake(line)
+        """Decode the next frames `[K, T]` of a line.
+
+        `deliver` gets their samples `[n]`, or an error, on our thread; nothing when the line is dropped before.
+        """
+        if not self._inbox.send((line, Piece(torch.from_numpy(codes), deliver))):
+            deliver(EngineClosed())
 
     def end(self, line: Line) -> None:
         """Nothing more comes. When all pieces are out the line keeps its state for one that follows it."""
-        with self._changed:
-            line.ended = True
-            self._wake(line)
+        self._inbox.send((line, None))
 
     def drop(self, line: Line) -> None:
-        """Forget a line with all of it that was not yet decoded."""
-        with self._changed:
-            line.ended = True
-            line.pieces.clear()
-            self._wake(line)
+        """Forget a line with all of it that was not yet decoded. May be called by finalizers."""
+        line.dropped = True
+        self._inbox.nudge()
 
     def close(self) -> None:
-        """End the thread. Pieces under way are lost."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
+        """End the thread. Pieces under way become EngineClosed."""
+        self._inbox.close()
         self._thread.join()
 
-    def _wake(self, line: Line) -> None:
-        if line not in self._lines and not line.finished:
-            self._lines.append(line)
-        self._changed.notify()
+    def _run(self) -> None:
+        reason: Exception = EngineClosed()
+        try:
+            self._work()
+        except Exception as error:  # whatever it is, those who wait must not wait for ever
+            log.exception("Decoding stopped.")
+            reason = error
+        self._inbox.close()
+        lost = [piece for line in self._lines for piece in line.pieces]
+        for piece in (*lost, *(piece for _, piece in self._inbox.read() if piece)):
+            piece.deliver(reason)
 
     @torch.inference_mode()
     def _work(self) -> None:
         with self._batches.stream():
-            while True:
-                with self._changed:
-                    self._changed.wait_for(lambda: self._closed or self._ended() or self._ready())
-                    if self._closed:
-                        return
-                    for line in self._ended():
-                        self._finish(line)
-                    group = self._group()
-                    pieces = [line.pieces.popleft() for line in group]
-                if group:
-                    self._decode(group, pieces)
+            while self._receive():
+                for line in self._ended():
+                    self._finish(line)
+                if group := self._group():
+                    self._decode(group)
+
+    def _receive(self) -> bool:
+        """Take in what has come, waiting for it when there is nothing to do. False at the end."""
+        busy = self._ended() or self._ready()
+        for line, piece in self._inbox.read() if busy else self._wait():
+            if line.finished:
+                continue
+            if line not in self._lines:
+                self._lines.append(line)
+            if piece:
+                line.pieces.append(piece)
+            else:
+                line.ended = True
+        for line in self._lines:
+            if line.dropped:
+                line.ended = True
+                line.pieces.clear()
+        return not self._inbox.closed
+
+    def _wait(self) -> list[tuple[Line, Piece | None]]:
+        while self._inbox.empty and self._batches.record_next():
+            pass  # as in the engine's loop
+        return self._inbox.wait()
 
     def _ended(self) -> list[Line]:
         """Lines that are to end and have nothing left to decode."""
@@ -125,8 +158,8 @@ class Decoding:
     def _group(self) -> list[Line]:
         """The line whose turn it is, and others whose next piece is as long."""
         ready = self._ready()
-        frames = _next_frames(ready[0]) if ready else 1
-        group = [line for line in ready if _next_frames(line) == frames][: max(1, FRAMES_AT_ONCE // frames)]
+        frames = ready[0].pieces[0].frames if ready else 1
+        group = [line for line in ready if line.pieces[0].frames == frames][: _rows_at_once(frames)]
         for line in group:
             if line.row is None:
                 line.row = self._free.pop()
@@ -146,24 +179,32 @@ class Decoding:
             line.row = None
         line.follows = None  # or a long take would keep the states of all its turns
 
-    def _decode(self, group: list[Line], pieces: list[tuple[Tensor, Deliver]]) -> None:
+    def _decode(self, group: list[Line]) -> None:
+        """The next piece of each of these lines, which have rows."""
+        pieces = [line.pieces.popleft() for line in group]
         try:
-            audio = self._batches.decode([line.row for line in group if line.row is not None], [p[0] for p in pieces])
-        except RuntimeError as error:
+            rows = [line.row for line in group if line.row is not None]
+            audio = self._batches.decode(rows, [piece.codes for piece in pieces])
+        except Exception as error:
             log.error("A step of the codec failed.", exc_info=error)
-            for _, deliver in pieces:
-                deliver(error)
+            for piece in pieces:
+                piece.deliver(error)
             return
-        for (_, deliver), samples in zip(pieces, audio, strict=True):
-            deliver(samples)
+        for piece, samples in zip(pieces, audio, strict=True):
+            piece.deliver(samples)
 
 
 def _may_begin(line: Line) -> bool:
     return line.follows is None or line.follows.finished
 
 
-def _next_frames(line: Line) -> int:
-    return line.pieces[0][0].shape[1]
+def _rows_at_once(frames: int) -> int:
+    return max(1, FRAMES_AT_ONCE // frames)
+
+
+def _power(count: int) -> int:
+    """The least power of two that is not below `count`."""
+    return 1 << (count - 1).bit_length()
 
 
 class _Batches:
@@ -173,7 +214,7 @@ class _Batches:
         self._decoder, self._device, self._recorder = decoder, device, recorder
         self._states = decoder.init_state(rows + 1)
         self._nobody = rows
-        self._recorded: dict[tuple[int, int], _Recorded] = {}
+        self._recorded: dict[tuple[int, int], _Recorded] = {}  # by rows, a power of two, and frames
 
     def stream(self) -> torch.cuda.StreamContext | nullcontext[None]:
         if self._device.type != "cuda":
@@ -190,15 +231,16 @@ class _Batches:
     def decode(self, rows: Sequence[int], codes: Sequence[Tensor]) -> list[Samples]:
         """The next frames `[K, T]` of each row → its samples."""
         index, batch = torch.tensor(rows, device=self._device), torch.stack(list(codes)).to(self._device)
-        lengths = [batch.shape[2]] if self._recorder is None else _parts(batch.shape[2])
+        lengths = _parts(batch.shape[2]) if self._recorder else [batch.shape[2]]
         audio = [self._step(index, part) for part in torch.split(batch, lengths, dim=2)]
         return list(torch.cat(audio, dim=2)[:, 0].float().cpu().numpy())
 
     def _step(self, index: Tensor, codes: Tensor) -> Tensor:
-        recorded = self._recording(1 << (len(index) - 1).bit_length(), codes) if self._recorder else None
+        count, key = len(index), (_power(len(index)), codes.shape[2])
+        self._record(key)
+        recorded = self._recorded.get(key)
         if recorded is None:
             return self._exactly(index, codes)
-        count = len(index)
         recorded.index[:count], recorded.index[count:] = index, self._nobody
         recorded.codes[:count] = codes
         return recorded.replay()[:count].clone()
@@ -209,19 +251,30 @@ class _Batches:
         self._states.put(index, state)
         return audio
 
-    def _recording(self, rows: int, codes: Tensor) -> "_Recorded | None":
-        key = rows, codes.shape[2]
-        if key not in self._recorded and self._recorder:
-            index = torch.full((rows,), self._nobody, device=self._device)
-            held = torch.zeros(rows, *codes.shape[1:], dtype=codes.dtype, device=self._device)
-            try:
-                replay = self._recorder.record(self._exactly, index, held)
-            except RuntimeError as error:
-                log.warning("Decoding without CUDA graphs, more slowly: %s", error)
-                self._recorder = None
-                return None
-            self._recorded[key] = _Recorded(index, held, replay)
-        return self._recorded.get(key)
+    def record_next(self) -> bool:
+        """Record one of the batches that there can be, the largest first; False when all are there."""
+        return any(map(self._record, self._sizes()))
+
+    def _record(self, key: tuple[int, int]) -> bool:
+        """Whether this batch can be recorded, and was not yet."""
+        if self._recorder is None or key in self._recorded:
+            return False
+        index = torch.full((key[0],), self._nobody, device=self._device)
+        shape = key[0], self._decoder.config.num_codebooks, key[1]
+        codes = torch.zeros(shape, dtype=torch.long, device=self._device)
+        try:
+            replay = self._recorder.record(self._exactly, index, codes)
+        except Exception as error:
+            log.warning("Decoding without recorded steps, more slowly: %s", error)
+            self._recorder = None
+            return False
+        self._recorded[key] = _Recorded(index, codes, replay)
+        return True
+
+    def _sizes(self) -> Iterator[tuple[int, int]]:
+        for frames in GRAPH_FRAMES:
+            most = _power(min(self._nobody, _rows_at_once(frames)))
+            yield from ((1 << i, frames) for i in reversed(range(most.bit_length())))
 
 
 @dataclass(frozen=True)

@@ -143,6 +143,9 @@ class Engine:
             recorder=None if graphs == "off" else CudaGraphs(device) if device.type == "cuda" else TorchScripts(),
             mode=graphs,
         )
+        report("Recording steps", 0.8)
+        while device.type == "cpu" and self._runner.record_next():
+            pass  # it takes a second; a GPU's many graphs are recorded while nobody speaks
         # A turn's last sound may still be made while another turn has its slot.
         on_gpu = device.type == "cuda" and graphs != "off"
         decoding = Decoding(decoder, 2 * plan.slots, device, CudaGraphs(device) if on_gpu else None)
@@ -318,7 +321,7 @@ class Engine:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise EngineClosed("The engine is closed; load it again.")
+            raise EngineClosed()
 
     def _plan(self, folder: Path, device: torch.device, slots: int) -> MemoryPlan:
         config = read_config(folder)

@@ -118,6 +118,14 @@ class EngineFailed(EngineError):
 class EngineClosed(EngineError):
     """The engine was used after close()."""
 
+    def __init__(self, message: str = "The engine is closed; load it again.") -> None:
+        super().__init__(message)
+
 
 class DeviceUnavailable(EngineError):
     """The asked-for device does not exist here."""
+
+
+def first_line(error: Exception) -> str:
+    """What another library's error says, short enough for a sentence of ours."""
+    return next(iter(str(error).splitlines()), type(error).__name__)[:200]

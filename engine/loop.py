@@ -8,7 +8,6 @@ them. Whoever listens is told through `Listener`, whose methods must not wait.
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -17,16 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.decoding import Decoding, Line, Samples
-from engine.errors import EngineClosed, EngineFailed
+from engine.errors import EngineClosed, EngineError, EngineFailed, first_line
+from engine.inbox import Inbox
 from engine.pacing import Pacer
 from engine.runner import Runner, Step
 from engine.scheduler import Scheduler, Ticket
 from engine.sequence import Turn
 
 log = logging.getLogger(__name__)
-
-# When nobody has wanted anything for so long there is time to record steps, which holds up who comes meanwhile.
-IDLE_SECONDS = 0.3
 
 
 class Listener(Protocol):
@@ -75,42 +72,45 @@ class Loop:
     def __init__(self, runner: Runner, decoding: Decoding, queue: int) -> None:
         self._runner, self._decoding = runner, decoding
         self.scheduler = Scheduler(runner.slots, queue)
-        self._arriving: deque[Speaking] = deque()
-        self._leaving: deque[Ticket] = deque()
+        self._inbox: Inbox[Speaking] = Inbox()
         self._speaking: dict[Ticket, Speaking] = {}
-        self._changed = threading.Condition()
-        self._closed = False
         self._thread = threading.Thread(target=self._run, name="reprise-engine", daemon=True)
         self._thread.start()
 
     def say(self, speaking: Speaking) -> None:
         """Begin a turn of a request. Raises EngineClosed."""
         speaking.times.asked = time.perf_counter()
-        with self._changed:
-            if self._closed:
-                raise EngineClosed("The engine is closed; load it again.")
-            self._arriving.append(speaking)
-            self._changed.notify()
+        if not self._inbox.send(speaking):
+            raise EngineClosed()
 
     def leave(self, ticket: Ticket) -> None:
-        """End a request, whatever it is doing: before the next frame its slot is free. May be called again."""
+        """End a request, whatever it is doing: before the next frame its slot is free.
+
+        May be called again, and by finalizers.
+        """
         self.scheduler.leave(ticket)
-        with self._changed:
-            self._leaving.append(ticket)
-            self._changed.notify()
+        self._inbox.nudge()
 
     def close(self) -> None:
         """End everything; listeners get EngineClosed."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
+        self._inbox.close()
         self._thread.join()
         self._decoding.close()
 
     def _run(self) -> None:
+        reason: EngineError = EngineClosed()
+        try:
+            self._work()
+        except Exception as error:  # whatever it is, those who wait must not wait for ever
+            log.exception("The engine stopped.")
+            reason = _failure(error)
+        self._inbox.close()
+        for speaking in (*self._speaking.values(), *self._inbox.read()):
+            speaking.listener.failed(reason)
+
+    def _work(self) -> None:
         step: tuple[Step, list[Speaking]] | None = None
-        while self._wait(busy=step is not None):
-            self._clear()
+        while self._receive(idle=step is None and not self._speaking):
             plan = self.scheduler.plan()
             started = self._start([self._speaking[ticket] for ticket in plan.speaking])
             if plan.prefill is not None:
@@ -119,37 +119,20 @@ class Loop:
                 started, step = step, started
             if started is not None:
                 self._deliver(*started)
-        for speaking in (*self._speaking.values(), *self._arriving):
-            speaking.listener.failed(EngineClosed("The engine was closed while it was speaking."))
 
-    def _wait(self, busy: bool) -> bool:
-        """Until there is something to do; False when the engine is closed."""
-        while True:
-            with self._changed:
-                if self._closed:
-                    return False
-                if busy or self._speaking or self._arriving or self._leaving:
-                    return True
-                quiet = not self._changed.wait_for(self._is_wanted, timeout=IDLE_SECONDS)
-            if quiet and not self._runner.record_next():
-                with self._changed:
-                    self._changed.wait_for(self._is_wanted)
-
-    def _is_wanted(self) -> bool:
-        return bool(self._closed or self._arriving or self._leaving)
-
-    def _clear(self) -> None:
-        """Let in who has come, and out who has gone."""
-        with self._changed:
-            arriving, leaving = list(self._arriving), list(self._leaving)
-            self._arriving.clear()
-            self._leaving.clear()
-        for speaking in arriving:
+    def _receive(self, *, idle: bool) -> bool:
+        """Let in who has come, and out who has gone; when idle, wait for somebody. False at the end."""
+        for speaking in self._wait() if idle else self._inbox.read():
             self._speaking[speaking.ticket] = speaking
             self.scheduler.ask(speaking.ticket)
-        gone = {ticket for ticket in self._speaking if ticket.stage == "gone"}
-        for ticket in gone.union(leaving).intersection(self._speaking):
+        for ticket in [ticket for ticket in self._speaking if ticket.gone]:
             self._decoding.drop(self._speaking.pop(ticket).line)
+        return not self._inbox.closed
+
+    def _wait(self) -> list[Speaking]:
+        while self._inbox.empty and self._runner.record_next():
+            pass  # there is time, and who comes in the meantime waits for one recording at most
+        return self._inbox.wait()
 
     def _start(self, speaking: list[Speaking]) -> tuple[Step, list[Speaking]] | None:
         slots = [each.ticket.slot for each in speaking if each.ticket.slot is not None]
@@ -157,7 +140,7 @@ class Loop:
             return None
         try:
             return self._runner.step(slots), speaking
-        except RuntimeError as error:
+        except Exception as error:
             self._fail(speaking, error)
             return None
 
@@ -171,13 +154,13 @@ class Loop:
             if self._runner.prefill(slot):
                 speaking.times.ready = time.perf_counter()
                 self.scheduler.ready(speaking.ticket)
-        except (RuntimeError, ValueError) as error:
+        except Exception as error:
             self._fail([speaking], error)
 
     def _deliver(self, step: Step, speaking: Sequence[Speaking]) -> None:
         try:
             frames = step.frames()
-        except RuntimeError as error:
+        except Exception as error:
             self._fail(speaking, error)
             return
         for each, frame in zip(speaking, frames, strict=True):
@@ -194,6 +177,7 @@ class Loop:
         if turn.stop:
             del self._speaking[speaking.ticket]
             self.scheduler.release(speaking.ticket)
+            self._decoding.end(speaking.line)
             speaking.listener.ended(turn)
 
     def _send(self, speaking: Speaking) -> None:
@@ -207,7 +191,7 @@ class Loop:
 
         def deliver(samples: Samples | Exception) -> None:
             if isinstance(samples, Exception):
-                listener.failed(_failure(samples))
+                listener.failed(samples if isinstance(samples, EngineError) else _failure(samples))
                 return
             pacer.sent(frames, time.perf_counter())
             listener.heard(turn, samples, frames)
@@ -225,4 +209,4 @@ class Loop:
 
 
 def _failure(error: Exception) -> EngineFailed:
-    return EngineFailed(f"The model failed while it was speaking ({str(error).splitlines()[0][:200]}); try again.")
+    return EngineFailed(f"The model failed while it was speaking ({first_line(error)}); try again.")

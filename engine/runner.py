@@ -94,7 +94,10 @@ class Runner:
 
     @torch.inference_mode()
     def record_next(self) -> bool:
-        """Record one of the graphs that are not there yet; whether more are left. To be called when idle."""
+        """Record one of the steps that the mode says, between two steps; False when all are there.
+
+        A failure shows in `graph_state` and stops nothing.
+        """
         return self._steps.record_next()
 
     @torch.inference_mode()

@@ -2,7 +2,7 @@
 
 A request holds a ticket from `enter` to `leave` and asks for a slot for each segment of its text:
 
-    idle ─ ask → waiting ─ plan → prefilling ─ ready → speaking ─ release → idle        leave, from anywhere → gone
+    idle ─ ask → waiting ─ plan → prefilling ─ ready → speaking ─ release → idle        leave, at any moment
 
 Between two frames the engine asks for a `plan`: at most one piece of one prompt, then a frame for everyone who speaks,
 so that a long prompt never makes speakers stutter. Nothing is computed here.
@@ -16,7 +16,7 @@ from typing import Literal
 
 from engine.errors import EngineBusy
 
-Stage = Literal["idle", "waiting", "prefilling", "speaking", "gone"]
+Stage = Literal["idle", "waiting", "prefilling", "speaking"]
 
 
 @dataclass(eq=False, slots=True)
@@ -25,11 +25,13 @@ class Ticket:
 
     number: in order of arrival. slot: the slot that it holds, None while it has none. It changes in `plan` and
     `release` only, so it stays true for the whole of a frame even when the request leaves in the middle of it.
+    gone: whether the request has left; then `stage` is where it was.
     """
 
     number: int
     slot: int | None = None
     stage: Stage = "idle"
+    gone: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class Scheduler:
     """Lends `slots` slots to at most `slots + queue` open requests.
 
     `enter`, `leave`, `place` and the counts may be called from any thread, everything else from the engine's own.
+    `leave` may be called by a finalizer too, which the garbage collector runs wherever it likes, also within these
+    methods: it takes no lock and moves nothing. The others clear up after it.
     Since a request may leave at any moment, `ask`, `ready` and `release` of a ticket that is gone do nothing; out of
     turn otherwise, they raise ValueError.
     """
@@ -54,7 +58,7 @@ class Scheduler:
         self.slots = slots
         self._limit = slots + queue
         self._numbers = count()
-        self._open = 0
+        self._inside: list[Ticket] = []
         self._waiting: list[Ticket] = []  # by number
         self._free = set(range(slots))
         # Who has each slot, or had it last: then its keys and values are still there.
@@ -64,12 +68,14 @@ class Scheduler:
     @property
     def open(self) -> int:
         """Requests inside: entered and not left."""
-        return self._open
+        with self._lock:
+            return len(_present(self._inside))
 
     @property
     def waiting(self) -> int:
         """Tickets that wait for a slot."""
-        return len(self._waiting)
+        with self._lock:
+            return len(_present(self._waiting))
 
     @property
     def speaking(self) -> int:
@@ -80,10 +86,12 @@ class Scheduler:
     def enter(self) -> Ticket:
         """A ticket for a new request. Raises EngineBusy when the house is full."""
         with self._lock:
-            if self._open >= self._limit:
+            self._inside = _present(self._inside)
+            if len(self._inside) >= self._limit:
                 raise EngineBusy(f"All {self._limit} places are taken by other requests; try again in a moment.")
-            self._open += 1
-            return Ticket(next(self._numbers))
+            ticket = Ticket(next(self._numbers))
+            self._inside.append(ticket)
+            return ticket
 
     def ask(self, ticket: Ticket) -> None:
         """Want a slot for one turn."""
@@ -115,7 +123,8 @@ class Scheduler:
         """The turn is over or no longer wanted: its slot, or its place in the queue, is free again."""
         with self._lock:
             if _may(ticket, "release its slot", "waiting", "prefilling", "speaking"):
-                self._forgo(ticket)
+                if ticket.stage == "waiting":
+                    self._waiting.remove(ticket)
                 ticket.stage = "idle"
                 if ticket.slot is not None:
                     self._free.add(ticket.slot)
@@ -123,28 +132,22 @@ class Scheduler:
 
     def leave(self, ticket: Ticket) -> None:
         """The request is over. Its slot can be lent again by the next plan. Leaving twice does nothing."""
-        with self._lock:
-            if ticket.stage != "gone":
-                self._forgo(ticket)
-                ticket.stage = "gone"
-                self._open -= 1
+        ticket.gone = True
 
     def place(self, ticket: Ticket) -> int:
         """How many waiting tickets are before it: 0 when it is next, or does not wait."""
         with self._lock:
-            return self._waiting.index(ticket) if ticket.stage == "waiting" else 0
+            waiting = _present(self._waiting)
+            return waiting.index(ticket) if ticket in waiting else 0
 
     def _in_stage(self, stage: Stage) -> list[Ticket]:
         """Tickets with a slot, by slot."""
-        return [holder for holder in self._holders if holder is not None and holder.stage == stage]
-
-    def _forgo(self, ticket: Ticket) -> None:
-        if ticket.stage == "waiting":
-            self._waiting.remove(ticket)
+        return [ticket for ticket in self._holders if ticket is not None and ticket.stage == stage and not ticket.gone]
 
     def _take_back(self) -> None:
+        self._waiting = _present(self._waiting)
         for slot, holder in enumerate(self._holders):
-            if holder is not None and holder.stage == "gone":
+            if holder is not None and holder.gone:
                 self._holders[slot] = None
                 if holder.slot is not None:
                     self._free.add(slot)
@@ -172,6 +175,12 @@ def _number(ticket: Ticket) -> int:
 
 def _may(ticket: Ticket, what: str, *stages: Stage) -> bool:
     """True in one of `stages`, False when the ticket is gone; raises ValueError otherwise."""
-    if ticket.stage not in (*stages, "gone"):
+    if ticket.gone:
+        return False
+    if ticket.stage not in stages:
         raise ValueError(f"Ticket {ticket.number} is {ticket.stage} and cannot {what} now.")
-    return ticket.stage != "gone"
+    return True
+
+
+def _present(tickets: list[Ticket]) -> list[Ticket]:
+    return [ticket for ticket in tickets if not ticket.gone]

@@ -172,7 +172,8 @@ class _Part:
 class Speech(Iterator[AudioChunk]):
     """Iterate it once to speak. `cancel` may be called from any thread and ends it within a frame.
 
-    `result` is set when the iteration has ended; it is None when an error ended it.
+    `result` is set when the iteration has ended; it is None when an error ended it. One that nobody holds any more
+    leaves the engine by itself.
     """
 
     def __init__(
@@ -185,22 +186,14 @@ class Speech(Iterator[AudioChunk]):
     ) -> None:
         """Raises EngineBusy when too many others are speaking and waiting, and InvalidInput for a voice too long."""
         self.seed = seed
-        self.result: SpeechResult | None = None
-        self._speaker, self._segments, self._options = speaker, segments, options
-        self._conversation = Conversation(speaker.prompt, references, speaker.positions)
-        self._started = time.perf_counter()
-        self._pacer = Pacer(1 / speaker.frame_rate)
-        self._events = _Events()
-        self._cancelled = False
-        self._ticket = speaker.loop.scheduler.enter()
-        # Also for a speech that nobody iterates: its place must not be lost.
-        self._leave = weakref.finalize(self, speaker.loop.leave, self._ticket)
-        self._parts: list[_Part] = []  # those that are not all out
-        self._line: Line | None = None  # the sound of the segments that are done
-        self._first: tuple[float, FirstAudio] | None = None
-        self._frames = 0  # in the take so far
-        self._done: list[SegmentResult] = []
-        self._stream = self._speak()
+        # The work does not know its Speech: or the two would keep each other, and a place in the engine, for long.
+        self._request = _Request(speaker, segments, references, options, seed)
+        self._stream = self._request.speak()
+        weakref.finalize(self, self._request.leave)
+
+    @property
+    def result(self) -> SpeechResult | None:
+        return self._request.result
 
     def __iter__(self) -> "Speech":
         return self
@@ -210,16 +203,49 @@ class Speech(Iterator[AudioChunk]):
 
     def cancel(self) -> None:
         """Stop within one frame. What was spoken stays spoken; the result says `cancelled`."""
-        self._cancelled = True
-        self._leave()
-        self._events.queue.put(None)
+        self._request.cancel()
 
     def close(self) -> None:
         """Cancel, and let go of the request's memory."""
         self.cancel()
         self._stream.close()
 
-    def _speak(self) -> Generator[AudioChunk, None, None]:
+
+class _Request:
+    """The work of a `Speech`."""
+
+    def __init__(
+        self,
+        speaker: Speaker,
+        segments: Sequence[Segment],
+        references: Sequence[PromptReference],
+        options: SamplingOptions,
+        seed: int,
+    ) -> None:
+        self.result: SpeechResult | None = None
+        self._speaker, self._segments, self._options, self._seed = speaker, segments, options, seed
+        self._conversation = Conversation(speaker.prompt, references, speaker.positions)
+        self._started = time.perf_counter()
+        self._pacer = Pacer(1 / speaker.frame_rate)
+        self._events = _Events()
+        self._cancelled = False
+        self._parts: list[_Part] = []  # those that are not all out
+        self._line: Line | None = None  # the sound of the segments that are done
+        self._first: tuple[float, FirstAudio] | None = None
+        self._frames = 0  # in the take so far
+        self._done: list[SegmentResult] = []
+        self._ticket = speaker.loop.scheduler.enter()
+
+    def leave(self) -> None:
+        """Give the place back. May be called again, and by finalizers."""
+        self._speaker.loop.leave(self._ticket)
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self.leave()
+        self._events.queue.put(None)
+
+    def speak(self) -> Generator[AudioChunk, None, None]:
         try:
             if not self._cancelled:
                 self._begin(index=0, attempt=1, start=0)
@@ -238,7 +264,7 @@ class Speech(Iterator[AudioChunk]):
                 self._parts = [part for part in self._parts if not part.is_out]
             self.result = self._summarise()
         finally:
-            self._leave()
+            self.leave()
             for part in self._parts:
                 self._speaker.decoding.drop(part.speaking.line)
 
@@ -246,7 +272,7 @@ class Speech(Iterator[AudioChunk]):
         """Ask for a turn that says a segment."""
         text = self._segments[index].text
         prompt, budget = self._conversation.open(text, frame_budget(text, self._speaker.frame_rate))
-        turn = Turn(prompt, budget, self._options, _noise_key(self.seed, index, attempt))
+        turn = Turn(prompt, budget, self._options, _noise_key(self._seed, index, attempt))
         speaking = Speaking(self._ticket, turn, Line(self._line), self._pacer, self._events)
         self._parts.append(_Part(index, attempt, start, speaking))
         self._speaker.loop.say(speaking)
@@ -262,7 +288,6 @@ class Speech(Iterator[AudioChunk]):
             self._begin(index=part.index, attempt=part.attempt + 1, start=part.start)
             return
         part.judged = True
-        self._speaker.decoding.end(line)
         self._line = line
         text = self._segments[part.index].text
         if turn.stop == "end" and turn.codes:
@@ -311,7 +336,7 @@ class Speech(Iterator[AudioChunk]):
             seconds=self._frames / self._speaker.frame_rate,
             elapsed=time.perf_counter() - self._started,
             first_audio=first,
-            seed=self.seed,
+            seed=self._seed,
             segments=tuple(self._done),
             underruns=self._pacer.underruns,
             starved=self._pacer.starved,

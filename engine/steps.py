@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from engine.cuda_graph import Recorder, Replay
+from engine.errors import first_line
 from engine.frame import Frame, Rows
 from engine.models.kv_cache import ExactRows, StaticRows
 from engine.sampling import MAX_TOP_K, RowOptions
@@ -49,17 +50,17 @@ class Recordings:
         assert self._recorder is not None
         try:
             self._replays[key] = self._recorder.record(function, *inputs)
-        except RuntimeError as error:
+        except Exception as error:  # a tracer raises all kinds
             log.warning("Speaking without recorded steps, more slowly: %s", error)
             self._recorder = None
-            self.state = f"off: they could not be recorded ({str(error).splitlines()[0]})"
+            self.state = f"off: they could not be recorded ({first_line(error)})"
 
 
 class ExactSteps:
     """Each row reads the positions that it has in use and no others. Only the Fast AR's shapes stay the same.
 
-    With a recorder the Fast AR is recorded, when there is time, for every number of rows on a CPU, and for powers of
-    two on a GPU.
+    With a recorder the Fast AR is recorded for every number of rows on a CPU, and for powers of two on a GPU, ahead
+    or when it is first needed.
     """
 
     def __init__(self, frame: Frame, slots: Slots, recorder: Recorder | None) -> None:
@@ -89,16 +90,21 @@ class ExactSteps:
         return torch.cat((semantic[:, None], codes), dim=1), range(len(slots))
 
     def record_next(self) -> bool:
-        """Record what is not yet recorded of the usual draws, one at a time; whether more is left."""
-        wanted = [key for count in self._batches if self._recordings.lacks(key := (count, FEWEST_CANDIDATES))]
+        """Record what is not yet recorded of the usual draws, one at a time; False when nothing is left."""
+        return any(self._record((count, FEWEST_CANDIDATES)) for count in self._batches)
+
+    def _record(self, key: Key) -> bool:
+        """Whether this is one to record, and was not there yet."""
+        wanted = key[1] == FEWEST_CANDIDATES and self._recordings.lacks(key)
         if wanted:
-            self._inputs[wanted[0]] = self._inputs_for(*wanted[0])
-            self._recordings.record(wanted[0], self._fast, *self._inputs[wanted[0]])
-        return len(wanted) > 1 and self._recordings.lacks(wanted[-1])
+            self._inputs[key] = self._inputs_for(*key)
+            self._recordings.record(key, self._fast, *self._inputs[key])
+        return wanted
 
     def _codes(self, rows: Rows, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
         options, count = rows.options, len(semantic)
         key = _at_least(self._batches, count), noise.shape[2]
+        self._record(key)
         replay = self._recordings.get(key)
         if replay is None:
             return self._frame.codes(options, vector, semantic, noise)
@@ -128,7 +134,7 @@ class ExactSteps:
 class StaticSteps:
     """The first rows, a power of two of them, all reading the same span of positions, masked: a GPU's way.
 
-    With a recorder the whole frame is recorded for every number of rows and every span, at the latest when it is first
+    With a recorder the whole frame is recorded for every number of rows and every span, ahead or when it is first
     needed: repeated, it is several times faster.
     """
 
@@ -147,23 +153,22 @@ class StaticSteps:
         """As `ExactSteps.run`."""
         longest = max(self._slots.at(slot) for slot in slots) + 1
         key = _at_least(self._batches, max(slots) + 1), _at_least(self._spans, longest)
-        if self._recordings.lacks(key):
-            self._record(key)
+        self._record(key)
         self._activate(slots)
         replay = self._recordings.get(key)
         return replay() if replay else self._step(*key), slots
 
     def record_next(self) -> bool:
-        """Record what is not yet recorded, one at a time and the largest first; whether more is left."""
-        sizes = product(reversed(self._batches), reversed(self._spans))
-        wanted = [key for key in sizes if self._recordings.lacks(key)]
-        if wanted:
-            self._record(wanted[0])
-        return len(wanted) > 1 and self._recordings.lacks(wanted[-1])
+        """Record one of all sizes, the largest first: the others fit into its memory. False when none is left."""
+        return any(map(self._record, product(reversed(self._batches), reversed(self._spans))))
 
-    def _record(self, key: Key) -> None:
-        self._activate(())  # while it is recorded it runs, and nobody's row may move
-        self._recordings.record(key, partial(self._step, *key))
+    def _record(self, key: Key) -> bool:
+        """Whether this was not there yet."""
+        wanted = self._recordings.lacks(key)
+        if wanted:
+            self._activate(())  # while it is recorded it runs, and nobody's row may move
+            self._recordings.record(key, partial(self._step, *key))
+        return wanted
 
     def _step(self, rows: int, span: int) -> Tensor:
         state, active = self._slots.rows.first(rows), self._active[:rows]

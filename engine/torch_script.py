@@ -16,17 +16,16 @@ from engine.cuda_graph import Replay
 class TorchScripts:
     """Records functions of their inputs alone: any other tensor would count as a constant, and be computed away."""
 
-    WARM_UPS = 3  # the executor watches the first runs and then rearranges what it runs
-
     def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # on the deprecation, and on the sizes that are meant to stay as they are
             traced = torch.jit.trace(function, inputs, check_trace=False)  # type: ignore[no-untyped-call]
-        for _ in range(self.WARM_UPS):
-            traced(*inputs)
 
         def replay() -> Tensor:
-            result: Tensor = traced(*inputs)
+            # Rearranging the trace takes several times as long as tracing, and gains nothing.
+            with torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
+                result: Tensor = traced(*inputs)
             return result
 
+        replay()  # the first takes longer
         return replay
