@@ -40,7 +40,7 @@ bench: $(VENV)/.app  ## speed, memory and exactness on this machine, and docs/pe
 	$(PYTHON) -m benchmarks.throughput $(ARGS)
 	$(PYTHON) -m benchmarks.floor $(ARGS)
 	$(PYTHON) -m benchmarks.memory $(ARGS)
-	$(PYTHON) -m benchmarks.codec_views $(ARGS)
+	$(PYTHON) -m benchmarks.codec_views
 	$(PYTHON) -m benchmarks.document
 
 bench-gpu: ARGS += --device cuda

@@ -1,6 +1,6 @@
 """The straightforward way to run an S2-like model, and how far the engine is ahead of it on this machine.
 
-    python -m benchmarks.reference_baseline [--model FOLDER] [--device cpu] [--threads N] [--runs 5] [--alone]
+    python -m benchmarks.reference_baseline [--model FOLDER] [--device cpu] [--threads N] [--runs 5]
 
 `ReferenceBaseline` is a small program of its own. It has the release's weights, precision, prompts and text treatment
 in common with the engine, and does everything else as a plain port of the published reference does:
@@ -27,7 +27,9 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmarks import _report
+from benchmarks._shared import keep
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.plain_model import PlainModel
 from engine.audio import prepare_reference, transcript_for
@@ -235,39 +238,55 @@ def in_turn(count: int, *ways: Callable[[int], Figures]) -> list[list[Figures]]:
     return found
 
 
+LISTENERS = 4
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """The baseline by itself, then, unless it is to stay alone, in turn with the engine; by text."""
+    """The baseline and the engine in turn, by text; then four requests, one after the other and at once.
+
+    Each has PyTorch's threads as it chooses them: the engine makes frames and sound at the same time and so takes
+    fewer for each.
+    """
     # Imported here because it brings the engine, which the baseline itself does without.
     from benchmarks.speaking import TEXTS
+    from engine.engine import Engine, SpeakOptions
 
     speaker = EvaluationSet.load().speakers[0]
     reference = (speaker.reference.path, speaker.reference.text)
+    threads = torch.get_num_threads()
     baseline = ReferenceBaseline.load(options.model, options.device)
-
-    def plainly(text: str) -> Callable[[int], Figures]:
-        return lambda seed: speak_plainly(baseline, text, reference, seed)
-
-    plainly(next(iter(TEXTS.values())))(0)  # warms up
-    found: dict[str, Any] = {
-        "alone": {name: medians(*in_turn(options.runs, plainly(text))) for name, text in TEXTS.items()}
-    }
-    if options.alone:
-        return found
-    from engine.engine import Engine, SpeakOptions
-
     engine = Engine.load(options.model, options.device)
+    engine_threads = torch.get_num_threads()
     voice = engine.encode_voice(speaker.name, [reference]).voice
 
-    def engaged(text: str) -> Callable[[int], Figures]:
-        return lambda seed: speak_with_engine(engine, text, voice, SpeakOptions(seed=seed))
+    def plainly(text: str, seed: int) -> Figures:
+        torch.set_num_threads(threads)
+        return speak_plainly(baseline, text, reference, seed)
 
-    found["together"] = {}
+    def engaged(text: str, seed: int) -> Figures:
+        torch.set_num_threads(engine_threads)
+        return speak_with_engine(engine, text, voice, SpeakOptions(seed=seed))
+
+    found: dict[str, Any] = {"threads": threads, "texts": {}}
     for name, text in TEXTS.items():
-        engaged(text)(0)
-        plain, ours = map(medians, in_turn(options.runs, plainly(text), engaged(text)))
-        found["together"][name] = {"baseline": plain, "engine": ours, "ratios": ratios(plain, ours)}
+        ways = [partial(way, text) for way in (plainly, engaged)]
+        for way in ways:
+            way(0)  # warms up
+        plain, ours = map(medians, in_turn(options.runs, *ways))
+        found["texts"][name] = {"baseline": plain, "engine": ours, "ratios": ratios(plain, ours)}
+    found["listeners"] = many(partial(plainly, text), partial(engaged, text))
     engine.close()
     return found
+
+
+def many(plainly: Callable[[int], Figures], engaged: Callable[[int], Figures]) -> dict[str, float]:
+    """Frames a second in all for LISTENERS requests: one after the other, and at once."""
+    began = time.perf_counter()
+    plain = sum(plainly(seed).frames for seed in range(LISTENERS)) / (time.perf_counter() - began)
+    began = time.perf_counter()
+    with ThreadPoolExecutor(LISTENERS) as pool:
+        ours = sum(run.frames for run in pool.map(engaged, range(LISTENERS))) / (time.perf_counter() - began)
+    return {"requests": LISTENERS, "baseline": plain, "engine": ours, "ratio": ours / plain}
 
 
 def _parse() -> argparse.Namespace:
@@ -277,7 +296,6 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=int, help="of torch, for both; as the machine has cores when not given")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--alone", action="store_true", help="the baseline only, without the engine")
     return parser.parse_args()
 
 
@@ -294,13 +312,14 @@ def _row(name: str, of: dict[str, float]) -> list[_report.Cell]:
 
 
 def _rows(found: dict[str, Any]) -> Iterator[list[_report.Cell]]:
-    for name, of in found["alone"].items():
-        yield _row(f"{name}, baseline alone", of)
-        if "together" in found:
-            pair = found["together"][name]
-            yield _row(f"{name}, baseline", pair["baseline"])
-            yield _row(f"{name}, engine", pair["engine"])
-            yield [f"{name}, engine ahead", None, *(f"× {pair['ratios'][key]:.2f}" for key in COMPARED), None]
+    for name, of in found["texts"].items():
+        yield _row(f"{name}, baseline", of["baseline"])
+        yield _row(f"{name}, engine", of["engine"])
+        yield [f"{name}, engine ahead", None, *(f"× {of['ratios'][key]:.2f}" for key in COMPARED), None]
+    all_ = found["listeners"]
+    for who in ("baseline", "engine"):
+        yield [f"{all_['requests']} requests, {who}", None, f"{all_[who]:.1f}", None, None, None, None]
+    yield [f"{all_['requests']} requests, engine ahead", None, f"× {all_['ratio']:.2f}", None, None, None, None]
 
 
 def main() -> None:
@@ -313,7 +332,7 @@ def main() -> None:
     title = f"Speaking with {model} on {options.device}: a plain port and the engine, medians of {options.runs}"
     columns = ["", "audio", "frames/s", "after", "real-time factor", "first audio", "of it, encoding"]
     _report.print_table(title, columns, list(_rows(found)))
-    _report.save("reference_baseline", {"model": model, "device": options.device, "runs": options.runs, **found})
+    keep("reference_baseline", {"model": model, "device": options.device, "runs": options.runs, **found})
 
 
 if __name__ == "__main__":

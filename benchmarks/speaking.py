@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from benchmarks import _report
+from benchmarks._shared import keep
 from benchmarks.evaluation_set import EvaluationSet
 from engine.engine import Engine, SpeakOptions
 
@@ -108,7 +109,7 @@ def main() -> None:
     model = Path(engine.name).name  # of a folder, only what it is called: results are published
     _print(f"Speaking with {model} on {engine.device}, median of {options.runs} (worst)", found, stages)
     about = {"model": model, "device": engine.device}
-    _report.save("speaking", {**about, "stages": stages, "speaking": found})
+    keep("speaking", {**about, "stages": stages, "speaking": found})
     engine.close()
 
 

@@ -1,0 +1,214 @@
+"""Writes docs/performance.md from the results that the benchmarks left in benchmarks/results/.
+
+    python -m benchmarks.document
+
+What is written follows from those files alone, so that the document never says anything else than they do.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import _report, first_audio, floor, memory, throughput
+from benchmarks._report import Cell
+from benchmarks._shared import Table
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "performance.md"
+
+Result = Mapping[str, Any]
+
+INTRODUCTION = """\
+# Performance
+
+How fast Reprise is, on which machine, and which command shows it. This file is written by
+`python -m benchmarks.document` from the results in [benchmarks/results](../benchmarks/results); `make bench` runs all
+benchmarks of this page and then writes it anew. Figures of different machines do not compare; ratios are between
+runs of one machine within one run of a benchmark.
+
+A frame is one step of both transformers and one piece of sound (about 46 ms). The real-time factor is seconds of work
+per second of audio: below 1 is faster than it is heard."""
+
+NO_GPU = (
+    "None of these benchmarks has been run on a GPU yet; `make bench-gpu` runs them all on a machine that has one, and "
+    "puts their tables here."
+)
+SOME_GPU = "Not run on a GPU yet: {}; `make bench-gpu` runs them all."
+
+
+def _reference_baseline(found: Result) -> list[Table]:
+    title = f"{found['model']} on {found['device']}, medians of {found['runs']} runs"
+    columns = ["", "audio", "frames/s", "real-time factor", "first audio"]
+    rows = [row for name, of in found["texts"].items() for row in _baseline_rows(name, of)]
+    all_ = found["listeners"]
+    for who, value in (
+        ("plain port, one by one", f"{all_['baseline']:.1f}"),
+        ("engine, at once", f"{all_['engine']:.1f}"),
+        ("engine ahead", f"× {all_['ratio']:.2f}"),
+    ):
+        rows.append([f"{all_['requests']} requests, {who}", None, value, None, None])
+    return [Table(title, columns, rows)]
+
+
+def _baseline_rows(name: str, of: Result) -> Iterator[list[Cell]]:
+    for who, key in (("plain port", "baseline"), ("engine", "engine")):
+        figures = of[key]
+        yield [
+            f"{name}, {who}",
+            f"{figures['audio_s']:.1f} s",
+            f"{figures['frames_per_second']:.1f}",
+            f"{figures['real_time_factor']:.3f}",
+            f"{figures['first_audio_s'] * 1000:.0f} ms",
+        ]
+    ahead = [f"× {of['ratios'][key]:.2f}" for key in ("frames_per_second", "real_time_factor", "first_audio_s")]
+    yield [f"{name}, engine ahead", None, *ahead]
+
+
+def _speaking(found: Result) -> list[Table]:
+    stages = found["stages"]
+    rows: list[list[Cell]] = [
+        [
+            name,
+            f"{of['audio_s']} s",
+            f"{of['first_audio_ms']} ms ({of['first_audio_worst_ms']})",
+            f"{of['real_time_factor']} ({of['real_time_factor_worst']})",
+            of["ended"],
+        ]
+        for name, of in found["speaking"].items()
+    ]
+    note = (
+        f"Loading took {stages['load_s']} s, a voice from {stages['reference_s']} s of clip "
+        f"{stages['encode_voice_s']} s (the first {stages['encode_voice_first_s']} s); "
+        f"peak memory was {stages['peak_memory_mib']} MiB."
+    )
+    columns = ["", "audio", "first audio", "real-time factor", "ended properly"]
+    return [Table(f"{found['model']} on {found['device']}, medians (worst)", columns, rows, [note])]
+
+
+def _codec_views(found: Result) -> list[Table]:
+    exact = {None: None, True: "yes", False: "NO"}
+    views = [
+        [name, f"{of['weights_mib']:,.1f}", f"{of['loaded_mib']:,.1f}", exact[of["bit_identical"]]]
+        for name, of in found["views"].items()
+    ]
+    rough = [[name, of["frames"], f"{of['semantic']:.1%}", f"{of['all']:.1%}"] for name, of in found["bf16"].items()]
+    tables = [
+        Table(
+            f"At S2-Pro's sizes with random weights; the file has {found['file_mib']:,.1f} MiB",
+            ["view", "weights, MiB", "process grew, MiB", "bit-identical to the whole"],
+            views,
+        ),
+        Table("Codes that change in bf16", ["codec", "frames", "semantic codes", "all codes"], rough),
+    ]
+    if "bundled_decoder" in found:
+        speed = [[row["frames"], row["ms"], row["times_real_time"]] for row in found["bundled_decoder"]]
+        title = "The bundled codec's streaming decoder, one thread"
+        tables.append(Table(title, ["frames a chunk", "ms a chunk", "times real time"], speed))
+    return tables
+
+
+@dataclass(frozen=True)
+class Section:
+    """One benchmark: the name of its module and result, what it shows, and the tables of a result."""
+
+    name: str
+    heading: str
+    says: str
+    tables: Callable[[Result], list[Table]]
+    on_gpu: bool = True
+
+
+SECTIONS = (
+    Section(
+        "reference_baseline",
+        "Against a plain port",
+        "The straightforward way to run such a model, as a small program of our own on the same weights: the whole "
+        "vocabulary multiplied, attention over all positions, no batches, every chunk decoded from the start again.",
+        _reference_baseline,
+    ),
+    Section("speaking", "Speaking", "One listener and a saved voice, timed from outside the engine.", _speaking),
+    Section(
+        "first_audio",
+        "First audio",
+        "From the request to the first samples, by what is known of the voice. Cold: the engine was loaded a moment "
+        "ago and the clip is new; a saved voice: its codes are there; a known voice: the keys and values of its "
+        "prompt too.",
+        lambda found: [first_audio.table(found)],
+    ),
+    Section(
+        "throughput",
+        "Many at once",
+        "Listeners who all ask at the same moment, each for its own text, against the same requests one by one.",
+        lambda found: [throughput.table(found)],
+    ),
+    Section(
+        "floor",
+        "The memory's floor",
+        "Every frame must read the weights: the measured bandwidth divided by the bytes of a frame is the most that "
+        "a machine can do for one listener. A small model is read from the cache and is held up by other things.",
+        lambda found: [floor.table(found)],
+    ),
+    Section(
+        "memory",
+        "Memory",
+        "What the engine consists of, and what the process had while it loaded and while it spoke on and on.",
+        lambda found: [memory.table(found)],
+    ),
+    Section(
+        "codec_views",
+        "The codec's views",
+        "Encoder and decoder are loaded apart, each with only the weights it uses.",
+        _codec_views,
+        on_gpu=False,
+    ),
+)
+
+
+def load(folder: Path | None = None) -> dict[str, Result]:
+    """The results in a folder by their names."""
+    paths = sorted((folder or _report.RESULTS).glob("*.json"))
+    return {path.stem: json.loads(path.read_text("utf-8")) for path in paths}
+
+
+def render(results: Mapping[str, Result]) -> str:
+    """The document, from results alone."""
+    parts = [INTRODUCTION, *(_section(section, results) for section in SECTIONS), _gpu(results)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _section(section: Section, results: Mapping[str, Result]) -> str:
+    command = f"`python -m benchmarks.{section.name}`"
+    parts = [f"## {section.heading}", f"{section.says} ({command})"]
+    for name in (section.name, f"{section.name}-cuda"):
+        if name in results:
+            parts += _result(results[name], section.tables)
+        elif name == section.name:
+            parts.append("This has not been run yet.")
+    return "\n\n".join(parts)
+
+
+def _result(found: Result, tables: Callable[[Result], list[Table]]) -> Iterator[str]:
+    yield _report.describe(found["machine"])
+    for table in tables(found):
+        yield f"**{table.title}**"
+        yield table.markdown()
+
+
+def _gpu(results: Mapping[str, Result]) -> str:
+    wanted = [section for section in SECTIONS if section.on_gpu]
+    missing = [section.heading for section in wanted if f"{section.name}-cuda" not in results]
+    if not missing:
+        return ""
+    says = NO_GPU if len(missing) == len(wanted) else SOME_GPU.format(", ".join(missing))
+    return f"## On a GPU\n\n{says}"
+
+
+def main() -> None:
+    """Writes the document."""
+    DOCUMENT.write_text(render(load()), "utf-8")
+    print(f"written: {DOCUMENT.relative_to(DOCUMENT.parents[1])}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""The ways in which the engine's runner can make a frame, and one listener's frames in each of them.
+
+Weights are random (see `sizes`), and what the model draws, the end of a turn too, is passed over.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from benchmarks.sizes import Sizes, random_dual_ar
+from engine.checkpoint import DualAR
+from engine.cuda_graph import CudaGraphs, Recorder
+from engine.engine import POSITIONS
+from engine.memory import activation_dtype, choose_precision
+from engine.prefix_cache import PrefixCache
+from engine.quantization import Precision, quantize
+from engine.runner import Runner
+from engine.sampling import SamplingOptions
+from engine.slots import Prompt
+from engine.steps import GraphMode
+from engine.torch_script import TorchScripts
+
+# A voice from ten seconds of clip and a sentence to say.
+PROMPT = 300
+WARM_UP = 3
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to run a model's frames."""
+
+    name: str
+    precision: Precision
+    mode: GraphMode = "off"
+    compiled: bool = False
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where, on what, and for how long it is measured. bandwidths: bytes a second, by what measured them."""
+
+    device: torch.device
+    sizes: Sizes
+    frames: int
+    runs: int
+    bandwidths: Mapping[str, float]
+    prompt: int = PROMPT
+    positions: int = POSITIONS
+
+
+def ways(device: torch.device) -> list[Way]:
+    """Those to compare on a device; the first is what the others are measured against."""
+    usual = choose_precision(device)
+    if device.type != "cuda":
+        return [
+            Way("eager", usual),
+            Way("Fast AR recorded", usual, "fast"),
+            Way("eager", "bf16"),
+            Way("eager", "int8"),
+        ]
+    smaller: tuple[Precision, ...] = ("int8", "int4", "fp8")
+    return [
+        Way("eager", usual),
+        Way("Fast-AR graph", usual, "fast"),
+        Way("frame graph", usual, "frame"),
+        Way("frame graph, compiled", usual, "frame", compiled=True),
+        *(Way("frame graph", precision, "frame") for precision in smaller),
+        *(Way("frame graph, compiled", precision, "frame", compiled=True) for precision in smaller),
+    ]
+
+
+def build(bench: Bench, precision: Precision) -> DualAR:
+    """A model of random weights. Raises DeviceUnavailable or InvalidOption for a precision that cannot be had."""
+    dtype = activation_dtype(precision, bench.device)
+    slow, fast = random_dual_ar(bench.sizes.dual_ar, dtype, bench.device, seed=0)
+    quantize(slow, precision, stack="slow")
+    quantize(fast, precision, stack="fast")
+    return DualAR(bench.sizes.dual_ar, None, slow, fast)  # type: ignore[arg-type]  # nothing here has words
+
+
+def new_runner(bench: Bench, model: DualAR, mode: GraphMode, slots: int) -> Runner:
+    """The engine's runner, with nothing recorded yet."""
+    recorder: Recorder | None = None
+    if mode != "off":
+        recorder = CudaGraphs(bench.device) if bench.device.type == "cuda" else TorchScripts()
+    return Runner(
+        model,
+        bench.sizes.residual_size,
+        slots=slots,
+        positions=bench.positions,
+        prefixes=PrefixCache(bench.device, 0, 0),
+        recorder=recorder,
+        mode=mode,
+    )
+
+
+def record(runner: Runner) -> float:
+    """Seconds until everything is recorded."""
+    began = time.perf_counter()
+    while runner.record_next():
+        pass
+    return time.perf_counter() - began
+
+
+def frames_per_second(runner: Runner, bench: Bench) -> float:
+    """One listener's frames behind a prompt."""
+    columns = torch.zeros(bench.sizes.dual_ar.num_codebooks + 1, bench.prompt, dtype=torch.long)
+    runner.begin(0, Prompt(columns), SamplingOptions(), key=1)
+    while not runner.prefill(0):
+        pass
+    for _ in range(WARM_UP):
+        runner.step([0]).frames()
+    began, before = time.perf_counter(), runner.step([0])
+    for _ in range(bench.frames - 1):
+        step = runner.step([0])
+        before.frames()
+        before = step
+    before.frames()
+    return bench.frames / (time.perf_counter() - began)
+
+
+def has_compiler() -> bool:
+    """Whether `torch.compile` would find what it needs."""
+    names = (os.environ.get("CC"), "cc", "gcc", "clang")
+    return any(shutil.which(name) for name in names if name)

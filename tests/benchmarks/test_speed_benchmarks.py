@@ -1,0 +1,254 @@
+"""The speed benchmarks on the miniature release: their figures fit together, and what is published is what is kept."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks import _report, _shared, document, first_audio, floor, memory, throughput
+from benchmarks.evaluation_set import EvaluationSet
+from benchmarks.sizes import Sizes
+from benchmarks.throughput import Take
+from benchmarks.ways import Bench, Way, build, new_runner, record, ways
+from engine.audio import decode_audio
+from engine.checkpoint import read_config
+from engine.codec.checkpoint import codec_files
+from tests.engine.conftest import MINIATURE
+
+CPU = torch.device("cpu")
+SIZES = Sizes("miniature", read_config(MINIATURE), codec_files(MINIATURE)[1])
+DEVICES = ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)]
+SENTENCES = ["Hi.", "Oh.", "No.", "Yes."]
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Turns of a few frames, and results that nobody publishes."""
+    monkeypatch.setattr("engine.speech.frame_budget", lambda *_: 12)
+    monkeypatch.setattr(_report, "RESULTS", tmp_path)
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+def kept(name: str, found: dict[str, Any]) -> dict[str, Any]:
+    """What is read back after saving. The table of both must be the same."""
+    read: dict[str, Any] = json.loads(_shared.keep(name, found).read_text("utf-8"))
+    assert read["machine"]["date"]
+    assert {key: value for key, value in read.items() if key != "machine"} == json.loads(json.dumps(found))
+    return read
+
+
+# The memory's floor
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_every_way_is_measured_against_its_own_floor(device: str) -> None:
+    found = floor.run(torch.device(device), [SIZES], {"copy": 1e9, "product": 2e9}, frames=4, runs=1)
+    of = kept("floor", found)["sizes"]["miniature"]
+    assert [way["way"] for way in of["ways"]] == [way.name for way in ways(torch.device(device))]
+    measured = [way for way in of["ways"] if "skipped" not in way]
+    assert measured[0]["to_eager"] == 1
+    for way in measured:
+        assert way["floor_frames_per_second"] == pytest.approx(2e9 / way["frame_bytes"])
+        assert way["share_of_floor"] == pytest.approx(way["frames_per_second"] / way["floor_frames_per_second"])
+        assert way["real_time_factor"] == pytest.approx(SIZES.codec.frame_rate / way["frames_per_second"])
+        assert way["to_eager"] == pytest.approx(way["frames_per_second"] / measured[0]["frames_per_second"])
+    assert of["recording"]["slots"] >= 1
+    assert of["parameters"] == sum(weight.numel() for weight in _weights("fp32"))
+    table = floor.table(found)
+    assert len(table.rows) == len(measured)
+    assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def _weights(precision: Any) -> Iterator[torch.Tensor]:
+    model = build(Bench(CPU, SIZES, 1, 1, {}), precision)
+    yield from (*model.slow.parameters(), *model.fast.parameters())
+
+
+def test_smaller_weights_have_a_higher_floor() -> None:
+    bench = Bench(CPU, SIZES, frames=2, runs=1, bandwidths={"copy": 1e9})
+    wide, narrow = floor.compare(bench, [Way("eager", "fp32"), Way("eager", "bf16")])
+    assert narrow["weights_bytes"] < wide["weights_bytes"]
+    assert narrow["floor_frames_per_second"] == pytest.approx(2 * wide["floor_frames_per_second"])
+
+
+def test_a_way_that_cannot_be_had_is_told_and_the_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(floor, "has_compiler", lambda: False)
+    bench = Bench(CPU, SIZES, frames=2, runs=1, bandwidths={"copy": 1e9})
+    chosen = [Way("graph", "fp8", "fast"), Way("compiled", "fp32", compiled=True), Way("eager", "fp32")]
+    no_fp8, no_compiler, eager = floor.compare(bench, chosen)
+    assert "Hopper" in no_fp8["skipped"]
+    assert "compiler" in no_compiler["skipped"]
+    assert eager["frames_per_second"] > 0
+    of = {"ways": [no_fp8, no_compiler, eager], "recording": {"skipped": "no room"}}
+    found = {"device": "cpu", "threads": 1, "bandwidth": {"copy": 1e9}, "sizes": {"miniature": of}}
+    table = floor.table(found)
+    assert len(table.rows) == 1
+    assert [("Hopper" in note, "compiler" in note, "no room" in note) for note in table.notes] == [
+        (True, False, False),
+        (False, True, False),
+        (False, False, True),
+    ]
+
+
+def test_recording_takes_its_time() -> None:
+    bench = Bench(CPU, SIZES, frames=1, runs=1, bandwidths={})
+    runner = new_runner(bench, build(bench, "fp32"), "fast", slots=2)
+    assert runner.graph_state == "fast"
+    assert record(runner) > 0
+    assert runner.graph_state == "fast"
+
+
+def test_a_bandwidth_for_every_precision_that_is_compared() -> None:
+    found = floor.bandwidths(CPU, size=1 << 20)
+    assert list(found) == ["copy", "product in bfloat16", "product in float32"]
+    assert all(rate > 0 for rate in found.values())
+
+
+# First audio
+
+
+def test_clips_have_the_length_and_about_the_words_asked_for() -> None:
+    clip = EvaluationSet.load().speakers[0].reference
+    samples, rate = clip.read()
+    for seconds in (3.0, 10.0, 30.0):
+        source, words = first_audio.reference(clip, seconds)
+        assert len(decode_audio(source, rate)) == pytest.approx(seconds * rate, abs=1)
+        spoken = seconds * rate / len(samples) * len(clip.text.split())
+        assert len(words.split()) == pytest.approx(spoken, abs=1)
+    assert first_audio.reference(clip, 3.0, 1)[0] != first_audio.reference(clip, 3.0, 2)[0]
+    assert first_audio.reference(clip, 3.0, 1) == first_audio.reference(clip, 3.0, 1)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_stages_add_up_and_each_case_knows_what_it_says(device: str) -> None:
+    found = first_audio.measure(str(MINIATURE), device, runs=1, cold_runs=1, lengths=(4.0,))
+    rows = kept("first_audio", found)["rows"]
+    assert [row["case"] for row in rows] == list(first_audio.CASES)
+    for row in rows:
+        total = sum(row[stage]["median"] for stage in first_audio.STAGES)
+        assert row["first_audio"]["median"] == pytest.approx(total)
+        assert all(row[stage]["worst"] >= row[stage]["median"] >= 0 for stage in first_audio.STAGES)
+    assert [row["encode"]["median"] > 0 for row in rows] == [True, True, False, False]
+    assert [row["reused"] > 0 for row in rows] == [False, False, False, True]
+    assert found["model"] == MINIATURE.name
+    assert len(first_audio.table(found).rows) == 4
+
+
+# Many at once
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_codes_are_frames_times_codebooks(device: str) -> None:
+    found = throughput.measure(str(MINIATURE), device, most=2, runs=2, sentences=SENTENCES)
+    rows = kept("throughput", found)["rows"]
+    assert [row["listeners"] for row in rows] == [1, 2]
+    assert [row["requests"] for row in rows] == [2, 4]
+    for row in rows:
+        assert row["codes_per_second"] == pytest.approx(row["frames_per_second"] * SIZES.dual_ar.num_codebooks)
+        assert row["to_alone"] == pytest.approx(row["frames_per_second"] / row["alone_frames_per_second"])
+        assert row["real_time_factor"]["p99"] >= row["real_time_factor"]["median"] > 0
+        assert row["first_audio_s"]["p99"] >= row["first_audio_s"]["median"] > 0
+    assert len(throughput.table(found).rows) == 2
+
+
+def test_listeners_double_up_to_the_most() -> None:
+    assert throughput.counts(1) == [1]
+    assert throughput.counts(8) == [1, 2, 4, 8]
+    assert throughput.counts(11) == [1, 2, 4, 8, 11]
+
+
+def test_every_listener_asks_for_something_else() -> None:
+    sentences = [clip.text for speaker in EvaluationSet.load().speakers for clip in speaker.sentences]
+    asked = throughput.requests([None] * 3, sentences, 64)  # type: ignore[list-item]
+    assert len({request.text for request in asked}) == len({request.seed for request in asked}) == 64
+    assert asked == throughput.requests([None] * 3, sentences, 64)  # type: ignore[list-item]
+
+
+def test_speeds_are_of_the_whole_span_together_and_of_the_work_alone() -> None:
+    one = Take(began=10.0, ended=12.0, first_audio=0.5, frames=20, seconds=1.0, underruns=0, starved=0.0)
+    takes = [one, replace(one, began=11.0, ended=14.0, frames=60, underruns=2, starved=0.5)]
+    assert one.real_time_factor == 2.0
+    assert throughput.speed(takes) == 80 / 4
+    assert throughput.speed_alone(takes) == 80 / 5
+    found = throughput.figures([takes], takes, codebooks=10)
+    assert (found["frames_per_second"], found["codes_per_second"], found["to_alone"]) == (20, 200, 20 / 16)
+    assert (found["underruns"], found["starved_s"]) == (2, 0.5)
+
+
+def test_of_a_hundred_the_99th_and_of_fewer_the_largest() -> None:
+    assert _shared.tail(range(1, 101)) == {"median": 50.5, "p99": 99}
+    assert _shared.tail([3.0, 1.0, 2.0]) == {"median": 2.0, "p99": 3.0}
+    assert _shared.spread([3.0, 1.0, 2.0]) == {"median": 2.0, "worst": 3.0}
+
+
+# Memory
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_parts_are_counted_and_speaking_is_watched(device: str) -> None:
+    model = str(MINIATURE)
+    load = memory.loading(model, device)
+    talk = memory.speaking(model, device, minutes=0.01, listeners=2, every=0.2, texts=["Hi.", "Oh."])
+    found = kept("memory", {"model": "miniature", "device": load["device"], "loading": load, "speaking": talk})
+    held = load["parts"]
+    assert set(held) == set(memory.NAMES)
+    assert held["kv"] == pytest.approx(held["kv_per_slot"] * load["slots"])
+    assert held["slow"] + held["fast"] == pytest.approx(_mib(load["precision"]), rel=0.05)  # and rotary tables
+    assert held["encoder"] > 0
+    assert held["decoder"] > 0
+    assert held["prefixes"] > 0
+    assert 0 < load["before_mib"] <= load["peak_mib"]
+    assert talk["requests"] >= 1
+    assert talk["audio_s"] > 0
+    assert len(talk["process"]["mib"]) == 4
+    assert ("on_device" in talk) == device.startswith("cuda")
+    assert len(memory.table(found).notes) == 1
+
+
+def _mib(precision: Any) -> float:
+    return sum(weight.nbytes for weight in _weights(precision)) / memory.MIB
+
+
+def test_what_grows_is_not_flat() -> None:
+    steady = memory.quarters([100.0, 101.0, 99.0, 100.0, 100.0, 101.0, 100.0, 100.0])
+    growing = memory.quarters([100.0 + i for i in range(8)])
+    assert steady["flat"]
+    assert not growing["flat"]
+    assert growing["growth_mib"] == 6
+    assert growing["last_mib"] - growing["first_mib"] == growing["growth_mib"]
+
+
+# The document
+
+
+def test_the_document_is_what_the_results_say() -> None:
+    results = Path(document.__file__).with_name("results")
+    assert document.DOCUMENT.read_text("utf-8") == document.render(document.load(results))
+
+
+def test_results_of_a_gpu_stand_beside_those_of_the_cpu() -> None:
+    results = Path(document.__file__).with_name("results")
+    found = {"speaking": document.load(results)["speaking"]}
+    without = document.render(found)
+    assert "`make bench-gpu`" in without
+    assert without.count("None of these benchmarks has been run on a GPU") == 1
+    gpu = {**found["speaking"], "device": "cuda:0"}
+    some = document.render({**found, "speaking-cuda": gpu})
+    assert "bundled on cpu" in some
+    assert "bundled on cuda:0" in some
+    assert "Not run on a GPU yet: Against a plain port, First audio" in some
+    names = [section.name for section in document.SECTIONS if section.on_gpu]
+    gpus = {f"{name}-cuda": {} for name in names}
+    assert document._gpu(gpus) == ""
+
+
+def test_results_of_a_gpu_are_kept_under_a_name_of_their_own(tmp_path: Path) -> None:
+    _shared.keep("speed", {"device": "cuda:0"})
+    _shared.keep("speed", {"device": "cpu"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["speed-cuda.json", "speed.json"]
