@@ -84,14 +84,13 @@ def serve(
         ),
     ] = None,
     graphs: Annotated[
-        Literal["frame", "fast", "off"] | None,
+        Literal["frame", "fast", "off"],
         typer.Option(
             envvar="REPRISE_GRAPHS",
-            help="What is recorded once and then repeated: the whole frame as a CUDA graph (default on a GPU), "
-            "the Fast AR alone (default on a CPU), nothing.",
-            show_default=False,
+            help="What is recorded once and then repeated: the whole frame (on a GPU as a CUDA graph), the Fast AR "
+            "alone, nothing.",
         ),
-    ] = None,
+    ] = "frame",
     compiled: Annotated[
         bool, typer.Option("--compile", envvar="REPRISE_COMPILE", help="On a GPU: faster frames, for a slower start.")
     ] = False,

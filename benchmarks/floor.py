@@ -97,7 +97,7 @@ def recording(bench: Bench) -> dict[str, Any]:
         slots=GPU_SLOTS if on_gpu else CPU_SLOTS,
         positions=bench.positions,
     )
-    runner = new_runner(bench, build(bench, precision), "frame" if on_gpu else "fast", plan.slots)
+    runner = new_runner(bench, build(bench, precision), "frame", plan.slots)
     seconds = record(runner)
     return {"graphs": runner.graph_state, "slots": plan.slots, "positions": runner.positions, "seconds": seconds}
 

@@ -59,6 +59,7 @@ def ways(device: torch.device) -> list[Way]:
         return [
             Way("eager", usual),
             Way("Fast AR recorded", usual, "fast"),
+            Way("frame recorded", usual, "frame"),
             Way("eager", "bf16"),
             Way("eager", "int8"),
         ]

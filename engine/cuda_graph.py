@@ -13,7 +13,12 @@ Replay = Callable[[], Tensor]
 
 
 class Recorder(Protocol):
-    """Makes a function that works on tensors which stay where they are cheap to repeat."""
+    """Makes a function that works on tensors which stay where they are cheap to repeat.
+
+    fixed_shapes: whether a recording's shapes stay as they were, whatever its inputs hold.
+    """
+
+    fixed_shapes: bool
 
     def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         """A replay of `function(*inputs)`, with what the inputs hold by then.
@@ -29,6 +34,7 @@ class CudaGraphs:
     replay stays in one place, until the next replay of the same function.
     """
 
+    fixed_shapes = True
     WARM_UPS = 2  # libraries choose kernels and make workspaces on the first calls, which a capture must not see
 
     def __init__(self, device: torch.device) -> None:

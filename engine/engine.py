@@ -102,7 +102,7 @@ class Engine:
         device: torch.device,
         *,
         precision: Precision | None = None,
-        graphs: GraphMode | None = None,
+        graphs: GraphMode = "frame",
         compiled: bool = False,
         slots: int | None = None,
         queue: int = QUEUE,
@@ -113,7 +113,6 @@ class Engine:
         self._profile = Profile.load(folder)
         self.notice = self._profile.notice
         self._precision = precision or choose_precision(device)
-        graphs = graphs or ("frame" if device.type == "cuda" else "fast")
         codec_file, self._codec_config = codec_files(folder)
         plan = self._plan(folder, device, slots or (CPU_SLOTS if device.type == "cpu" else GPU_SLOTS))
         report("Loading the speech model", 0.0)
@@ -167,7 +166,7 @@ class Engine:
         device: str = "auto",
         *,
         precision: Precision | None = None,
-        graphs: GraphMode | None = None,
+        graphs: GraphMode = "frame",
         compiled: bool = False,
         slots: int | None = None,
         queue: int = QUEUE,
@@ -180,8 +179,8 @@ class Engine:
             device: `auto` (a CUDA device where there is one), `cpu`, `cuda` or `cuda:N`.
             precision: of the speech model's weights; by default bf16 on GPUs that have it, fp16 on others, fp32 on
                 CPUs. int8, int4 and fp8 need torchao. The codec is always fp32.
-            graphs: what is recorded once and then repeated without Python: the whole `frame` (as a CUDA graph; the
-                default on GPUs), the `fast` AR alone (the default on CPUs), or nothing (`off`).
+            graphs: what is recorded once and then repeated without Python: the whole `frame` (on a GPU as a
+                CUDA graph), the `fast` AR alone, or nothing (`off`).
             compiled: whether `torch.compile` makes fewer and larger kernels of a step, on GPUs; the first steps of
                 every number of rows then take long.
             slots: how many may speak at once, as far as memory goes; by default 4 on a CPU, 32 on a GPU.
@@ -191,8 +190,6 @@ class Engine:
         Raises: ReleaseError or one of its kinds, such as DoesNotFit; DeviceUnavailable; InvalidOption.
         """
         chosen = choose_device(device)  # before a download that would be in vain
-        if graphs == "frame" and chosen.type == "cpu":
-            raise InvalidOption("Whole frames are recorded on GPUs only; on a CPU choose fast or off for graphs.")
         if compiled and chosen.type == "cpu":
             raise InvalidOption("Compiling pays on GPUs only; leave it out on a CPU.")
         if slots is not None and slots < 1:

@@ -16,7 +16,7 @@ from engine.frame import Frame
 from engine.prefix_cache import PrefixCache
 from engine.sampling import SamplingOptions
 from engine.slots import Prompt, Slots
-from engine.steps import ExactSteps, GraphMode, StaticSteps
+from engine.steps import ExactSteps, GraphMode, StaticSteps, TracedSteps
 
 
 class Step:
@@ -45,7 +45,7 @@ class Runner:
     """A model with its slots.
 
     residual_size: entries of a residual codebook. mode: what of a step is recorded, by `recorder`, to be cheap to
-    repeat: the whole frame, in fixed shapes, or the Fast AR alone; `off` runs it as it is.
+    repeat: the whole frame or the Fast AR alone; `off` runs it as it is.
     """
 
     def __init__(
@@ -62,8 +62,10 @@ class Runner:
         self.config = model.config
         frame = Frame(model.slow, model.fast, residual_size)
         self._slots = Slots(model.slow, slots, positions, prefixes)
-        self._steps: ExactSteps | StaticSteps
-        if mode == "frame":
+        self._steps: ExactSteps | TracedSteps | StaticSteps
+        if mode == "frame" and recorder is not None and not recorder.fixed_shapes:
+            self._steps = TracedSteps(frame, self._slots, recorder)
+        elif mode == "frame":
             self._steps = StaticSteps(frame, self._slots, recorder)
         else:
             self._steps = ExactSteps(frame, self._slots, recorder if mode == "fast" else None)

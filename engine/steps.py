@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from functools import partial
 from itertools import product
 from typing import Literal
@@ -15,13 +16,14 @@ from engine.frame import Frame, Rows
 from engine.models.kv_cache import ExactRows, StaticRows
 from engine.sampling import MAX_TOP_K, RowOptions
 from engine.slots import Slots
+from engine.torch_script import TracedRows
 
 log = logging.getLogger(__name__)
 
 SHORTEST_SPAN = 256
 FEWEST_CANDIDATES = 32
 
-# What is recorded: the whole frame (GPUs only), the Fast AR alone, or nothing.
+# What is recorded: the whole frame, the Fast AR alone, or nothing.
 GraphMode = Literal["frame", "fast", "off"]
 Key = tuple[int, int]
 
@@ -129,6 +131,54 @@ class ExactSteps:
             idle.frame,
             torch.ones(count, self._frame.draws, candidates, device=self._slots.device),
         )
+
+
+class TracedSteps:
+    """`ExactSteps` recorded as a whole, for every number of rows, on a CPU."""
+
+    def __init__(self, frame: Frame, slots: Slots, recorder: Recorder) -> None:
+        self._frame, self._slots = frame, slots
+        self._recordings = Recordings(recorder, "frame")
+        self._index = [
+            torch.arange(count) for count in range(slots.count + 1)
+        ]  # where a recorded step reads who speaks
+        self._exact = ExactSteps(frame, slots, None)
+
+    @property
+    def graph_state(self) -> str:
+        return self._recordings.state
+
+    def run(self, slots: Sequence[int]) -> tuple[Tensor, Sequence[int]]:
+        """As `ExactSteps.run`."""
+        replay = self._recordings.get((len(slots), FEWEST_CANDIDATES))
+        if replay is None or any(self._slots.top_k(slot) > FEWEST_CANDIDATES for slot in slots):
+            return self._exact.run(slots)
+        self._index[len(slots)].copy_(torch.tensor(slots))
+        return replay(), range(len(slots))
+
+    def record_next(self) -> bool:
+        """Record the usual draws of one more number of rows; False when nothing is left."""
+        for count in range(1, self._slots.count + 1):
+            if self._recordings.lacks(key := (count, FEWEST_CANDIDATES)):
+                moving = [getattr(self._slots.rows, name) for name in Rows.MOVING]
+                before = [tensor.clone() for tensor in moving]
+                rows = (getattr(self._slots.rows, field.name) for field in fields(Rows))
+                self._recordings.record(key, self._step, self._index[count], self._slots.cache.buffer, *rows)
+                for tensor, value in zip(moving, before, strict=True):  # while it is recorded it runs
+                    tensor.copy_(value)
+                return True
+        return False
+
+    def _step(self, index: Tensor, buffer: Tensor, *state: Tensor) -> Tensor:
+        standing = Rows(*state)
+        rows = standing.take(index)
+        noise = self._frame.noise(rows, FEWEST_CANDIDATES)
+        semantic, vector = self._frame.semantic(rows, TracedRows(buffer, index, rows.position), noise)
+        codes = self._frame.codes(rows.options, vector, semantic, noise)
+        moved = self._frame.next_rows(rows, semantic, codes)
+        for name in Rows.MOVING:
+            getattr(standing, name)[index] = getattr(moved, name)
+        return torch.cat((semantic[:, None], codes), dim=1)
 
 
 class StaticSteps:

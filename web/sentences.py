@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 # Behind what is usual nothing is said.
-_GRAPHS = {"frame": ", CUDA graphs", "fast": "", "off": ""}
+_GRAPHS = {"frame": "", "fast": ", recorded in part", "off": ", not recorded"}
 OUR_FAULT = "Something went wrong on the server, and it was not your doing. Its log says what."
 
 

@@ -33,6 +33,8 @@ class _Notes(TorchDispatchMode):
 class Recordings:
     """Stands in for `CudaGraphs`."""
 
+    fixed_shapes = True
+
     def __init__(self) -> None:
         self.recorded = 0
         self.replayed = 0
@@ -56,6 +58,8 @@ class Recordings:
 
 class BrokenRecorder:
     """A device that cannot capture."""
+
+    fixed_shapes = True
 
     def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         raise RuntimeError("operation not permitted when stream is capturing")

@@ -129,13 +129,19 @@ def test_recorded_steps_draw_what_exact_ones_do(miniature: DualAR, mode: GraphMo
         np.testing.assert_array_equal(codes, alone(miniature, asked[i], i))
 
 
-def test_traced_steps_draw_what_exact_ones_do(miniature: DualAR) -> None:
+@pytest.mark.parametrize("mode", ["frame", "fast"])
+def test_traced_steps_draw_what_exact_ones_do(miniature: DualAR, mode: GraphMode) -> None:
+    """To the last bit, and whatever was spoken while they were traced."""
     asked = [prompt(miniature, length, length) for length in (3, 130, 250, 290)]
-    run = runner(miniature, recorder=TorchScripts(), mode="fast")
+    run = runner(miniature, recorder=TorchScripts(), mode=mode)
+    begin(run, 0, asked[0], 0)
+    first = [run.step([0]).frames()[0] for _ in range(FRAMES // 2)]
     record_all(run)
+    second = [run.step([0]).frames()[0] for _ in range(FRAMES - FRAMES // 2)]
+    np.testing.assert_array_equal(np.stack(first + second), alone(miniature, asked[0], 0))
     for i, codes in enumerate(together(run, asked)):
         np.testing.assert_array_equal(codes, alone(miniature, asked[i], i))
-    assert run.graph_state == "fast"
+    assert run.graph_state == mode
 
 
 def test_everything_is_recorded_beforehand(miniature: DualAR) -> None:
