@@ -87,7 +87,7 @@ def measure(bench: Bench, way: Way) -> dict[str, Any]:
 
 def recording(bench: Bench) -> dict[str, Any]:
     """How long an engine records that is made for as many listeners as it takes by default and as fit here."""
-    precision = choose_precision(bench.device)
+    precision = choose_precision(bench.device, bench.sizes.dual_ar)
     on_gpu = bench.device.type == "cuda"
     plan = plan_memory(
         bench.sizes.dual_ar,
@@ -120,7 +120,7 @@ def _let_go(device: torch.device) -> None:
 
 def bandwidths(device: torch.device, size: int | None = None) -> dict[str, float]:
     """Bytes a second of a copy, and of products in the precisions that are compared."""
-    dtypes = {activation_dtype(way.precision, device) for way in ways(device)}
+    dtypes = {activation_dtype(way.precision, device) for way in ways(device, s2_pro().dual_ar)}
     products = {f"product in {str(dtype).removeprefix('torch.')}": dtype for dtype in sorted(dtypes, key=str)}
     found = {name: read_bandwidth(device, dtype, size=size) for name, dtype in products.items()}
     return {"copy": copy_bandwidth(device, size=size), **found}
@@ -139,7 +139,7 @@ def run(device: torch.device, sizes: list[Sizes], moved: dict[str, float], frame
         few = LARGE_FRAMES if parameters > LARGE else CPU_FRAMES
         count = frames or (GPU_FRAMES if device.type == "cuda" else few)
         bench = Bench(device, each, count, runs, moved)
-        compared = compare(bench, ways(device))
+        compared = compare(bench, ways(device, each.dual_ar))
         found["sizes"][each.name] = {
             "parameters": parameters,
             "frames": count,

@@ -43,7 +43,7 @@ from benchmarks._shared import keep
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.plain_model import PlainModel
 from engine.audio import prepare_reference, transcript_for
-from engine.checkpoint import DualAR, Profile, find_release, load_dual_ar
+from engine.checkpoint import DualAR, Profile, find_release, load_dual_ar, read_config
 from engine.codec.checkpoint import codec_files, load_codec_decoder, load_codec_encoder
 from engine.codec.codec import CodecDecoder, CodecEncoder
 from engine.memory import activation_dtype, choose_precision
@@ -103,7 +103,8 @@ class ReferenceBaseline:
     def load(cls, model: str | Path = "bundled", device: str = "cpu") -> "ReferenceBaseline":
         """In the precision that the engine would choose for the device. Raises ReleaseError or one of its kinds."""
         folder = find_release(model)
-        dual_ar = load_dual_ar(folder, dtype=activation_dtype(choose_precision(device), device), device=device)
+        precision = choose_precision(device, read_config(folder))
+        dual_ar = load_dual_ar(folder, dtype=activation_dtype(precision, device), device=device)
         path, config = codec_files(folder)
         views = load_codec_encoder(path, config, device), load_codec_decoder(path, config, device)
         return cls(dual_ar, *views, max_segment_bytes=Profile.load(folder).max_segment_bytes)

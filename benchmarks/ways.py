@@ -13,6 +13,7 @@ import torch
 
 from benchmarks.sizes import Sizes, random_dual_ar
 from engine.checkpoint import DualAR
+from engine.config import DualARConfig
 from engine.cuda_graph import CudaGraphs, Recorder
 from engine.engine import POSITIONS
 from engine.memory import activation_dtype, choose_precision
@@ -52,15 +53,15 @@ class Bench:
     positions: int = POSITIONS
 
 
-def ways(device: torch.device) -> list[Way]:
+def ways(device: torch.device, config: DualARConfig) -> list[Way]:
     """Those to compare on a device; the first is what the others are measured against."""
-    usual = choose_precision(device)
+    usual = choose_precision(device, config)
     if device.type != "cuda":
         return [
             Way("eager", usual),
             Way("Fast AR recorded", usual, "fast"),
             Way("frame recorded", usual, "frame"),
-            Way("eager", "bf16"),
+            Way("eager", "fp32" if usual == "bf16" else "bf16"),
             Way("eager", "int8"),
         ]
     smaller: tuple[Precision, ...] = ("int8", "int4", "fp8")

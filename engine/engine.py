@@ -9,10 +9,11 @@ import numpy as np
 import torch
 
 from engine.audio import Clip, decode_audio, encode_audio, prepare_reference, transcript_for
-from engine.checkpoint import BUNDLED, DualAR, Profile, Progress, find_release, load_dual_ar, read_config
+from engine.checkpoint import BUNDLED, Profile, Progress, find_release, load_dual_ar, read_config
 from engine.codec.checkpoint import codec_files, load_codec_decoder, load_codec_encoder
 from engine.codec.fingerprint import codec_fingerprint
 from engine.compiling import compile_blocks
+from engine.config import DualARConfig
 from engine.cuda_graph import CudaGraphs
 from engine.decoding import Decoding
 from engine.encoding import ClipEncoder
@@ -27,7 +28,7 @@ from engine.errors import (
     UnusableReference,
 )
 from engine.loop import Loop
-from engine.memory import MemoryPlan, activation_dtype, available_memory, choose_precision, plan_memory
+from engine.memory import MemoryPlan, activation_dtype, available_memory, choose_precision, is_small, plan_memory
 from engine.prefix_cache import PrefixCache
 from engine.prompt import PromptBuilder, PromptReference
 from engine.quantization import Precision
@@ -46,7 +47,6 @@ QUEUE = 64
 # Positions of a slot that are wished for: a voice of 30 s and three minutes of speech in view.
 POSITIONS = 4096
 PREFIX_BYTES, HOST_PREFIX_BYTES = 512 << 20, 2 << 30
-SMALL_MODEL = 100_000_000  # parameters
 
 
 @dataclass(frozen=True)
@@ -112,30 +112,31 @@ class Engine:
         self.name, self.device = name, str(device)
         self._profile = Profile.load(folder)
         self.notice = self._profile.notice
-        self._precision = precision or choose_precision(device)
+        config = read_config(folder)
+        self._precision = precision or choose_precision(device, config)
         codec_file, self._codec_config = codec_files(folder)
-        plan = self._plan(folder, device, slots or (CPU_SLOTS if device.type == "cpu" else GPU_SLOTS))
+        plan = self._plan(config, device, slots or (CPU_SLOTS if device.type == "cpu" else GPU_SLOTS))
         report("Loading the speech model", 0.0)
         dtype = activation_dtype(self._precision, device)
         model = load_dual_ar(folder, dtype=dtype, device=device, precision=self._precision)
-        _share_cores(device, model)
+        _share_cores(device, config)
         if compiled:
             compile_blocks(model.slow)
             compile_blocks(model.fast)
         report("Loading the codec", 0.6)
-        config = self._codec_config
-        decoder = load_codec_decoder(codec_file, config, device)
-        self.sample_rate, self.frame_length = config.sample_rate, config.frame_length
-        self.frame_rate, self.slots = config.frame_rate, plan.slots
+        codec = self._codec_config
+        decoder = load_codec_decoder(codec_file, codec, device)
+        self.sample_rate, self.frame_length = codec.sample_rate, codec.frame_length
+        self.frame_rate, self.slots = codec.frame_rate, plan.slots
         self.codec_fingerprint = codec_fingerprint(decoder)
         self._encoder = ClipEncoder(
-            lambda: load_codec_encoder(codec_file, config, device), self.codec_fingerprint, device
+            lambda: load_codec_encoder(codec_file, codec, device), self.codec_fingerprint, device
         )
         self._tokenizer = model.tokenizer
         self._prefixes = PrefixCache(device, _spare(device, plan), HOST_PREFIX_BYTES)
         self._runner = Runner(
             model,
-            config.quantizer.codebook_size,
+            codec.quantizer.codebook_size,
             slots=plan.slots,
             positions=plan.positions,
             prefixes=self._prefixes,
@@ -152,8 +153,8 @@ class Engine:
             Loop(self._runner, decoding, queue),
             decoding,
             PromptBuilder(model.tokenizer, model.config.num_codebooks),
-            config.frame_length,
-            config.sample_rate,
+            codec.frame_length,
+            codec.sample_rate,
             self._runner.positions,
         )
         self._closed = False
@@ -177,8 +178,9 @@ class Engine:
         Args:
             model: `bundled`, a folder with a release, or a Hub id such as `fishaudio/s2-pro`.
             device: `auto` (a CUDA device where there is one), `cpu`, `cuda` or `cuda:N`.
-            precision: of the speech model's weights; by default bf16 on GPUs that have it, fp16 on others, fp32 on
-                CPUs. int8, int4 and fp8 need torchao. The codec is always fp32.
+            precision: of the speech model's weights; by default bf16 on GPUs that have it, fp16 on others; on a CPU
+                fp32, or bf16 for a large model where that is faster. int8, int4 and fp8 need torchao. The codec is
+                always fp32.
             graphs: what is recorded once and then repeated without Python: the whole `frame` (on a GPU as a
                 CUDA graph), the `fast` AR alone, or nothing (`off`).
             compiled: whether `torch.compile` makes fewer and larger kernels of a step, on GPUs; the first steps of
@@ -320,8 +322,7 @@ class Engine:
         if self._closed:
             raise EngineClosed()
 
-    def _plan(self, folder: Path, device: torch.device, slots: int) -> MemoryPlan:
-        config = read_config(folder)
+    def _plan(self, config: DualARConfig, device: torch.device, slots: int) -> MemoryPlan:
         if self._codec_config.num_codebooks != config.num_codebooks:
             raise InvalidCheckpoint(
                 f"The codec has {self._codec_config.num_codebooks} codebooks and the speech model "
@@ -377,14 +378,13 @@ class Engine:
         )
 
 
-def _share_cores(device: torch.device, model: DualAR) -> None:
+def _share_cores(device: torch.device, config: DualARConfig) -> None:
     """On a CPU frames and sound are made at the same time, each on its share of the cores.
 
     The products of a small model are too small to be shared out; trying takes longer than it saves.
     """
     if device.type == "cpu":
-        parameters = sum(p.numel() for p in (*model.slow.parameters(), *model.fast.parameters()))
-        torch.set_num_threads(1 if parameters < SMALL_MODEL else max(1, torch.get_num_threads() // 2))
+        torch.set_num_threads(1 if is_small(config) else max(1, torch.get_num_threads() // 2))
 
 
 def _spare(device: torch.device, plan: MemoryPlan) -> int:

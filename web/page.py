@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,9 @@ def create_app(engine: Engine, library: VoiceLibrary, folder: str | Path) -> gr.
     """
     kept = HOURS_KEPT * 3600
     with gr.Blocks(title="Reprise", analytics_enabled=False, delete_cache=(600, kept)) as demo:
-        gr.HTML(lambda: _heading(engine), elem_id="rp-heading", apply_default_css=False)
+        heading = gr.HTML(_heading(engine), elem_id="rp-heading", apply_default_css=False)
+        # Anew for every visitor: it says how many are speaking.
+        demo.load(partial(_heading, engine), None, heading, show_progress="hidden", api_visibility="private")
         with gr.Row(elem_id="rp-columns", equal_height=False):
             with gr.Column(scale=5, min_width=320, elem_id="rp-voice"):
                 picker = _voice_column(VoiceEvents(engine, library, folder), demo)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from engine.checkpoint import BUNDLED, load_dual_ar
+from engine import memory
+from engine.checkpoint import BUNDLED, load_dual_ar, read_config
 from engine.codec.checkpoint import codec_files, load_codec_decoder, load_codec_encoder
 from engine.codec.codec import CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
@@ -41,6 +42,7 @@ S2_PRO = DualARConfig(
     scaled_codebook_embeddings=True,
 )
 CODEC = CodecConfig.s2_pro()
+SMALL = read_config(BUNDLED)
 GB = 10**9
 
 
@@ -181,9 +183,30 @@ def test_no_slots_are_no_plan(slots: int, positions: int) -> None:
         plan(slots=slots, positions=positions)
 
 
-def test_the_cpu_has_no_limit_and_computes_in_fp32() -> None:
+@pytest.mark.parametrize(
+    ("config", "pays", "precision"),
+    [
+        (S2_PRO, True, "bf16"),
+        (S2_PRO, False, "fp32"),
+        (SMALL, True, "fp32"),
+    ],
+)
+def test_a_cpu_computes_large_models_in_bf16_where_it_pays(
+    monkeypatch: pytest.MonkeyPatch, config: DualARConfig, pays: bool, precision: Precision
+) -> None:
+    seconds = {torch.float32: 1.0, torch.bfloat16: 0.5 if pays else 0.9}
+    monkeypatch.setattr(memory, "_product_seconds", seconds.__getitem__)
+    memory._bf16_pays.cache_clear()
+    assert choose_precision("cpu", config) == precision
+    memory._bf16_pays.cache_clear()
+
+
+def test_products_are_really_timed() -> None:
+    assert memory._product_seconds(torch.bfloat16) > 0
+
+
+def test_the_cpu_has_no_limit() -> None:
     assert available_memory("cpu") is None
-    assert choose_precision("cpu") == "fp32"
     assert activation_dtype("fp32", "cpu") == torch.float32
     assert activation_dtype("int8", "cpu") == torch.bfloat16
 
@@ -207,7 +230,7 @@ def test_gpus_compute_in_bf16_where_they_have_it(
     monkeypatch.setattr(torch.cuda, "device", nullcontext)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bf16 or including_emulation)
-    assert choose_precision("cuda") == precision
+    assert choose_precision("cuda", S2_PRO) == precision
     assert activation_dtype("int8", "cuda") == activations
 
 
