@@ -6,7 +6,7 @@ speech. Every frame of speech is a target, those of the reference too, and so is
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,16 +15,21 @@ from torch import Tensor
 from engine.prompt import PromptBuilder, PromptReference
 
 IGNORED = -100
+RECORDED_SHARE = 0.4  # of the references, where there are codes of them under recording conditions
 
 
 @dataclass(frozen=True)
 class Utterance:
-    """One coded utterance: phone tokens as one string, codes `[K, T]`, and for each frame the index of its phone."""
+    """One coded utterance: phone tokens as one string, codes `[K, T]`, and for each frame the index of its phone.
+
+    recorded: codes `[K, T]` of the same speech as somebody might record it, for references; never to be spoken.
+    """
 
     speaker: int
     phones: str
     codes: np.ndarray
     spoken: np.ndarray  # [T] index into phones.split()
+    recorded: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,15 @@ class ConversationBuilder:
         self._prompt = prompt
         self._start, self._size, self._end = semantic_start_id, semantic_size, end_id
 
-    def build(self, reference: Sequence[Utterance], turns: Sequence[Utterance]) -> Example:
-        """One example from the utterances of the reference and those of the turns, all of one speaker."""
+    def build(
+        self, reference: Sequence[Utterance], turns: Sequence[Utterance], *, as_recorded: bool = False
+    ) -> Example:
+        """One example from the utterances of the reference and those of the turns, all of one speaker.
+
+        as_recorded: take the reference's codes under recording conditions; they are no targets then.
+        """
+        if as_recorded:
+            reference = [u if u.recorded is None else replace(u, codes=u.recorded) for u in reference]
         pieces: list[Tensor] = []
         spoken: list[Utterance] = []
         if reference:
@@ -67,7 +79,10 @@ class ConversationBuilder:
             ]
             spoken.append(turn)
         columns = torch.cat(pieces, dim=1)
-        return Example(columns, self._targets(columns[0]), self._guide(columns[0], spoken))
+        targets, guide = self._targets(columns[0]), self._guide(columns[0], spoken)
+        if as_recorded:
+            targets[: pieces[0].shape[1]] = IGNORED
+        return Example(columns, targets, guide)
 
     def _targets(self, tokens: Tensor) -> Tensor:
         is_frame = (tokens >= self._start) & (tokens < self._start + self._size)
@@ -158,6 +173,8 @@ class ConversationSampler:
         turns = 2 if self._rng.random() < 0.3 else 1
         chosen = [same[i] for i in self._rng.choice(len(same), parts + turns - 1, replace=False)]
         others = [u for u in chosen if u is not target]
+        reference = others[: max(0, len(others) - turns + 1)]
+        recorded = all(u.recorded is not None for u in reference) and self._rng.random() < RECORDED_SHARE
         return self._builder.build(
-            others[: max(0, len(others) - turns + 1)], [*others[len(others) - turns + 1 :], target]
+            reference, [*others[len(others) - turns + 1 :], target], as_recorded=bool(reference) and recorded
         )

@@ -4,16 +4,18 @@
 
 One `codes-NNN-V.npz` for each shard of the corpus and each variant V; what is already coded is left alone. Variant 0
 is the speech as it is. In the others every speaker is played somewhat faster or slower, which makes another speaker
-of them: pitch, vocal tract and tempo move together.
+of them: pitch, vocal tract and tempo move together. `recorded-NNN.npz` are codes of the same speech under the
+conditions of somebody's recording, for references.
 """
 
 import argparse
 import itertools
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +25,9 @@ from scipy.signal import resample_poly
 from engine.codec.checkpoint import codec_files, load_codec_encoder
 from engine.codec.codec import CodecEncoder
 from engine.codec.fingerprint import codec_fingerprint
+from training.conditions import recorded
 from training.conversations import Utterance
-from training.corpus import Corpus
+from training.corpus import SAMPLE_RATE, Corpus
 from training.corpus import Utterance as SpokenUtterance
 
 BATCH_SECONDS = 12.0
@@ -51,6 +54,7 @@ class CodedCorpus:
         for path in sorted(folder.glob("codes-*.npz")):
             with np.load(path) as shard:
                 codes, ends, spoken = shard["codes"], shard["ends"], shard["spoken"]
+                beside = _recorded_codes(path)
                 rows = zip(
                     shard["speaker"].tolist(),
                     shard["phones"].tolist(),
@@ -59,7 +63,8 @@ class CodedCorpus:
                 )
                 start = 0
                 for (speaker, phones, kept_out), end in zip(rows, ends.tolist(), strict=True):
-                    utterance = Utterance(speaker, phones, codes[:, start:end], spoken[start:end])
+                    heard = None if beside is None else beside[:, start:end]
+                    utterance = Utterance(speaker, phones, codes[:, start:end], spoken[start:end], heard)
                     (held_out if kept_out else train).append(utterance)
                     start = end
         frames = sum(u.codes.shape[1] for u in train)
@@ -88,11 +93,47 @@ def speed_of(speaker: int, variant: int) -> Fraction:
     return Fraction(int(percent), 100)
 
 
+def _recorded_codes(path: Path) -> np.ndarray | None:
+    """Codes of the same shard under recording conditions, where `path` is of variant 0 and there are some."""
+    _, shard, variant = path.stem.split("-")
+    recorded = path.with_name(f"recorded-{shard}.npz")
+    if variant != "0" or not recorded.exists():
+        return None
+    with np.load(recorded) as found:
+        codes: np.ndarray = found["codes"]
+    return codes
+
+
 def encode_shard(encoder: CodecEncoder, utterances: list[SpokenUtterance], variant: int) -> dict[str, np.ndarray]:
-    """Codes of one shard, utterances in their given order, encoded in batches of like length."""
+    """Codes of one shard, utterances in their given order, and what the trainer must know of them."""
+    rate = encoder.config.frame_rate
+    kept = encode_waves(encoder, [_played(u, speed_of(u.speaker, variant)) for u in utterances])
+    return {
+        "codes": np.concatenate(kept, axis=1),
+        "ends": np.cumsum([c.shape[1] for c in kept]),
+        "spoken": np.concatenate(
+            [
+                phone_of_frames(u.times, c.shape[1], rate / float(speed_of(u.speaker, variant)))
+                for u, c in zip(utterances, kept, strict=True)
+            ]
+        ),
+        "speaker": np.array([u.speaker + VARIANT_STRIDE * variant for u in utterances]),
+        "phones": np.array([" ".join(u.tokens) for u in utterances]),
+        "held_out": np.array([not u.for_training for u in utterances]),
+    }
+
+
+def encode_recorded(encoder: CodecEncoder, utterances: list[SpokenUtterance], shard: int) -> dict[str, np.ndarray]:
+    """Codes of one shard under recording conditions, frame for frame beside those of variant 0."""
+    rng = np.random.default_rng([shard, 77])
+    waves = [recorded(_played(u, Fraction(1)), encoder.config.sample_rate, rng) for u in utterances]
+    return {"codes": np.concatenate(encode_waves(encoder, waves), axis=1)}
+
+
+def encode_waves(encoder: CodecEncoder, waves: list[np.ndarray]) -> list[np.ndarray]:
+    """Codes `[K, T]` int16 of each, encoded in batches of like length."""
     config = encoder.config
     coded: dict[int, np.ndarray] = {}
-    waves = [_played(u, speed_of(u.speaker, variant)) for u in utterances]
     order = sorted(range(len(waves)), key=lambda i: len(waves[i]))
     while order:
         longest = len(waves[order[-1]])
@@ -104,20 +145,7 @@ def encode_shard(encoder: CodecEncoder, utterances: list[SpokenUtterance], varia
         codes = encoder.encode(audio).numpy().astype(np.int16)
         for row, i in enumerate(batch):
             coded[i] = codes[row, :, : -(-len(waves[i]) // config.frame_length)]
-    kept = [coded[i] for i in range(len(utterances))]
-    return {
-        "codes": np.concatenate(kept, axis=1),
-        "ends": np.cumsum([c.shape[1] for c in kept]),
-        "spoken": np.concatenate(
-            [
-                phone_of_frames(u.times, c.shape[1], config.frame_rate / float(speed_of(u.speaker, variant)))
-                for u, c in zip(utterances, kept, strict=True)
-            ]
-        ),
-        "speaker": np.array([u.speaker + VARIANT_STRIDE * variant for u in utterances]),
-        "phones": np.array([" ".join(u.tokens) for u in utterances]),
-        "held_out": np.array([not u.for_training for u in utterances]),
-    }
+    return [coded[i] for i in range(len(waves))]
 
 
 def _played(utterance: SpokenUtterance, speed: Fraction) -> np.ndarray:
@@ -152,19 +180,25 @@ def main() -> None:
         raise SystemExit(f"The codes in {out} were made by another codec; remove that folder, and run this again.")
     known.write_text(json.dumps(meta))
     corpus = Corpus.load(args.work / "data")
-    for variant, shard in itertools.product(range(args.variants), corpus.shards):
-        target = out / f"codes-{shard:03d}-{variant}.npz"
+    for shard, variant in itertools.product(corpus.shards, range(args.variants)):
         utterances = [u for u in corpus.of_shard(shard) if variant == 0 or u.for_training]
-        if target.exists() or not utterances:
-            continue
-        started = time.monotonic()
-        arrays = encode_shard(encoder, utterances, variant)
-        partial = target.with_name("partial.npz")
-        np.savez(partial, **arrays)
-        partial.replace(target)
-        seconds = sum(u.samples for u in utterances) / config.sample_rate
-        rate = seconds / (time.monotonic() - started)
-        print(f"{target.name}: {seconds / 3600:.2f} h at {rate:.0f} x real time", flush=True)
+        keep(out / f"codes-{shard:03d}-{variant}.npz", utterances, partial(encode_shard, encoder, utterances, variant))
+        if variant == 0:
+            keep(out / f"recorded-{shard:03d}.npz", utterances, partial(encode_recorded, encoder, utterances, shard))
+
+
+def keep(target: Path, utterances: list[SpokenUtterance], encode: Callable[[], dict[str, np.ndarray]]) -> None:
+    """What `encode` makes of these utterances, unless it is there already."""
+    if target.exists() or not utterances:
+        return
+    started = time.monotonic()
+    arrays = encode()
+    unfinished = target.with_name(f"unfinished-{target.name}")
+    np.savez(unfinished, **arrays)
+    unfinished.replace(target)
+    seconds = sum(u.samples for u in utterances) / SAMPLE_RATE
+    rate = seconds / (time.monotonic() - started)
+    print(f"{target.name}: {seconds / 3600:.2f} h at {rate:.0f} x real time", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The dual AR's trainer: examples are the engine's own prompts, training learns, resumes, and exports a release."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,14 @@ from engine.checkpoint import load_dual_ar
 from engine.prompt import PromptBuilder, PromptReference
 from engine.tokenizer import Tokenizer
 from training import train_ar
-from training.conversations import IGNORED, ConversationBuilder, ConversationSampler, Utterance, collate
+from training.conversations import (
+    IGNORED,
+    RECORDED_SHARE,
+    ConversationBuilder,
+    ConversationSampler,
+    Utterance,
+    collate,
+)
 from training.encode import CodedCorpus, phone_of_frames
 from training.export import release_config, release_tensors
 from training.tokenizer import save_tokenizer
@@ -82,6 +90,27 @@ def test_batches_are_of_one_speaker_an_example_and_bounded(builder: Conversation
     batch = next(iter(ConversationSampler(speakers, builder, 400, 0)))
     assert batch.columns.shape[0] * batch.columns.shape[2] <= 400 + batch.columns.shape[2]
     assert batch.columns.shape[::2] == batch.targets.shape == batch.guide.shape
+
+
+def test_a_recorded_reference_is_read_and_never_a_target(builder: ConversationBuilder) -> None:
+    clean, turn = utterance(0, 0), utterance(0, 1)
+    noisy = replace(clean, recorded=(clean.codes + 1) % RESIDUAL)
+    plain, recorded = (builder.build([noisy], [turn], as_recorded=choice) for choice in (False, True))
+    bare = builder.build([replace(clean, codes=noisy.recorded)], [turn])
+    assert torch.equal(recorded.columns, bare.columns)
+    assert not torch.equal(recorded.columns, plain.columns)
+    spoken = turn.codes.shape[1] + 1  # and the end
+    assert int((recorded.targets != IGNORED).sum()) == spoken
+    assert int((plain.targets != IGNORED).sum()) == spoken + clean.codes.shape[1] + 1
+    assert torch.equal(recorded.targets[-spoken - 5 :], plain.targets[-spoken - 5 :])
+
+
+def test_some_references_are_recorded(builder: ConversationBuilder) -> None:
+    marked = [replace(u, recorded=np.full_like(u.codes, RESIDUAL - 1)) for u in (utterance(0, i) for i in range(8))]
+    sampler = ConversationSampler(marked, builder, 400, 0)
+    examples = [sampler._draw() for _ in range(300)]
+    heard = [int((example.columns[2:] == RESIDUAL - 1).all(0).sum()) > 4 for example in examples]
+    assert sum(heard) / len(heard) == pytest.approx(RECORDED_SHARE, abs=0.1)
 
 
 def test_padding_changes_no_loss(tokenizer: Tokenizer, builder: ConversationBuilder) -> None:

@@ -1,0 +1,76 @@
+"""Recording conditions: as long, in step, audible as conditions, and the same for the same seed."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from training import conditions
+
+RATE = 22050
+
+
+def tone(hertz: float = 220.0, seconds: float = 1.0) -> np.ndarray:
+    time = np.arange(int(seconds * RATE)) / RATE
+    return (0.3 * np.sin(2 * np.pi * hertz * time)).astype(np.float32)
+
+
+def power(wave: np.ndarray, low: float, high: float) -> float:
+    spectrum = np.square(np.abs(np.fft.rfft(wave)))
+    at = np.fft.rfftfreq(len(wave), 1 / RATE)
+    return float(spectrum[(at >= low) & (at < high)].sum())
+
+
+def test_a_seed_is_a_recording_of_the_same_length() -> None:
+    wave = tone()
+    made = [conditions.recorded(wave, RATE, np.random.default_rng(seed)) for seed in range(30)]
+    for recording in made:
+        assert recording.dtype == np.float32
+        assert recording.shape == wave.shape
+        assert np.isfinite(recording).all()
+        assert np.abs(recording).max() <= 1.2  # a codec's ripple at most
+        assert power(recording, 200, 240) > 0.5 * power(recording, 0, RATE / 2)  # still the tone
+    np.testing.assert_array_equal(made[3], conditions.recorded(wave, RATE, np.random.default_rng(3)))
+    assert len({recording.tobytes() for recording in made}) > 25
+
+
+@pytest.mark.parametrize("condition", [conditions.in_a_room, conditions.coloured, conditions.band_limited])
+def test_speech_stays_in_step(condition: Callable[..., np.ndarray]) -> None:
+    """A click stays where it is: the frames' phones are those of the clean speech."""
+    click = np.zeros(RATE)
+    click[5000] = 1.0
+    for seed in range(5):
+        heard = np.abs(condition(click, RATE, np.random.default_rng(seed)))
+        assert abs(int(heard.argmax()) - 5000) < 40  # 2 ms
+        assert heard[:5000].max() < 1e-9
+
+
+def test_a_room_rings_on() -> None:
+    click = np.zeros(RATE)
+    click[0] = 1.0
+    heard = conditions.in_a_room(click, RATE, np.random.default_rng(0))
+    assert heard[0] == pytest.approx(1.0, abs=0.05)
+    assert np.square(heard[500:2000]).sum() > np.square(heard[8000:9500]).sum() > 0
+
+
+def test_a_narrow_band_has_no_treble() -> None:
+    noise = np.random.default_rng(0).standard_normal(RATE)
+    heard = conditions.band_limited(noise, RATE, np.random.default_rng(1))
+    assert power(heard, 10_000, 11_000) < 0.05 * power(noise, 10_000, 11_000)
+    assert power(heard, 1000, 2000) == pytest.approx(power(noise, 1000, 2000), rel=0.2)
+
+
+def test_noise_lies_below_the_speech() -> None:
+    wave = tone().astype(np.float64)
+    for seed in range(5):
+        added = conditions.noisy(wave, np.random.default_rng(seed)) - wave
+        ratio = 10 * np.log10(np.square(wave).mean() / np.square(added).mean())
+        assert 11.9 < ratio < 45.1
+
+
+def test_compressed_speech_is_in_step_too() -> None:
+    wave = np.concatenate((np.zeros(6000), tone(440, 0.5), np.zeros(6000))).astype(np.float64)
+    heard = conditions.compressed(wave, RATE, np.random.default_rng(0))
+    assert heard.shape == wave.shape
+    lag = int(np.argmax(np.correlate(heard, wave[4000:-4000], "valid"))) - 4000
+    assert abs(lag) < 60

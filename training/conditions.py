@@ -1,0 +1,81 @@
+"""Speech as people record it: in a room, with noise, through cheap microphones and codecs.
+
+The dual AR meets it in references only, so that it learns to take the voice from them and leave the rest.
+"""
+
+import io
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+from scipy.signal import butter, fftconvolve, sosfilt
+
+Wave = NDArray[np.float32]
+
+
+def recorded(wave: Wave, rate: int, rng: np.random.Generator) -> Wave:
+    """Samples `[n]` in [-1, 1] at `rate` Hz → as many, in step with them, under conditions that `rng` draws."""
+    out = wave.astype(np.float64)
+    if rng.random() < 0.5:
+        out = in_a_room(out, rate, rng)
+    if rng.random() < 0.6:
+        out = coloured(out, rate, rng)
+    if rng.random() < 0.3:
+        out = band_limited(out, rate, rng)
+    if rng.random() < 0.7:
+        out = noisy(out, rng)
+    out = at_level(out, rng)
+    if rng.random() < 0.2:
+        out = compressed(out, rate, rng)
+    return out.astype(np.float32)
+
+
+def in_a_room(wave: NDArray[np.float64], rate: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Direct sound, and behind it noise that dies away by 60 dB within 0.1 to 0.5 s."""
+    seconds = rng.uniform(0.1, 0.5)
+    time = np.arange(int(seconds * rate)) / rate
+    tail = rng.standard_normal(len(time)) * 10 ** (-3 * time / seconds)
+    tail[: int(0.002 * rate)] = 0.0
+    tail *= rng.uniform(0.1, 0.6) / np.sqrt(np.square(tail).sum())
+    tail[0] = 1.0
+    return np.asarray(fftconvolve(wave, tail)[: len(wave)])
+
+
+def coloured(wave: NDArray[np.float64], rate: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """A microphone's tilt: up to 9 dB between what is below and above some frequency."""
+    split = np.exp(rng.uniform(np.log(300), np.log(4000)))
+    low = sosfilt(butter(1, split, "low", fs=rate, output="sos"), wave)
+    gain = 10 ** (rng.uniform(-9, 9) / 20)
+    return np.asarray(low + gain * (wave - low))
+
+
+def band_limited(wave: NDArray[np.float64], rate: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """As over a telephone or an old recorder."""
+    high = np.exp(rng.uniform(np.log(3400), np.log(8000)))
+    sections = butter(4, high, "low", fs=rate, output="sos")
+    if rng.random() < 0.5:
+        sections = np.concatenate((sections, butter(2, rng.uniform(60, 250), "high", fs=rate, output="sos")))
+    return np.asarray(sosfilt(sections, wave))
+
+
+def noisy(wave: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """White to brown noise, 12 to 45 dB below the speech."""
+    spectrum = np.fft.rfft(rng.standard_normal(len(wave)))
+    spectrum /= np.maximum(1, np.arange(len(spectrum))) ** rng.uniform(0, 1)
+    noise = np.fft.irfft(spectrum, len(wave))
+    power = np.square(wave).mean() / max(float(np.square(noise).mean()), 1e-20)
+    return np.asarray(wave + noise * np.sqrt(power) * 10 ** (-rng.uniform(12, 45) / 20))
+
+
+def at_level(wave: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """6 dB louder to 12 dB softer; what is too loud is clipped."""
+    return np.clip(wave * 10 ** (rng.uniform(-12, 6) / 20), -1, 1)
+
+
+def compressed(wave: NDArray[np.float64], rate: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Through MP3, at a low rate."""
+    file = io.BytesIO()
+    soundfile.write(file, wave, rate, format="MP3", compression_level=rng.uniform(0.6, 0.95))
+    file.seek(0)
+    decoded, _ = soundfile.read(file, dtype="float64")
+    return np.asarray(np.pad(decoded, (0, max(0, len(wave) - len(decoded))))[: len(wave)])
