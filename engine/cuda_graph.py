@@ -3,6 +3,7 @@
 The pattern is that of moshi's `CUDAGraphed` and of nano-vllm's batch buckets: captured largest first, all in one pool.
 """
 
+import threading
 from collections.abc import Callable
 from typing import Protocol
 
@@ -10,6 +11,9 @@ import torch
 from torch import Tensor
 
 Replay = Callable[[], Tensor]
+
+# A capture begins by waiting for the whole device, which is an error while any thread captures.
+_one_at_a_time = threading.Lock()
 
 
 class Recorder(Protocol):
@@ -31,7 +35,7 @@ class CudaGraphs:
     """Records CUDA graphs, all on one stream and in one memory pool.
 
     Only for functions that are replayed one after the other: they share their intermediate memory. The result of a
-    replay stays in one place, until the next replay of the same function.
+    replay stays until the next replay of any of them.
     """
 
     fixed_shapes = True
@@ -44,7 +48,7 @@ class CudaGraphs:
 
     def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.device(self._device):
+        with _one_at_a_time, torch.cuda.device(self._device):
             self._stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._stream):
                 for _ in range(self.WARM_UPS):

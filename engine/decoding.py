@@ -181,17 +181,15 @@ class Decoding:
 
     def _decode(self, group: list[Line]) -> None:
         """The next piece of each of these lines, which have rows."""
-        pieces = [line.pieces.popleft() for line in group]
+        pieces = [line.pieces[0] for line in group]
         try:
             rows = [line.row for line in group if line.row is not None]
-            audio = self._batches.decode(rows, [piece.codes for piece in pieces])
+            audio: Sequence[Samples | Exception] = self._batches.decode(rows, [piece.codes for piece in pieces])
         except Exception as error:
             log.error("A step of the codec failed.", exc_info=error)
-            for piece in pieces:
-                piece.deliver(error)
-            return
-        for piece, samples in zip(pieces, audio, strict=True):
-            piece.deliver(samples)
+            audio = [error] * len(group)
+        for line, samples in zip(group, audio, strict=True):
+            line.pieces.popleft().deliver(samples)  # one by one: what a listener raises must not cost others theirs
 
 
 def _may_begin(line: Line) -> bool:
@@ -219,7 +217,9 @@ class _Batches:
     def stream(self) -> torch.cuda.StreamContext | nullcontext[None]:
         if self._device.type != "cuda":
             return nullcontext()
-        return torch.cuda.stream(torch.cuda.Stream(self._device))  # type: ignore[no-untyped-call]
+        stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream(self._device))  # on which the states were made
+        return torch.cuda.stream(stream)
 
     def load(self, row: int, state: DecoderState | None) -> None:
         index = torch.tensor([row], device=self._device)

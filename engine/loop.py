@@ -171,23 +171,24 @@ class Loop:
     def _push(self, speaking: Speaking, frame: NDArray[np.int64]) -> None:
         turn = speaking.turn
         turn.push(frame, self._runner.end_index)
-        unsent = turn.frames - speaking.sent
-        if unsent and (turn.stop or unsent >= speaking.pacer.next_frames(time.perf_counter())):
-            self._send(speaking)
+        unsent, wanted = turn.frames - speaking.sent, speaking.pacer.next_frames(time.perf_counter())
+        if unsent and turn.stop:
+            self._send(speaking, unsent)
+        elif unsent >= wanted:
+            self._send(speaking, wanted)
         if turn.stop:
             del self._speaking[speaking.ticket]
             self.scheduler.release(speaking.ticket)
             self._decoding.end(speaking.line)
             speaking.listener.ended(turn)
 
-    def _send(self, speaking: Speaking) -> None:
-        """Give the frames that have come since the last piece to the codec."""
+    def _send(self, speaking: Speaking, frames: int) -> None:
+        """Give the next frames to the codec."""
         turn, pacer, listener = speaking.turn, speaking.pacer, speaking.listener
-        codes = np.stack(turn.codes[speaking.sent :], axis=1)
-        frames = codes.shape[1]
+        codes = np.stack(turn.codes[speaking.sent : speaking.sent + frames], axis=1)
         if not speaking.sent:
             speaking.times.first_piece = time.perf_counter()
-        speaking.sent = turn.frames
+        speaking.sent += frames
 
         def deliver(samples: Samples | Exception) -> None:
             if isinstance(samples, Exception):

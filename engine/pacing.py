@@ -48,4 +48,4 @@ class Pacer:
     def withdrawn(self, frames: int, now: float) -> None:
         """The last frames are to be replaced; what of them was heard already stays heard."""
         if self._heard_until is not None:
-            self._heard_until = max(now, self._heard_until - frames * self._frame_seconds)
+            self._heard_until = min(self._heard_until, max(now, self._heard_until - frames * self._frame_seconds))

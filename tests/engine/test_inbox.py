@@ -1,0 +1,206 @@
+"""Messages arrive in order, none is lost, and nobody waits for ever, whatever the garbage collector does."""
+
+import gc
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import pytest
+
+from engine.inbox import Inbox
+
+WAIT = 30.0  # seconds after which something hangs; nothing here takes a tenth of it
+
+
+class Garbage:
+    """Part of a cycle, so that only the garbage collector ends it."""
+
+    def __init__(self, finalizer: Callable[[], None]) -> None:
+        self.itself = self
+        weakref.finalize(self, finalizer)
+
+
+@pytest.fixture
+def restless_collector() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    yield
+    gc.set_threshold(*before)
+
+
+def finishes(work: Callable[[], object]) -> bool:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(WAIT)
+    return not thread.is_alive()
+
+
+def test_messages_come_in_the_order_in_which_they_were_sent() -> None:
+    inbox: Inbox[int] = Inbox()
+    assert [inbox.send(i) for i in range(5)] == [True] * 5
+    assert inbox.read() == [0, 1, 2, 3, 4]
+    assert inbox.read() == []
+
+
+def test_wait_takes_all_that_is_there() -> None:
+    inbox: Inbox[str] = Inbox()
+    for message in ("a", "b", "c"):
+        inbox.send(message)
+    assert inbox.wait() == ["a", "b", "c"]
+    assert inbox.read() == []
+
+
+def test_messages_that_count_as_false_are_messages() -> None:
+    inbox: Inbox[object] = Inbox()
+    messages: list[object] = [0, "", (), False]
+    for message in messages:
+        inbox.send(message)
+    assert inbox.wait() == messages
+
+
+def test_wait_waits_for_a_message() -> None:
+    inbox: Inbox[int] = Inbox()
+    got: list[list[int]] = []
+    reader = threading.Thread(target=lambda: got.append(inbox.wait()), daemon=True)
+    reader.start()
+    assert got == []  # nothing has come, so nothing can have been read
+    inbox.send(7)
+    reader.join(WAIT)
+    assert got == [[7]]
+
+
+def test_a_nudge_wakes_without_a_message() -> None:
+    inbox: Inbox[int] = Inbox()
+    got: list[list[int]] = []
+    reader = threading.Thread(target=lambda: got.append(inbox.wait()), daemon=True)
+    reader.start()
+    inbox.nudge()
+    reader.join(WAIT)
+    assert got == [[]]
+
+
+def test_nudges_among_messages_are_not_read() -> None:
+    inbox: Inbox[int] = Inbox()
+    inbox.send(1)
+    inbox.nudge()
+    inbox.send(2)
+    inbox.nudge()
+    assert inbox.wait() == [1, 2]
+    inbox.nudge()
+    assert inbox.read() == []
+
+
+def test_after_close_nothing_comes_in_and_what_is_in_can_be_read() -> None:
+    inbox: Inbox[int] = Inbox()
+    assert inbox.send(1)
+    assert not inbox.closed
+    inbox.close()
+    assert inbox.closed
+    assert not inbox.send(2)
+    assert inbox.wait() == [1]
+    assert not inbox.send(3)
+    assert inbox.read() == []
+
+
+def test_close_wakes_the_reader() -> None:
+    inbox: Inbox[int] = Inbox()
+    assert finishes(lambda: (inbox.close(), inbox.wait()))
+    inbox.close()
+    inbox.nudge()  # what finalizers do when all is over
+    assert inbox.closed
+
+
+def test_many_threads_lose_nothing_and_each_keeps_its_order() -> None:
+    inbox: Inbox[tuple[int, int]] = Inbox()
+    start = threading.Barrier(8)
+
+    def send(sender: int) -> None:
+        start.wait(WAIT)
+        for i in range(500):
+            inbox.send((sender, i))
+            if i % 7 == 0:
+                inbox.nudge()
+
+    senders = [threading.Thread(target=send, args=(i,), daemon=True) for i in range(8)]
+    for thread in senders:
+        thread.start()
+    found: list[tuple[int, int]] = []
+    while len(found) < 8 * 500:
+        found += inbox.wait()
+    for thread in senders:
+        thread.join(WAIT)
+    assert inbox.read() == []
+    for sender in range(8):
+        assert [i for who, i in found if who == sender] == list(range(500))
+
+
+def test_whoever_was_told_that_it_will_be_read_is_read() -> None:
+    """Threads send while another closes: True for exactly those messages that the reader finds."""
+    for _ in range(30):
+        inbox: Inbox[tuple[int, int]] = Inbox()
+        accepted: list[tuple[int, int]] = []
+        start = threading.Barrier(4)
+
+        def send(
+            sender: int,
+            inbox: Inbox[tuple[int, int]] = inbox,
+            accepted: list[tuple[int, int]] = accepted,
+            start: threading.Barrier = start,
+        ) -> None:
+            start.wait(WAIT)
+            accepted.extend((sender, i) for i in range(200) if inbox.send((sender, i)))
+
+        senders = [threading.Thread(target=send, args=(i,), daemon=True) for i in range(3)]
+        for thread in senders:
+            thread.start()
+        start.wait(WAIT)
+        inbox.close()
+        found = inbox.read()  # as the engine's thread does at its end
+        for thread in senders:
+            thread.join(WAIT)
+        assert sorted(found) == sorted(accepted)
+        assert inbox.read() == []
+
+
+@pytest.mark.usefixtures("restless_collector")
+def test_finalizers_that_nudge_while_somebody_sends_hold_up_nobody() -> None:
+    inbox: Inbox[list[int]] = Inbox()
+    finalized: list[int] = []
+
+    def finalizer(number: int) -> None:
+        finalized.append(number)
+        inbox.nudge()
+
+    def send() -> None:
+        for i in range(300):
+            Garbage(lambda i=i: finalizer(i))
+            inbox.send([i])
+
+    assert finishes(send)
+    gc.collect()
+    assert sorted(finalized) == list(range(300))
+    assert inbox.read() == [[i] for i in range(300)]
+
+
+def test_a_nudge_may_interrupt_a_sender_at_any_line() -> None:
+    """There the collector may run, and finalizers with it: also while the sender holds locks."""
+    inbox: Inbox[str] = Inbox()
+    interrupted: list[str] = []
+
+    def interrupt(frame: FrameType, event: str, _: object) -> Callable[..., object]:
+        interrupted.append(frame.f_code.co_name)
+        inbox.nudge()
+        return interrupt
+
+    def work() -> None:
+        sys.settrace(interrupt)  # of this thread alone
+        inbox.send("a")
+        inbox.close()
+        inbox.send("b")
+        sys.settrace(None)
+
+    assert finishes(work)
+    assert {"send", "close"} <= set(interrupted)
+    assert inbox.read() == ["a"]

@@ -1,0 +1,232 @@
+"""The pacer's listener is the real one, and pieces are as large as that listener can wait for."""
+
+from collections import deque
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from engine.pacing import SIZES, Pacer
+
+# Everything happens at multiples of a tick that floats hold exactly, so nothing here is "nearly".
+TICK = 1 / 32
+FRAME_TICKS = 3
+FRAME = FRAME_TICKS * TICK
+
+# What happened: ticks since the event before, frames, and whether they were sent (or else withdrawn).
+Event = tuple[int, int, bool]
+waits = st.integers(0, 60)
+sent = st.tuples(waits, st.integers(1, 16), st.just(True))
+withdrawn = st.tuples(waits, st.integers(0, 40), st.just(False))
+
+
+class Listener:
+    """Hears one tick after the other: the audio that is there, or silence."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        self.waiting = 0  # ticks of audio not yet heard
+        self.silence = 0  # ticks since there was nothing left
+        self.underruns = self.starved = 0
+
+    def listen(self, ticks: int) -> None:
+        for _ in range(ticks if self.begun else 0):
+            if self.waiting:
+                self.waiting -= 1
+            else:
+                self.silence += 1
+
+    def sent(self, frames: int) -> None:
+        self.begun = True
+        self.underruns += self.silence > 0
+        self.starved += self.silence
+        self.silence = 0
+        self.waiting += frames * FRAME_TICKS
+
+    def withdrawn(self, frames: int) -> None:
+        self.waiting = max(0, self.waiting - frames * FRAME_TICKS)
+
+
+def agree(events: list[Event], start: int) -> None:
+    pacer, listener, now = Pacer(FRAME), Listener(), start
+    for wait, frames, is_sent in events:
+        now += wait
+        listener.listen(wait)
+        if is_sent:
+            pacer.sent(frames, now * TICK)
+            listener.sent(frames)
+        else:
+            pacer.withdrawn(frames, now * TICK)
+            listener.withdrawn(frames)
+        assert (pacer.underruns, pacer.starved) == (listener.underruns, listener.starved * TICK)
+
+
+@given(events=st.lists(sent, max_size=30), start=st.integers(0, 2**20))
+def test_underruns_are_those_of_a_listener(events: list[Event], start: int) -> None:
+    agree(events, start)
+
+
+@given(events=st.lists(st.one_of(sent, withdrawn), max_size=30), start=st.integers(0, 2**20))
+@example(events=[(0, 4, True), (20, 4, False), (1, 4, True)], start=0)  # withdrawn when there was silence already
+@example(events=[(5, 4, False), (9, 4, True)], start=0)  # withdrawn before anything was sent
+def test_so_they_are_when_audio_is_replaced(events: list[Event], start: int) -> None:
+    agree(events, start)
+
+
+def test_the_wait_for_the_first_piece_and_the_end_are_no_underruns() -> None:
+    pacer = Pacer(FRAME)
+    pacer.sent(4, 100.0)
+    pacer.withdrawn(0, 1000.0)
+    assert (pacer.underruns, pacer.starved) == (0, 0)
+
+
+def test_a_piece_in_the_last_moment_is_in_time_and_one_behind_it_is_late() -> None:
+    pacer = Pacer(FRAME)
+    pacer.sent(4, 0)
+    pacer.sent(4, 4 * FRAME)
+    assert (pacer.underruns, pacer.starved) == (0, 0)
+    pacer.sent(4, 8 * FRAME + TICK)
+    assert (pacer.underruns, pacer.starved) == (1, TICK)
+
+
+def test_what_was_heard_of_withdrawn_frames_stays_heard() -> None:
+    """Of 16 frames 6 are heard when all are withdrawn: the 4 that replace them are heard from there on."""
+    pacer = Pacer(FRAME)
+    pacer.sent(16, 0)
+    pacer.withdrawn(16, 6 * FRAME)
+    pacer.sent(4, 6 * FRAME)
+    pacer.sent(4, 10 * FRAME)
+    assert pacer.underruns == 0
+    pacer.sent(1, 14 * FRAME + TICK)
+    assert (pacer.underruns, pacer.starved) == (1, TICK)
+
+
+def test_what_is_not_withdrawn_is_still_to_be_heard() -> None:
+    pacer = Pacer(FRAME)
+    pacer.sent(16, 0)
+    pacer.withdrawn(4, FRAME)
+    pacer.sent(1, 12 * FRAME)
+    assert pacer.underruns == 0
+    pacer.sent(1, 13 * FRAME + TICK)
+    assert pacer.underruns == 1
+
+
+@given(events=st.lists(st.one_of(sent, withdrawn), max_size=30))
+def test_sizes_are_of_the_few(events: list[Event]) -> None:
+    pacer, now = Pacer(FRAME), 0
+    for wait, frames, is_sent in events:
+        now += wait
+        (pacer.sent if is_sent else pacer.withdrawn)(frames, now * TICK + 1e-6 * now)
+        assert pacer.next_frames(now * TICK + 1e-6 * now) in SIZES
+
+
+def test_the_first_piece_is_the_smallest_whenever_it_comes() -> None:
+    assert [Pacer(FRAME).next_frames(now) for now in (0.0, 7.5, 1e6)] == [SIZES[0]] * 3
+    assert list(SIZES) == sorted(set(SIZES))
+
+
+class Production:
+    """Frames one by one as the engine makes them, and the codec behind it that works on one piece at a time.
+
+    codec: the time for a frame's sound as a share of a frame. anew: whether it asks after every frame how many there
+    should be, or once for every piece.
+    """
+
+    def __init__(self, codec: float = 0, *, anew: bool = False) -> None:
+        self.pacer = Pacer(FRAME)
+        self.sizes: list[int] = []
+        self._anew, self._wanted = anew, self.pacer.next_frames(0)
+        self._now, self._unsent = 0.0, 0
+        self._codec, self._codec_free = codec * FRAME, 0.0
+        self._under_way: deque[tuple[float, int]] = deque()
+        self._pieces: list[tuple[float, int]] = []
+
+    def run(self, frames: int, speed: float) -> None:
+        """speed: the time for a frame as a share of a frame."""
+        for _ in range(frames):
+            self._now += speed * FRAME
+            self._unsent += 1
+            self._arrive()
+            if self._unsent >= (self.pacer.next_frames(self._now) if self._anew else self._wanted):
+                self._send()
+
+    def _send(self) -> None:
+        self._codec_free = max(self._now, self._codec_free) + self._unsent * self._codec
+        self._under_way.append((self._codec_free, self._unsent))
+        self.sizes.append(self._unsent)
+        self._arrive()
+        self._unsent, self._wanted = 0, self.pacer.next_frames(self._now)
+
+    def _arrive(self) -> None:
+        while self._under_way and self._under_way[0][0] <= self._now:
+            at, frames = self._under_way.popleft()
+            self.pacer.sent(frames, at)
+            self._pieces.append((at, frames))
+
+    def gaps(self) -> list[float]:
+        """Silences that a listener hears between the pieces."""
+        found, end = [], None
+        for at, frames in self._pieces:
+            if end is not None and at > end:
+                found.append(at - end)
+            end = max(at, end or at) + frames * FRAME
+        return found
+
+
+@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("codec", [0, 0.1, 0.25])
+@pytest.mark.parametrize("speed", [0.02, 0.1, 0.3, 0.5, 0.7, 0.8])
+def test_whoever_is_faster_than_real_time_never_leaves_a_gap(speed: float, codec: float, anew: bool) -> None:
+    production = Production(codec, anew=anew)
+    production.run(600, speed)
+    assert production.gaps() == []
+    assert (production.pacer.underruns, production.pacer.starved) == (0, 0)
+    assert production.sizes[0] == SIZES[0]
+    assert production.sizes[-1] == SIZES[-1]
+
+
+@pytest.mark.parametrize("speed", [0.1, 0.3, 0.5, 0.7])
+def test_at_a_constant_speed_pieces_only_grow(speed: float) -> None:
+    production = Production()
+    production.run(600, speed)
+    assert production.sizes == sorted(production.sizes)
+    assert set(production.sizes) <= set(SIZES)
+    assert (production.sizes[0], production.sizes[-1]) == (SIZES[0], SIZES[-1])
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_hardly_faster_than_real_time_is_enough(anew: bool) -> None:
+    production = Production(anew=anew)
+    production.run(600, speed=0.95)
+    assert production.gaps() == []
+    assert production.pacer.underruns == 0
+
+
+@pytest.mark.parametrize(("speed", "size"), [(0.1, SIZES[-1]), (0.9, SIZES[0])])
+def test_the_faster_one_may_make_larger_pieces_with_as_much_to_hear(speed: float, size: int) -> None:
+    pacer, now, pieces = Pacer(FRAME), 0.0, 30
+    for piece in range(pieces):
+        now = piece * 4 * speed * FRAME
+        pacer.sent(4, now)
+    assert pacer.underruns == 0
+    assert pacer.next_frames(now=(pieces * 4 - 10) * FRAME) == size  # ten frames before the end
+
+
+def test_pieces_shrink_before_a_slow_producer_runs_out() -> None:
+    production = Production(anew=True)
+    production.run(300, speed=0.2)
+    assert production.sizes[-1] == SIZES[-1]
+    grown = len(production.sizes)
+    while not production.gaps():
+        production.run(1, speed=3)
+    slow = production.sizes[grown:]
+    assert slow[0] > slow[-2] == SIZES[0]  # the last one was late
+    assert slow == sorted(slow, reverse=True)
+
+
+def test_who_is_always_late_sends_small_pieces_and_is_counted() -> None:
+    production = Production()
+    production.run(80, speed=1.5)
+    assert set(production.sizes) == {SIZES[0]}
+    assert len(production.gaps()) == production.pacer.underruns == len(production.sizes) - 1
+    assert production.pacer.starved == pytest.approx(sum(production.gaps()))
