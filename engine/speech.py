@@ -254,7 +254,10 @@ class _Request:
                 if self._cancelled or event is None:
                     break
                 if isinstance(event, Exception):
-                    raise event
+                    try:
+                        raise event
+                    finally:
+                        del event  # its traceback holds this frame: no circle, or the request's memory stays for long
                 # What still comes of an attempt that was given up is passed over.
                 part = next((part for part in self._parts if part.turn is event.turn), None)
                 if part and isinstance(event, _Ended):
