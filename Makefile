@@ -9,7 +9,7 @@ ARGS   ?=
 WORK   ?= $(HOME)/.cache/reprise/training
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench bench-gpu bench-speaking bench-codec bench-quality data train clean
+.PHONY: help run test check format bench bench-gpu bench-speaking bench-codec bench-quality bench-precision data train clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench-codec: $(VENV)/.app  ## the codec's views: memory, exactness
 
 bench-quality: $(VENV)/.lab  ## what the bundled model's speech is worth
 	$(PYTHON) -m benchmarks.voice_quality $(ARGS)
+
+bench-precision: $(VENV)/.lab  ## what weights in fewer bits change: codes, ends, words (ARGS="--precision int4")
+	$(PYTHON) -m benchmarks.quantization --words $(ARGS)
 
 data: $(VENV)/.lab  ## synthesize the bundled model's training speech
 	$(PYTHON) -m training.synthesize --work $(WORK) $(ARGS)
