@@ -34,7 +34,7 @@ from engine.prompt import PromptBuilder, PromptReference
 from engine.quantization import Precision
 from engine.runner import Runner
 from engine.sampling import SamplingOptions
-from engine.speech import Speaker, Speech
+from engine.speech import Request, Speaker, Speech
 from engine.steps import GraphMode
 from engine.text import normalise, plan_segments
 from engine.torch_script import TorchScripts
@@ -286,13 +286,8 @@ class Engine:
         self._check_speakers([s.speaker for s in segments], len(references))
         self._check_pronounceable(text)
         seed = secrets.randbelow(MAX_SEED + 1) if options.seed is None else options.seed
-        return Speech(
-            self._speaker,
-            segments,
-            [self._prompt_reference(r) for r in references],
-            options,
-            seed,
-        )
+        prompted = [self._prompt_reference(reference) for reference in references]
+        return Speech(Request(self._speaker, segments, prompted, options, seed))
 
     def status(self) -> EngineStatus:
         """What the engine is doing now."""

@@ -176,20 +176,15 @@ class Speech(Iterator[AudioChunk]):
     leaves the engine by itself.
     """
 
-    def __init__(
-        self,
-        speaker: Speaker,
-        segments: Sequence[Segment],
-        references: Sequence[PromptReference],
-        options: SamplingOptions,
-        seed: int,
-    ) -> None:
-        """Raises EngineBusy when too many others are speaking and waiting, and InvalidInput for a voice too long."""
-        self.seed = seed
+    def __init__(self, request: "Request") -> None:
         # The work does not know its Speech: or the two would keep each other, and a place in the engine, for long.
-        self._request = _Request(speaker, segments, references, options, seed)
-        self._stream = self._request.speak()
-        weakref.finalize(self, self._request.leave)
+        self._request = request
+        self._stream = request.speak()
+        weakref.finalize(self, request.leave)
+
+    @property
+    def seed(self) -> int:
+        return self._request.seed
 
     @property
     def result(self) -> SpeechResult | None:
@@ -211,8 +206,8 @@ class Speech(Iterator[AudioChunk]):
         self._stream.close()
 
 
-class _Request:
-    """The work of a `Speech`."""
+class Request:
+    """The work of a `Speech`: says one segment after the other, and one that loops or does not end once more."""
 
     def __init__(
         self,
@@ -222,8 +217,10 @@ class _Request:
         options: SamplingOptions,
         seed: int,
     ) -> None:
+        """Raises EngineBusy when too many others are speaking and waiting, and InvalidInput for a voice too long."""
+        self.seed = seed
         self.result: SpeechResult | None = None
-        self._speaker, self._segments, self._options, self._seed = speaker, segments, options, seed
+        self._speaker, self._segments, self._options = speaker, segments, options
         self._conversation = Conversation(speaker.prompt, references, speaker.positions)
         self._started = time.perf_counter()
         self._pacer = Pacer(1 / speaker.frame_rate)
@@ -275,7 +272,7 @@ class _Request:
         """Ask for a turn that says a segment."""
         text = self._segments[index].text
         prompt, budget = self._conversation.open(text, frame_budget(text, self._speaker.frame_rate))
-        turn = Turn(prompt, budget, self._options, _noise_key(self._seed, index, attempt))
+        turn = Turn(prompt, budget, self._options, _noise_key(self.seed, index, attempt))
         speaking = Speaking(self._ticket, turn, Line(self._line), self._pacer, self._events)
         self._parts.append(_Part(index, attempt, start, speaking))
         self._speaker.loop.say(speaking)
@@ -339,7 +336,7 @@ class _Request:
             seconds=self._frames / self._speaker.frame_rate,
             elapsed=time.perf_counter() - self._started,
             first_audio=first,
-            seed=self._seed,
+            seed=self.seed,
             segments=tuple(self._done),
             underruns=self._pacer.underruns,
             starved=self._pacer.starved,
