@@ -22,9 +22,11 @@ class TorchScripts:
     fixed_shapes = False
 
     def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
+        # What `torch.jit.trace` is made of. That one keeps all that was ever traced, and its weights, for ever.
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # on the deprecation, and on the sizes that are meant to stay as they are
-            traced = torch.jit.trace(function, inputs, check_trace=False)  # type: ignore[no-untyped-call]
+            warnings.simplefilter("ignore")  # on sizes, which are meant to stay as they are
+            graph, _ = torch._C._create_graph_by_tracing(function, inputs, lambda _value: "", True, False)
+        traced = torch._C._create_function_from_graph("step", graph)
 
         def replay() -> Tensor:
             # Rearranging the trace takes several times as long as tracing, and gains nothing.

@@ -1,9 +1,11 @@
 """A recorded function goes on from what its inputs hold by then, as if it had been called again."""
 
+import gc
 import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -416,3 +418,21 @@ def test_sound_from_graphs_is_that_of_exact_steps(cuda: str, caplog: pytest.LogC
         decoding.close()
     assert recorder.count == BATCHES
     assert [record for record in caplog.records if record.name == "engine.decoding"] == []  # nothing was refused
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="counts resident pages as Linux does")
+def test_a_forgotten_trace_lets_go_of_its_weights() -> None:
+    def resident() -> int:
+        gc.collect()
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    def record() -> None:
+        weight = torch.ones(4096, 4096)  # 64 MiB
+        replay = TorchScripts().record(lambda x: x @ weight, torch.ones(1, 4096))
+        assert torch.equal(replay(), torch.full((1, 4096), 4096.0))
+
+    record()
+    before = resident()
+    for _ in range(4):
+        record()
+    assert resident() - before < 64 << 20
