@@ -128,4 +128,4 @@ class DeviceUnavailable(EngineError):
 
 def first_line(error: Exception) -> str:
     """What another library's error says, short enough for a sentence of ours."""
-    return next(iter(str(error).splitlines()), type(error).__name__)[:200]
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()[:200]

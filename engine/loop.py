@@ -106,7 +106,8 @@ class Loop:
             reason = _failure(error)
         self._inbox.close()
         for speaking in (*self._speaking.values(), *self._inbox.read()):
-            speaking.listener.failed(reason)
+            # One each: they are raised in several threads, and an error keeps the frames that it went through.
+            speaking.listener.failed(type(reason)(str(reason)))
 
     def _work(self) -> None:
         step: tuple[Step, list[Speaking]] | None = None

@@ -201,7 +201,7 @@ class Speech(Iterator[AudioChunk]):
         self._request.cancel()
 
     def close(self) -> None:
-        """Cancel, and let go of the request's memory."""
+        """Cancel, and let go of the request's memory. For the thread that iterates; others `cancel`."""
         self.cancel()
         self._stream.close()
 
