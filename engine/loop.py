@@ -43,7 +43,6 @@ class Listener(Protocol):
 class Times:
     """When a turn's stages were reached, on the clock of `time.perf_counter`; 0 for those that were not."""
 
-    asked: float = 0.0
     begun: float = 0.0  # it had a slot
     ready: float = 0.0  # its prompt was in the cache
     first_piece: float = 0.0  # the frames of its first piece were there
@@ -79,7 +78,6 @@ class Loop:
 
     def say(self, speaking: Speaking) -> None:
         """Begin a turn of a request. Raises EngineClosed."""
-        speaking.times.asked = time.perf_counter()
         if not self._inbox.send(speaking):
             raise EngineClosed()
 
@@ -193,7 +191,7 @@ class Loop:
 
         def deliver(samples: Samples | Exception) -> None:
             if isinstance(samples, Exception):
-                listener.failed(samples if isinstance(samples, EngineError) else _failure(samples))
+                listener.failed(EngineClosed() if isinstance(samples, EngineClosed) else _failure(samples))
                 return
             pacer.sent(frames, time.perf_counter())
             listener.heard(turn, samples, frames)

@@ -80,6 +80,7 @@ class MemoryPlan:
         return self.slow + self.fast + self.encoder + self.decoder + self.kv + self.workspace
 
 
+@lru_cache(maxsize=16)
 def is_small(config: DualARConfig) -> bool:
     """Whether a CPU's caches hold the speech model's weights, more or less, and its products are too small to be
     shared out between cores."""

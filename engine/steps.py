@@ -158,16 +158,19 @@ class TracedSteps:
 
     def record_next(self) -> bool:
         """Record the usual draws of one more number of rows; False when nothing is left."""
-        for count in range(1, self._slots.count + 1):
-            if self._recordings.lacks(key := (count, FEWEST_CANDIDATES)):
-                moving = [getattr(self._slots.rows, name) for name in Rows.MOVING]
-                before = [tensor.clone() for tensor in moving]
-                rows = (getattr(self._slots.rows, field.name) for field in fields(Rows))
-                self._recordings.record(key, self._step, self._index[count], self._slots.cache.buffer, *rows)
-                for tensor, value in zip(moving, before, strict=True):  # while it is recorded it runs
-                    tensor.copy_(value)
-                return True
-        return False
+        return any(self._record((count, FEWEST_CANDIDATES)) for count in range(1, self._slots.count + 1))
+
+    def _record(self, key: Key) -> bool:
+        """Whether this was not there yet."""
+        wanted = self._recordings.lacks(key)
+        if wanted:
+            moving = [getattr(self._slots.rows, name) for name in Rows.MOVING]
+            before = [tensor.clone() for tensor in moving]
+            rows = (getattr(self._slots.rows, field.name) for field in fields(Rows))
+            self._recordings.record(key, self._step, self._index[key[0]], self._slots.cache.buffer, *rows)
+            for tensor, value in zip(moving, before, strict=True):  # while it is recorded it runs
+                tensor.copy_(value)
+        return wanted
 
     def _step(self, index: Tensor, buffer: Tensor, *state: Tensor) -> Tensor:
         standing = Rows(*state)

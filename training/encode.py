@@ -96,10 +96,10 @@ def speed_of(speaker: int, variant: int) -> Fraction:
 def _recorded_codes(path: Path) -> np.ndarray | None:
     """Codes of the same shard under recording conditions, where `path` is of variant 0 and there are some."""
     _, shard, variant = path.stem.split("-")
-    recorded = path.with_name(f"recorded-{shard}.npz")
-    if variant != "0" or not recorded.exists():
+    beside = path.with_name(f"recorded-{shard}.npz")
+    if variant != "0" or not beside.exists():
         return None
-    with np.load(recorded) as found:
+    with np.load(beside) as found:
         codes: np.ndarray = found["codes"]
     return codes
 
