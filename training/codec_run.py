@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from training.codec_batches import CropBatch, CropSampler
-from training.codec_trainer import CodecTrainer
+from training.codec_trainer import Attempt, CodecTrainer
 from training.quantizer_training import Lookup
 
 # Which draws a seed is for, beside the number of the step.
@@ -40,6 +40,10 @@ class Recipe:
     ramp_steps: int = 300  # from half to all samples quantized; as many again until codebooks are dropped
     dropout: float = 0.25
     restart_every: int = 40
+    adversarial_weight: float = 1.0
+    feature_weight: float = 4.0
+    discriminators_rate: float = 4e-4
+    discriminators_lead: int = 200  # steps that they learn alone; as many again until they are heard in full
     seed: int = 0
 
 
@@ -52,11 +56,16 @@ class CodecRun:
         self.step, self.elapsed, self.finished = 0, 0.0, False
         # The step at which the codebooks came in. A codec that comes with codebooks is past all ramps.
         self.quantized_since: int | None = -2 * recipe.ramp_steps if origin else None
-        trained = [p for p in trainer.parameters() if p.requires_grad]
+        judging = [] if trainer.discriminators is None else list(trainer.discriminators.parameters())
+        others = {id(p) for p in judging}
+        self._trained = [p for p in trainer.parameters() if p.requires_grad and id(p) not in others]
+        groups = [
+            {"params": self._trained, "peak": recipe.learning_rate},
+            {"params": judging, "peak": recipe.discriminators_rate},
+        ]
         self._optimiser = torch.optim.AdamW(
-            trained, recipe.learning_rate, betas=(0.8, 0.99), weight_decay=recipe.weight_decay
+            [group for group in groups if group["params"]], betas=(0.8, 0.99), weight_decay=recipe.weight_decay
         )
-        self._trained = trained
 
     @property
     def progress(self) -> float:
@@ -64,12 +73,12 @@ class CodecRun:
         return max(self.step / self.recipe.steps, self.elapsed / (60 * self.recipe.minutes))
 
     @property
-    def learning_rate(self) -> float:
-        """Linear warm-up, then a cosine over the whole run."""
+    def rate(self) -> float:
+        """Of the peak learning rates: linear warm-up, then a cosine over the whole run."""
         recipe = self.recipe
         cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, self.progress)))
         warm = min(1.0, (self.step + 1) / recipe.warmup_steps)
-        return recipe.learning_rate * warm * (recipe.final_rate + (1 - recipe.final_rate) * cosine)
+        return warm * (recipe.final_rate + (1 - recipe.final_rate) * cosine)
 
     def initial_audio(self) -> Tensor:
         """Crops `[B, 1, n]` by which a fresh codec is scaled."""
@@ -89,19 +98,17 @@ class CodecRun:
         if self._codebooks_are_due():
             self._lay_out_codebooks(generator)
         for group in self._optimiser.param_groups:
-            group["lr"] = self.learning_rate
-        losses, lookups = self._losses(generator)
-        total = self.trainer.weighted(losses, self.recipe.phone_weight)
+            group["lr"] = group["peak"] * self.rate
+        batch = self._batch(_STEP, self.step)
+        attempt = self._attempt(batch, generator)
+        total = self.trainer.weighted(attempt.losses, self.recipe.phone_weight)
         if not math.isfinite(total.item()):
             raise FloatingPointError(f"The loss is no longer finite at step {self.step}.")
-        total.backward()
-        torch.nn.utils.clip_grad_norm_(self._trained, self.recipe.clip)
-        self._optimiser.step()
-        self._optimiser.zero_grad(set_to_none=True)
-        self._move_codebooks(lookups, generator)
+        judged = self._learn(total, attempt.made, batch.audio)
+        self._move_codebooks(attempt.lookups, generator)
         self.step += 1
         self.elapsed += time.monotonic() - started
-        return {"total": total.item(), **{name: loss.item() for name, loss in losses.items()}}
+        return {"total": total.item(), **{name: loss.item() for name, loss in (attempt.losses | judged).items()}}
 
     def save(self, path: Path) -> None:
         """Written beside and moved into place: killed at any moment, the last checkpoint stays whole."""
@@ -125,15 +132,32 @@ class CodecRun:
         device = next(self.trainer.parameters()).device
         return self.sampler.batch(self.recipe.batch, self.recipe.seed, purpose, number).to(device)
 
-    def _losses(self, generator: torch.Generator) -> tuple[dict[str, Tensor], list[Lookup]]:
-        batch = self._batch(_STEP, self.step)
+    def _attempt(self, batch: CropBatch, generator: torch.Generator) -> Attempt:
         if self.trainer.decoder_only:
-            return self.trainer.decoder_losses(batch), []
+            return self.trainer.decoder_attempt(batch)
         if self.quantized_since is None:
-            return self.trainer.losses(batch, generator, share=0.0, dropout=0.0)
+            return self.trainer.attempt(batch, generator, share=0.0, dropout=0.0)
         ramp = (self.step - self.quantized_since) / self.recipe.ramp_steps
         dropout = self.recipe.dropout if ramp >= 2 else 0.0
-        return self.trainer.losses(batch, generator, share=min(1.0, 0.5 + 0.5 * ramp), dropout=dropout)
+        return self.trainer.attempt(batch, generator, share=min(1.0, 0.5 + 0.5 * ramp), dropout=dropout)
+
+    def _learn(self, total: Tensor, made: Tensor, wanted: Tensor) -> dict[str, Tensor]:
+        """Gradients, and one step of all who learn. Returns the discriminators' losses, where there are any."""
+        recipe, judged = self.recipe, {}
+        if self.trainer.discriminators is None:
+            total.backward()
+        else:
+            heard = min(1.0, max(0.0, self.step / recipe.discriminators_lead - 1))
+            verdict = self.trainer.discriminators.judge(
+                made, wanted, adversarial=recipe.adversarial_weight, features=recipe.feature_weight
+            )
+            verdict.own.backward()
+            torch.autograd.backward([total, made], [None, heard * verdict.gradient])
+            judged = {"own": verdict.own, "adversarial": verdict.adversarial, "features": verdict.features}
+        torch.nn.utils.clip_grad_norm_(self._trained, recipe.clip)
+        self._optimiser.step()
+        self._optimiser.zero_grad(set_to_none=True)
+        return judged
 
     def _codebooks_are_due(self) -> bool:
         if self.quantized_since is not None:

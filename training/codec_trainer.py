@@ -3,6 +3,8 @@
 Shapes: B batch, D latent width, T frames, n samples.
 """
 
+from dataclasses import dataclass, field
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -10,15 +12,25 @@ from torch import Tensor, nn
 from engine.codec.codec import Codec
 from training.codec_batches import CropBatch
 from training.codec_losses import CodecHeads, SpectralLoss, pitch_of
+from training.discriminators import Discriminators
 from training.quantizer_training import Lookup, QuantizerTraining, codebooks_of, quantize
 
 _WEIGHTS = {"mel": 12.0, "harmonics": 6.0, "wave": 5.0, "commitment": 1.0, "pitch": 2.0}
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """What the codec made of a batch `[B, 1, n]`, its unweighted losses by name, and what was looked up."""
+
+    made: Tensor
+    losses: dict[str, Tensor]
+    lookups: list[Lookup] = field(default_factory=list)
+
+
 class CodecTrainer(nn.Module):
     """Losses of a codec. Codebooks take no gradients: `averages` moves them."""
 
-    def __init__(self, codec: Codec, *, decoder_only: bool) -> None:
+    def __init__(self, codec: Codec, *, decoder_only: bool, adversarial: bool = False) -> None:
         """With `decoder_only` all that decides about codes, or what they stand for, is frozen."""
         super().__init__()
         self.codec, self.decoder_only = codec, decoder_only
@@ -30,6 +42,7 @@ class CodecTrainer(nn.Module):
             trained.requires_grad_(True)
         for codebook in codebooks_of(codec.quantizer):
             codebook.codebook.requires_grad_(False)
+        self.discriminators = Discriminators() if adversarial else None
 
     def encoded(self, audio: Tensor) -> Tensor:
         """Audio `[B, 1, n]` → latents in front of the codebooks `[B, D, T]`, with gradients."""
@@ -43,19 +56,19 @@ class CodecTrainer(nn.Module):
         audio: Tensor = self.codec.decoder(quantizer.upsample(quantizer.post_module(latents)))
         return audio
 
-    def losses(
-        self, batch: CropBatch, generator: torch.Generator, *, share: float, dropout: float
-    ) -> tuple[dict[str, Tensor], list[Lookup]]:
-        """Unweighted losses by name, and what was looked up; see `quantize` for `share` and `dropout`."""
+    def attempt(self, batch: CropBatch, generator: torch.Generator, *, share: float, dropout: float) -> Attempt:
+        """The whole way; see `quantize` for `share` and `dropout`."""
         config = self.codec.config
         found = quantize(self.codec.quantizer, self.encoded(batch.audio), generator, share=share, dropout=dropout)
         log_f0, voiced = pitch_of(batch.audio, config.sample_rate, config.frame_length)
-        return {
-            **self._audio_losses(found.latents, batch.audio),
+        made = self.decoded(found.latents)
+        losses = {
+            **self._audio_losses(made, batch.audio),
             "commitment": found.commitment,
             "pitch": self.heads.pitch_loss(found.latents, log_f0, voiced),
             "phones": self.heads.phone_loss(found.semantic, batch.phones),
-        }, found.lookups
+        }
+        return Attempt(made, losses, found.lookups)
 
     @staticmethod
     def weighted(losses: dict[str, Tensor], phone_weight: float) -> Tensor:
@@ -63,14 +76,14 @@ class CodecTrainer(nn.Module):
         weights = {**_WEIGHTS, "phones": phone_weight}
         return torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
 
-    def decoder_losses(self, batch: CropBatch) -> dict[str, Tensor]:
-        """The losses that the decoder alone can change, behind the codes that the product would make."""
+    def decoder_attempt(self, batch: CropBatch) -> Attempt:
+        """Behind the codes that the product would make: what the decoder alone can change."""
         quantizer = self.codec.quantizer
         with torch.no_grad():
             latents = quantizer.from_codes(quantizer.encode(self.codec.encoder(batch.audio)))
-        return self._audio_losses(latents, batch.audio)
-
-    def _audio_losses(self, latents: Tensor, wanted: Tensor) -> dict[str, Tensor]:
         made = self.decoded(latents)
+        return Attempt(made, self._audio_losses(made, batch.audio))
+
+    def _audio_losses(self, made: Tensor, wanted: Tensor) -> dict[str, Tensor]:
         mel, harmonics = self.spectral(made, wanted)
         return {"mel": mel, "harmonics": harmonics, "wave": F.l1_loss(made, wanted)}

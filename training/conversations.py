@@ -1,7 +1,8 @@
 """Training examples for the dual AR: conversations of one speaker, laid out exactly as the engine prompts them.
 
-A conversation is a system turn with one reference (one to three utterances joined), then one or two turns of text and
-speech. Every frame of speech is a target, those of the reference too, and so is the end after each stretch of speech.
+A conversation is a system turn with one reference (one to three utterances joined), then one to six turns of text and
+speech: a long text is spoken turn by turn, with the turns before in view. Every frame of speech is a target, those of
+the reference too, and so is the end after each stretch of speech.
 """
 
 from collections import defaultdict
@@ -15,6 +16,9 @@ from torch import Tensor
 from engine.prompt import PromptBuilder, PromptReference
 
 IGNORED = -100
+# How many utterances a reference has, from none, and how many turns follow, from one: the shares of the examples.
+REFERENCE_SHARES = (0.04, 0.56, 0.25, 0.15)
+TURN_SHARES = (0.55, 0.20, 0.09, 0.06, 0.05, 0.05)
 RECORDED_SHARE = 0.4  # of the references, where there are codes of them under recording conditions
 
 
@@ -169,12 +173,11 @@ class ConversationSampler:
     def _draw(self) -> Example:
         target = self._utterances[self._rng.integers(len(self._utterances))]
         same = self._by_speaker[target.speaker]
-        parts = int(self._rng.choice([0, 1, 2, 3], p=[0.04, 0.56, 0.25, 0.15]))
-        turns = 2 if self._rng.random() < 0.3 else 1
-        chosen = [same[i] for i in self._rng.choice(len(same), parts + turns - 1, replace=False)]
-        others = [u for u in chosen if u is not target]
-        reference = others[: max(0, len(others) - turns + 1)]
+        parts = int(self._rng.choice(len(REFERENCE_SHARES), p=REFERENCE_SHARES))
+        turns = 1 + int(self._rng.choice(len(TURN_SHARES), p=TURN_SHARES))
+        count = min(len(same), parts + turns)  # one more than is wanted, for the target may be among them
+        chosen = [same[i] for i in self._rng.choice(len(same), count, replace=False)]
+        others = [u for u in chosen if u is not target][: parts + turns - 1]
+        reference, before = others[:parts], others[parts:]
         recorded = all(u.recorded is not None for u in reference) and self._rng.random() < RECORDED_SHARE
-        return self._builder.build(
-            reference, [*others[len(others) - turns + 1 :], target], as_recorded=bool(reference) and recorded
-        )
+        return self._builder.build(reference, [*before, target], as_recorded=bool(reference) and recorded)

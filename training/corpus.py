@@ -1,6 +1,11 @@
-"""Reads the training speech that `training/synthesize.py` wrote."""
+"""Reads the training speech that `training/synthesize.py` wrote, and says how much there is.
 
+python -m training.corpus --work DIR
+"""
+
+import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,3 +73,36 @@ def read_shard(index: Path) -> list[Utterance]:
     audio = np.load(index.with_name(index.name.replace("index", "audio")).with_suffix(".npy"), mmap_mode="r")
     lines = index.read_text(encoding="utf-8").splitlines()
     return [Utterance(**json.loads(line), shard_audio=audio) for line in lines]
+
+
+def table(corpus: Corpus) -> str:
+    """Hours, utterances and speakers of what trains and of what is kept from it, by engine: a Markdown table."""
+    kinds = {
+        "training": [item for item in corpus.utterances if item.for_training],
+        "held-out speakers": [item for item in corpus.utterances if item.held_out_speaker],
+        "held-out sentences, other speakers": [
+            item for item in corpus.utterances if item.test_sentence and not item.held_out_speaker
+        ],
+    }
+    lines = ["| | hours | utterances | speakers |", "|---|---|---|---|"]
+    for kind, chosen in kinds.items():
+        lines.append(_row(f"**{kind}**", chosen))
+        for engine in sorted({str(about["engine"]) for about in corpus.speakers.values()}):
+            lines.append(_row(engine, [item for item in chosen if corpus.speakers[item.speaker]["engine"] == engine]))
+    return "\n".join(lines)
+
+
+def _row(name: str, utterances: Sequence[Utterance]) -> str:
+    hours = sum(item.samples for item in utterances) / SAMPLE_RATE / 3600
+    return f"| {name} | {hours:.2f} | {len(utterances):,} | {len({item.speaker for item in utterances})} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, default=Path.home() / ".cache/reprise/training")
+    options = parser.parse_args()
+    print(table(Corpus.load(options.work / "data")))
+
+
+if __name__ == "__main__":
+    main()

@@ -132,7 +132,7 @@ def encode_recorded(encoder: CodecEncoder, utterances: list[SpokenUtterance], sh
 
 def encode_waves(encoder: CodecEncoder, waves: list[np.ndarray]) -> list[np.ndarray]:
     """Codes `[K, T]` int16 of each, encoded in batches of like length."""
-    config = encoder.config
+    config, device = encoder.config, next(encoder.parameters()).device
     coded: dict[int, np.ndarray] = {}
     order = sorted(range(len(waves)), key=lambda i: len(waves[i]))
     while order:
@@ -142,7 +142,7 @@ def encode_waves(encoder: CodecEncoder, waves: list[np.ndarray]) -> list[np.ndar
         audio = torch.zeros(len(batch), 1, longest)
         for row, i in enumerate(batch):
             audio[row, 0, : len(waves[i])] = torch.from_numpy(waves[i])
-        codes = encoder.encode(audio).numpy().astype(np.int16)
+        codes = encoder.encode(audio.to(device)).cpu().numpy().astype(np.int16)
         for row, i in enumerate(batch):
             coded[i] = codes[row, :, : -(-len(waves[i]) // config.frame_length)]
     return [coded[i] for i in range(len(waves))]
@@ -155,18 +155,14 @@ def _played(utterance: SpokenUtterance, speed: Fraction) -> np.ndarray:
 
 
 @torch.inference_mode()
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, default=Path.home() / ".cache/reprise/training")
-    parser.add_argument("--codec", type=Path, required=True)
-    parser.add_argument("--variants", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=0)
-    args = parser.parse_args()
-    if args.threads:
-        torch.set_num_threads(args.threads)
-    path, config = codec_files(args.codec)
-    encoder = load_codec_encoder(path, config)
-    out = args.work / "codes"
+def encode(work: Path, codec: Path, variants: int) -> None:
+    """Code every shard under `work/data` that is not coded yet, into `work/codes`.
+
+    Raises ValueError when the codes that are there come from another codec.
+    """
+    path, config = codec_files(codec)
+    encoder = load_codec_encoder(path, config, "cuda" if torch.cuda.is_available() else "cpu")
+    out = work / "codes"
     out.mkdir(parents=True, exist_ok=True)
     meta: dict[str, object] = {
         "fingerprint": codec_fingerprint(encoder),
@@ -177,28 +173,40 @@ def main() -> None:
     }
     known = out / "codec.json"
     if known.exists() and json.loads(known.read_text()).get("fingerprint", meta["fingerprint"]) != meta["fingerprint"]:
-        raise SystemExit(f"The codes in {out} were made by another codec; remove that folder, and run this again.")
+        raise ValueError(f"The codes in {out} were made by another codec; remove that folder, and run this again.")
     known.write_text(json.dumps(meta))
-    corpus = Corpus.load(args.work / "data")
-    for shard, variant in itertools.product(corpus.shards, range(args.variants)):
+    corpus = Corpus.load(work / "data")
+    for shard, variant in itertools.product(corpus.shards, range(variants)):
         utterances = [u for u in corpus.of_shard(shard) if variant == 0 or u.for_training]
         keep(out / f"codes-{shard:03d}-{variant}.npz", utterances, partial(encode_shard, encoder, utterances, variant))
         if variant == 0:
             keep(out / f"recorded-{shard:03d}.npz", utterances, partial(encode_recorded, encoder, utterances, shard))
 
 
-def keep(target: Path, utterances: list[SpokenUtterance], encode: Callable[[], dict[str, np.ndarray]]) -> None:
-    """What `encode` makes of these utterances, unless it is there already."""
+def keep(target: Path, utterances: list[SpokenUtterance], make: Callable[[], dict[str, np.ndarray]]) -> None:
+    """What `make` makes of these utterances, unless it is there already."""
     if target.exists() or not utterances:
         return
     started = time.monotonic()
-    arrays = encode()
+    arrays = make()
     unfinished = target.with_name(f"unfinished-{target.name}")
     np.savez(unfinished, **arrays)
     unfinished.replace(target)
     seconds = sum(u.samples for u in utterances) / SAMPLE_RATE
     rate = seconds / (time.monotonic() - started)
     print(f"{target.name}: {seconds / 3600:.2f} h at {rate:.0f} x real time", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, default=Path.home() / ".cache/reprise/training")
+    parser.add_argument("--codec", type=Path, required=True)
+    parser.add_argument("--variants", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=0)
+    args = parser.parse_args()
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    encode(args.work, args.codec, args.variants)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ tokens.
 Writes `DIR/data/audio-NNN.npy` (int16 at 22,050 Hz, utterances end to end), `index-NNN.jsonl` and
 `speakers.json`; `training/corpus.py` reads them. Shard 000 holds the test renderings, the others about 20
 minutes of training speech each. A shard depends on the seed and its number alone: what is there already is
-kept, so a run can be interrupted, and asking for more hours adds shards.
+kept, so a run can be interrupted, and asking for more hours adds shards. Flite and espeak-ng draw noise from
+a state that lasts as long as the process does, so each shard is rendered in a process of its own.
 
 The warps use WORLD (Morise, Yokomori and Ozawa, 2016) by way of `pyworld`.
 """
@@ -15,6 +16,7 @@ import argparse
 import itertools
 import json
 import multiprocessing
+import os
 import random
 import time
 from collections import defaultdict
@@ -31,11 +33,10 @@ from scipy.signal import resample_poly
 
 from engine.pronunciation import MARKS, WORD_BREAK, Lexicon
 from training.sentences import held_out_sentences, training_sentences
-from training.speakers import SHARES, Speaker, speakers
+from training.speakers import SHARES, Engine, Speaker, speakers
 from training.teachers import Espeak, Festival, Flite, Utterance
 
 SAMPLE_RATE = 22050
-SHARD_SECONDS = 1200
 LEXICON = Path(__file__).parent.parent / "assets" / "bundled" / "lexicon.json.gz"
 DEFAULT_WORK = Path("~/.cache/reprise/training")
 
@@ -45,11 +46,35 @@ _LEVEL = 2600  # RMS of the louder samples, of 32,767
 _PEAK = 30000
 _WORDS_PER_MINUTE = 165
 _BATCH = 48  # sentences for one Festival process
-_REFERENCES, _TESTS, _SEEN_TESTS = (
-    12,
-    20,
-    100,
-)  # test shard: per held-out speaker, per held-out speaker, in all
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much speech is made.
+
+    hours: of training speech, in shards of `shard_seconds`, rendered so many jobs `at_once`.
+    references, tests: utterances of each held-out speaker; seen_tests: test sentences by all others together.
+    trained, held_out: speakers of each engine, the first of either kind; None is all of them.
+    """
+
+    hours: float = 11.0
+    shard_seconds: int = 1200
+    at_once: int = 100
+    references: int = 14
+    tests: int = 20
+    seen_tests: int = 100
+    trained: int | None = None
+    held_out: int | None = None
+
+    @property
+    def shards(self) -> int:
+        """Of training speech; the test shard comes in front of them."""
+        return round(self.hours * 3600 / self.shard_seconds)
+
+    def cast(self, engine: Engine, *, held_out: bool) -> list[Speaker]:
+        """The speakers of an engine that are held out, or those that are not."""
+        group = [each for each in speakers() if each.engine == engine and each.held_out == held_out]
+        return group[: self.held_out if held_out else self.trained]
 
 
 @dataclass(frozen=True)
@@ -224,12 +249,12 @@ class Studio:
         return _resampled(warp(samples, rate, speaker, tempo), rate, SAMPLE_RATE), tempo
 
 
-def training_jobs(shard: int, seed: int, lexicon: Lexicon) -> Iterator[Job]:
+def training_jobs(shard: int, seed: int, lexicon: Lexicon, extent: Extent) -> Iterator[Job]:
     """The jobs of a training shard, endlessly: engines by their shares, speakers in turn."""
     rng = random.Random(f"jobs {seed} {shard}")
     turns = {}
     for engine in SHARES:
-        group = [speaker for speaker in speakers() if speaker.engine == engine and not speaker.held_out]
+        group = extent.cast(engine, held_out=False)
         rng.shuffle(group)
         turns[engine] = itertools.cycle(group)
     engines = rng.choices(list(SHARES), list(SHARES.values()), k=100_000)
@@ -237,20 +262,20 @@ def training_jobs(shard: int, seed: int, lexicon: Lexicon) -> Iterator[Job]:
         yield Job(text, next(turns[engine]), False)
 
 
-def jobs_of_test(seed: int, lexicon: Lexicon) -> list[Job]:
+def jobs_of_test(seed: int, lexicon: Lexicon, extent: Extent) -> list[Job]:
     """The test shard: references and test sentences by held-out speakers, test sentences by others."""
     rng = random.Random(f"test {seed}")
     tests = held_out_sentences(lexicon)
-    held = [speaker for speaker in speakers() if speaker.held_out]
-    seen = [speaker for speaker in speakers() if not speaker.held_out]
+    held = [speaker for engine in SHARES for speaker in extent.cast(engine, held_out=True)]
+    seen = [speaker for engine in SHARES for speaker in extent.cast(engine, held_out=False)]
     references = training_sentences(seed * 1000, lexicon)
-    jobs = [Job(next(references), speaker, False) for speaker in held for _ in range(_REFERENCES + 2)]
+    jobs = [Job(next(references), speaker, False) for speaker in held for _ in range(extent.references)]
     for at, speaker in enumerate(held):
-        jobs += [Job(tests[(at * _TESTS + step) % len(tests)], speaker, True) for step in range(_TESTS)]
-    return jobs + [Job(tests[at % len(tests)], rng.choice(seen), True) for at in range(_SEEN_TESTS)]
+        jobs += [Job(tests[(at * extent.tests + step) % len(tests)], speaker, True) for step in range(extent.tests)]
+    return jobs + [Job(tests[at % len(tests)], rng.choice(seen), True) for at in range(extent.seen_tests)]
 
 
-def write_shard(shard: int, *, folder: Path, seed: int) -> tuple[int, float, float]:
+def write_shard(shard: int, *, folder: Path, seed: int, extent: Extent) -> tuple[int, float, float]:
     """Make one shard unless it is there. Returns its number, seconds of speech and seconds it took."""
     index = folder / f"index-{shard:03d}.jsonl"
     if index.exists():
@@ -258,20 +283,18 @@ def write_shard(shard: int, *, folder: Path, seed: int) -> tuple[int, float, flo
         return shard, sum(line["samples"] for line in lines) / SAMPLE_RATE, 0.0
     began = time.monotonic()
     studio, rng = Studio(), random.Random(f"render {seed} {shard}")
-    made = _test_shard(studio, seed, rng) if shard == 0 else _training_shard(studio, shard, seed, rng)
+    if shard == 0:
+        made = list(studio.render(jobs_of_test(seed, studio.lexicon, extent), rng))
+    else:
+        made = _training_shard(studio, training_jobs(shard, seed, studio.lexicon, extent), rng, extent)
     _write(folder, shard, made)
     return shard, sum(len(item.samples) for item in made) / SAMPLE_RATE, time.monotonic() - began
 
 
-def _test_shard(studio: Studio, seed: int, rng: random.Random) -> list[Rendered]:
-    return list(studio.render(jobs_of_test(seed, studio.lexicon), rng))
-
-
-def _training_shard(studio: Studio, shard: int, seed: int, rng: random.Random) -> list[Rendered]:
-    jobs = training_jobs(shard, seed, studio.lexicon)
+def _training_shard(studio: Studio, jobs: Iterator[Job], rng: random.Random, extent: Extent) -> list[Rendered]:
     made: list[Rendered] = []
-    while sum(len(item.samples) for item in made) < SHARD_SECONDS * SAMPLE_RATE:
-        made += studio.render(list(itertools.islice(jobs, 100)), rng)
+    while sum(len(item.samples) for item in made) < extent.shard_seconds * SAMPLE_RATE:
+        made += studio.render(list(itertools.islice(jobs, extent.at_once)), rng)
     rng.shuffle(made)
     return made
 
@@ -292,16 +315,16 @@ def _write(folder: Path, shard: int, made: list[Rendered]) -> None:
     partial_index.rename(folder / f"index-{shard:03d}.jsonl")
 
 
-def synthesize(work: Path, hours: float, seed: int, workers: int) -> None:
-    """Make the test shard and `hours` of training speech under `work/data`."""
+def synthesize(work: Path, extent: Extent, seed: int, workers: int) -> None:
+    """Make the test shard and the training speech under `work/data`, with so many processes at a time."""
     folder = work.expanduser() / "data"
     folder.mkdir(parents=True, exist_ok=True)
     everyone = [speaker.to_json() for speaker in speakers()]
     (folder / "speakers.json").write_text(json.dumps(everyone, indent=1), encoding="utf-8")
-    shards = range(1 + round(hours * 3600 / SHARD_SECONDS))
+    render = partial(write_shard, folder=folder, seed=seed, extent=extent)
     began, total = time.monotonic(), 0.0
-    with multiprocessing.get_context("spawn").Pool(workers) as pool:
-        for shard, seconds, took in pool.imap_unordered(partial(write_shard, folder=folder, seed=seed), shards):
+    with multiprocessing.get_context("spawn").Pool(workers, maxtasksperchild=1) as pool:
+        for shard, seconds, took in pool.imap_unordered(render, range(1 + extent.shards)):
             total += seconds
             speed = f"{seconds / took:.0f} x real time" if took else "kept"
             print(f"shard {shard:03d}: {seconds / 60:.1f} min, {speed}", flush=True)
@@ -311,11 +334,11 @@ def synthesize(work: Path, hours: float, seed: int, workers: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK, help="folder for everything that training makes")
-    parser.add_argument("--hours", type=float, default=11.0, help="training speech to make, in hours")
+    parser.add_argument("--hours", type=float, default=Extent.hours, help="training speech to make, in hours")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--workers", type=int, default=2, help="processes")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes")
     options = parser.parse_args()
-    synthesize(options.work, options.hours, options.seed, options.workers)
+    synthesize(options.work, Extent(options.hours), options.seed, options.workers)
 
 
 if __name__ == "__main__":

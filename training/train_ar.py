@@ -32,6 +32,7 @@ from training.tokenizer import save_tokenizer
 @dataclass(frozen=True)
 class Recipe:
     minutes: float
+    steps: float = math.inf  # the run ends with its minutes or its steps, whichever come first
     positions: int = 3072  # of a batch
     learning_rate: float = 1.5e-3
     warmup_steps: int = 150
@@ -219,8 +220,7 @@ def train(work: Path, recipe: Recipe, threads: int) -> None:
     held_out = list(islice(ConversationSampler(corpus.held_out, builder, recipe.positions, 1), 6))
     sums: dict[str, float] = {}
     counted, last_save, last = 0, time.monotonic(), time.monotonic()
-    while elapsed < recipe.minutes * 60:
-        progress = elapsed / (recipe.minutes * 60)
+    while (progress := max(elapsed / (recipe.minutes * 60), step / recipe.steps)) < 1:
         rate = recipe.learning_rate * min(1.0, (step + 1) / recipe.warmup_steps)
         rate *= 0.03 + 0.97 * 0.5 * (1 + math.cos(math.pi * progress))
         for group in optimiser.param_groups:

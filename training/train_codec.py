@@ -7,7 +7,8 @@ that was stopped goes on from its last checkpoint; a finished one goes on when i
 
 A fresh codec learns for some hundred steps without its codebooks, which are then laid out over its latents and
 used for more and more samples. With --from, everything learns on from a folder's codec, and codes change their
-meaning. With --decoder-only as well, codes made before stay valid.
+meaning. With --decoder-only as well, codes made before stay valid. With --adversarial the decoder learns on against
+discriminators: only once the codes carry pitch, for with them from the start it never finds it.
 """
 
 import argparse
@@ -44,6 +45,7 @@ def open_run(
     *,
     source: Path | None = None,
     decoder_only: bool = False,
+    adversarial: bool = False,
     device: str = "cpu",
     config: CodecConfig | None = None,
 ) -> CodecRun:
@@ -68,7 +70,8 @@ def open_run(
         origin += f" {codec_fingerprint(codec)}"
     utterances = [item for item in corpus.utterances if item.for_training]
     sampler = CropSampler(utterances, codec.config, recipe.crop_frames)
-    run = CodecRun(CodecTrainer(codec, decoder_only=decoder_only).to(device), sampler, recipe, origin)
+    trainer = CodecTrainer(codec, decoder_only=decoder_only, adversarial=adversarial).to(device)
+    run = CodecRun(trainer, sampler, recipe, origin)
     if (checkpoint := checkpoint_of(work, run)).exists():
         run.resume(checkpoint)
     elif source is None:
@@ -79,6 +82,7 @@ def open_run(
 def checkpoint_of(work: Path, run: CodecRun) -> Path:
     """Where the run keeps its checkpoint: runs of different kinds may follow each other in one folder."""
     kind = "fresh" if not run.origin else "decoder" if run.trainer.decoder_only else "continued"
+    kind += "-adversarial" if run.trainer.discriminators else ""
     return work / "codec" / f"checkpoint-{kind}.pt"
 
 
@@ -113,7 +117,7 @@ def report(run: CodecRun, means: dict[str, float], seconds: float) -> None:
     used = ""
     if run.quantized_since is not None and not run.trainer.decoder_only:
         used = f" least used codebook {min(run.trainer.averages.used()):.0%}"
-    rate = f"rate {run.learning_rate:.1e} {seconds:.2f} s/step"
+    rate = f"rate {run.rate:.3f} {seconds:.2f} s/step"
     print(f"step {run.step} {run.elapsed / 60:.1f} min {losses}{used} {rate}", flush=True)
 
 
@@ -141,18 +145,29 @@ def main() -> None:
     parser.add_argument("--batch", type=int, help="crops a step; 4 on a CPU, 32 on a CUDA device")
     parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help="learn on from this codec")
     parser.add_argument("--decoder-only", action="store_true", help="leave the codes as they are")
+    parser.add_argument("--adversarial", action="store_true", help="with discriminators; needs --decoder-only")
     parser.add_argument("--threads", type=int, default=0)
     args = parser.parse_args()
     if args.decoder_only and args.source is None:
         parser.error("--decoder-only needs --from FOLDER: a codec whose codes are to stay valid.")
+    if args.adversarial and not args.decoder_only:
+        parser.error("--adversarial needs --decoder-only: discriminators come after the codes are settled.")
     if args.threads:
         torch.set_num_threads(args.threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     recipe = Recipe(minutes=args.minutes, steps=args.steps or math.inf, batch=args.batch or BATCH[device])
     if args.source is not None:
-        recipe = replace(recipe, learning_rate=4e-4, phone_weight=0.5, dropout=0.15)
+        recipe = replace(recipe, learning_rate=2e-4 if args.adversarial else 4e-4, phone_weight=0.5, dropout=0.15)
     corpus = Corpus.load(args.work / "data")
-    run = open_run(args.work, recipe, corpus, source=args.source, decoder_only=args.decoder_only, device=device)
+    run = open_run(
+        args.work,
+        recipe,
+        corpus,
+        source=args.source,
+        decoder_only=args.decoder_only,
+        adversarial=args.adversarial,
+        device=device,
+    )
     print(
         f"{sum(p.numel() for p in run.trainer.codec.parameters()) / 1e6:.2f} M parameters on {device}, "
         f"from step {run.step}, {run.elapsed / 60:.1f} minutes in",

@@ -22,7 +22,7 @@ from training.sentences import (
     template_sentences,
     training_sentences,
 )
-from training.speakers import SHARES, speakers
+from training.speakers import HELD_OUT_TEACHER, SHARES, speakers
 
 LEXICON = Lexicon.load(synthesize.LEXICON)
 MISSING = [
@@ -73,7 +73,9 @@ def test_speakers_are_many_distinct_and_some_held_out() -> None:
     assert len(everyone) >= 120
     held_out = [speaker for speaker in everyone if speaker.held_out]
     pitches = [speaker.hertz for speaker in held_out if speaker.engine == "flite"]
-    assert len(held_out) == 10
+    assert len(held_out) == 18
+    assert all(speaker.held_out for speaker in everyone if speaker.voice == HELD_OUT_TEACHER)
+    assert not set(speakers("another")) & set(everyone[1:20])
     assert len(pitches) >= 6
     assert max(pitches) > 2 * min(pitches)
     assert {speaker.engine for speaker in everyone} == set(SHARES)

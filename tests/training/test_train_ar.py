@@ -15,6 +15,7 @@ from training import train_ar
 from training.conversations import (
     IGNORED,
     RECORDED_SHARE,
+    TURN_SHARES,
     ConversationBuilder,
     ConversationSampler,
     Utterance,
@@ -111,6 +112,19 @@ def test_some_references_are_recorded(builder: ConversationBuilder) -> None:
     examples = [sampler._draw() for _ in range(300)]
     heard = [int((example.columns[2:] == RESIDUAL - 1).all(0).sum()) > 4 for example in examples]
     assert sum(heard) / len(heard) == pytest.approx(RECORDED_SHARE, abs=0.1)
+
+
+def test_turns_follow_each_other_as_in_a_long_text(builder: ConversationBuilder) -> None:
+    sampler = ConversationSampler([utterance(0, i) for i in range(12)], builder, 400, 0)
+    examples = [sampler._draw() for _ in range(400)]
+    stretches = [int((example.targets == SEMANTIC).sum()) for example in examples]  # each ends, the reference too
+    assert max(stretches) == 1 + len(TURN_SHARES)
+    assert np.mean([count >= 4 for count in stretches]) == pytest.approx(sum(TURN_SHARES[2:]), abs=0.07)
+
+
+def test_few_utterances_make_short_conversations(builder: ConversationBuilder) -> None:
+    sampler = ConversationSampler([utterance(0, i) for i in range(6)], builder, 400, 0)
+    assert max(int((sampler._draw().targets == SEMANTIC).sum()) for _ in range(100)) <= 6
 
 
 def test_padding_changes_no_loss(tokenizer: Tokenizer, builder: ConversationBuilder) -> None:

@@ -1,0 +1,116 @@
+"""The discriminators learn to tell copies from speech, and the decoder learns from them without touching codes."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.codec.checkpoint import codec_files, load_codec
+from engine.codec.fingerprint import codec_fingerprint
+from tests.training.test_train_codec import QUICK, TINY, write_corpus
+from training.codec_run import CodecRun
+from training.corpus import Corpus
+from training.discriminators import Discriminators
+from training.train_codec import checkpoint_of, finish, open_run
+
+AGAINST = replace(QUICK, discriminators_lead=1)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return write_corpus(tmp_path_factory.mktemp("speech"))
+
+
+@pytest.fixture(scope="module")
+def source(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    work = tmp_path_factory.mktemp("trained")
+    finish(work, open_run(work, QUICK, corpus, config=TINY))
+    return work / "codec"
+
+
+def adversarial(work: Path, corpus: Corpus, source: Path) -> CodecRun:
+    torch.manual_seed(0)  # the discriminators' first weights
+    return open_run(work, AGAINST, corpus, source=source, decoder_only=True, adversarial=True)
+
+
+def waves(seed: int) -> Tensor:
+    return 0.1 * torch.randn(2, 1, 6000, generator=torch.Generator().manual_seed(seed))
+
+
+def test_the_gradient_is_that_of_the_losses_told() -> None:
+    torch.manual_seed(0)
+    judges, wanted = Discriminators(), waves(0)
+    made = 0.5 * waves(1)
+    gradient = judges.judge(made, wanted, adversarial=1.0, features=2.0).gradient
+    direction = torch.randn(made.shape, generator=torch.Generator().manual_seed(2))
+
+    def loss(step: float) -> float:
+        verdict = judges.double().judge((made + step * direction).double(), wanted.double(), adversarial=1, features=2)
+        return float(verdict.adversarial + 2 * verdict.features)
+
+    slope = (loss(1e-5) - loss(-1e-5)) / 2e-5
+    assert float((gradient * direction).sum()) == pytest.approx(slope, rel=1e-2)
+
+
+def test_what_they_learn_from_does_not_pull_at_the_copies() -> None:
+    judges, made = Discriminators(), waves(1).requires_grad_()
+    judges.judge(made, waves(0), adversarial=1.0, features=1.0).own.backward()
+    assert made.grad is None
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in judges.parameters())
+
+
+def test_they_learn_to_tell_copies_from_speech() -> None:
+    torch.manual_seed(0)
+    judges = Discriminators()
+    optimiser = torch.optim.Adam(judges.parameters(), 2e-3)
+    losses = []
+    for seed in range(12):
+        wanted = waves(seed).cumsum(-1) * 0.1  # dull; the copies are white
+        own = judges.judge(waves(99 + seed), wanted, adversarial=1.0, features=1.0).own
+        own.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        losses.append(own.item())
+    assert losses[-1] < 0.8 * losses[0]
+
+
+def test_perfect_copies_have_nothing_to_match() -> None:
+    wanted = waves(0)
+    assert Discriminators().judge(wanted.clone(), wanted, adversarial=1.0, features=1.0).features == 0
+
+
+def test_the_decoder_learns_against_them_and_codes_stay(corpus: Corpus, tmp_path: Path, source: Path) -> None:
+    run = adversarial(tmp_path, corpus, source)
+    before = load_codec(*codec_files(source))
+    finish(tmp_path, run)
+    after = load_codec(*codec_files(tmp_path / "codec"))
+    assert codec_fingerprint(after) == codec_fingerprint(before)
+    assert not any(
+        torch.equal(a, b) for a, b in zip(after.decoder.parameters(), before.decoder.parameters(), strict=True)
+    )
+    assert set(load_codec(*codec_files(tmp_path / "codec")).state_dict()) == set(before.state_dict())
+
+
+def test_they_are_heard_only_after_their_lead(corpus: Corpus, tmp_path: Path, source: Path) -> None:
+    """In the first step the decoder does what it would do without them; later it does not."""
+    alone = open_run(tmp_path / "alone", AGAINST, corpus, source=source, decoder_only=True)
+    judged = adversarial(tmp_path / "judged", corpus, source)
+    assert {"own", "adversarial", "features"} <= set(judged.advance()) - set(alone.advance())
+    weights = [run.trainer.codec.decoder.state_dict() for run in (alone, judged)]
+    assert all(torch.equal(a, b) for a, b in zip(*(w.values() for w in weights), strict=True))
+    for _ in range(3):
+        alone.advance(), judged.advance()
+    assert not all(torch.equal(a, b) for a, b in zip(*(w.values() for w in weights), strict=True))
+
+
+def test_a_stopped_run_goes_on_with_the_same_discriminators(corpus: Corpus, tmp_path: Path, source: Path) -> None:
+    unbroken = adversarial(tmp_path, corpus, source)
+    wanted = [unbroken.advance() for _ in range(4)]
+    stopped = adversarial(tmp_path, corpus, source)
+    before = [stopped.advance() for _ in range(2)]
+    (tmp_path / "codec").mkdir()
+    stopped.save(checkpoint_of(tmp_path, stopped))
+    resumed = adversarial(tmp_path, corpus, source)
+    assert before + [resumed.advance() for _ in range(2)] == wanted

@@ -1,0 +1,192 @@
+"""The pipeline from nothing, at its tiny setting: killed on the way, gone on with, and what it leaves."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")
+
+from engine.checkpoint import load_dual_ar
+from engine.codec.checkpoint import codec_files, load_codec
+from engine.engine import Engine
+from tests.training.test_data import needs_synthesizers
+from training import synthesize
+from training.corpus import Corpus, table
+from training.encode import CodedCorpus
+from training.pipeline import SEED, STAGES, StageFailed, check_gate, held_out_pair, run
+from training.sentences import is_held_out
+from training.settings import FULL, TINY
+from training.speakers import SHARES, speakers
+from training.synthesize import SAMPLE_RATE
+from training.train_codec import open_run
+
+ROOT = Path(__file__).parents[2]
+# The first test makes everything; what a busy core needs for that is more than a test's usual share.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def stamps(folder: Path) -> dict[str, int]:
+    """When each file below was last written."""
+    return {str(file): file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
+
+
+def start_and_kill(work: Path, at: str) -> None:
+    """The command in a process of its own, killed outright as soon as it says `at`."""
+    command = [sys.executable, "-m", "training.pipeline", "--work", str(work), "--setting", "tiny"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = ""
+        for line in process.stdout:
+            said += line
+            if line.strip() == at:
+                process.kill()
+        assert process.wait() == -signal.SIGKILL, said
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole run that was killed in the codec's first stage and started again."""
+    work = tmp_path_factory.mktemp("pipeline")
+    start_and_kill(work, "codec: begins")
+    assert list(json.loads((work / "pipeline.json").read_text())["done"]) == ["speech"]
+    made = stamps(work / "data")
+    done = run(work, TINY)
+    assert list(done) == [stage.name for stage in STAGES]
+    assert stamps(work / "data") == made
+    return work
+
+
+@needs_synthesizers
+def test_the_release_loads_strictly_and_speaks(work: Path) -> None:
+    model = load_dual_ar(work / "release", dtype=torch.float32, device=torch.device("cpu"))
+    assert model.config.num_codebooks == 1 + TINY.codec.quantizer.n_codebooks
+    codec = load_codec(*codec_files(work / "release"))
+    assert codec.config == TINY.codec
+
+    samples, rate = soundfile.read(work / "first_words.wav")
+    said = json.loads((work / "pipeline.json").read_text())["done"]["first-words"]
+    assert rate == codec.config.sample_rate
+    assert len(samples) > 0
+    assert np.isfinite(samples).all()
+    assert said["stop_reason"] in ("end", "length")
+    assert is_held_out(said["text"])
+
+
+@needs_synthesizers
+def test_another_speech_of_the_release_is_finite_and_whole_frames(work: Path) -> None:
+    engine = Engine.load(work / "release", "cpu")
+    try:
+        speech = engine.speak("Good morning.", None)
+        chunks = list(speech)
+    finally:
+        engine.close()
+    assert speech.result is not None
+    assert speech.result.stop_reason in ("end", "length")
+    assert engine.sample_rate == SAMPLE_RATE
+    assert all(np.isfinite(chunk.samples).all() and len(chunk.samples) % engine.frame_length == 0 for chunk in chunks)
+
+
+@needs_synthesizers
+def test_started_again_it_does_nothing(work: Path) -> None:
+    before = stamps(work)
+    run(work, TINY)
+    assert stamps(work) == before
+
+
+@needs_synthesizers
+def test_only_what_is_missing_is_made_again(work: Path) -> None:
+    target = work / "first_words.wav"
+    before, (words, _) = stamps(work), soundfile.read(target, dtype="int16")
+    target.unlink()
+    run(work, TINY)
+    changed = {name for name, moment in stamps(work).items() if before[name] != moment}
+    assert changed == {str(target), str(work / "pipeline.json")}
+    again, _ = soundfile.read(target, dtype="int16")
+    # The same codes; in chunks of other sizes, as the moment wants them, sound is rounded otherwise.
+    np.testing.assert_allclose(again, words, rtol=0, atol=2)
+
+
+@needs_synthesizers
+def test_other_numbers_want_another_folder(work: Path) -> None:
+    with pytest.raises(StageFailed, match=r"another setting \(gate\)"):
+        run(work, replace(TINY, gate=0.5))
+
+
+@needs_synthesizers
+def test_the_speech_is_the_same_bytes_whatever_the_number_of_processes(work: Path, tmp_path: Path) -> None:
+    another_number = 1 if len(os.sched_getaffinity(0)) > 1 else 2
+    synthesize.synthesize(tmp_path, TINY.speech, SEED, another_number)
+    names = {file.name for file in (tmp_path / "data").iterdir()}
+    assert {"audio-000.npy", "audio-001.npy", "audio-002.npy", "speakers.json"} < names
+    for name in names:
+        assert (tmp_path / "data" / name).read_bytes() == (work / "data" / name).read_bytes(), name
+
+
+@needs_synthesizers
+def test_held_out_speakers_and_sentences_never_train_the_codec(work: Path) -> None:
+    corpus = Corpus.load(work / "data")
+    kept = {speaker.id for speaker in speakers() if speaker.held_out}
+    for each in corpus.utterances:
+        assert each.for_training == (each.speaker not in kept and not is_held_out(each.text))
+    # Kept speech is made loud and all other silent: a batch that drew any of it would not be silent.
+    marked = [
+        replace(each, shard_audio=np.full_like(each.shard_audio, 0 if each.for_training else 9999))
+        for each in corpus.utterances
+    ]
+    for source in (None, work / "codec"):
+        opened = open_run(work, TINY.fresh, Corpus(marked, corpus.speakers), source=source, config=TINY.codec)
+        for number in range(20):
+            assert not opened.sampler.batch(16, number).audio.any()
+
+
+@needs_synthesizers
+def test_held_out_speakers_and_sentences_never_train_the_dual_ar(work: Path) -> None:
+    corpus, coded = Corpus.load(work / "data"), CodedCorpus.load(work / "codes")
+    kept = {speaker.id for speaker in speakers() if speaker.held_out}
+    tests = {" ".join(each.tokens) for each in corpus.utterances if each.test_sentence}
+    trained = sum(each.for_training for each in corpus.utterances)
+    assert len(coded.train) == TINY.variants * trained
+    assert not {each.speaker % 10_000 for each in coded.train} & kept
+    assert not {each.phones for each in coded.train} & tests
+    assert {each.phones for each in coded.held_out} >= tests
+
+
+@needs_synthesizers
+def test_the_first_words_are_in_a_held_out_voice(work: Path) -> None:
+    reference, sentence = held_out_pair(Corpus.load(work / "data"))
+    assert {each.speaker for each in reference} == {sentence.speaker}
+    assert sentence.held_out_speaker
+    assert sentence.test_sentence
+    assert sentence.text not in {each.text for each in reference}
+    assert sum(each.samples for each in reference) > SAMPLE_RATE
+
+
+@needs_synthesizers
+def test_the_table_counts_every_utterance_once(work: Path) -> None:
+    corpus = Corpus.load(work / "data")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table(corpus).splitlines()[2:]]
+    totals = [int(row[2].replace(",", "")) for row in rows if row[0].startswith("**")]
+    parts = [int(row[2].replace(",", "")) for row in rows if not row[0].startswith("**")]
+    assert sum(totals) == sum(parts) == len(corpus.utterances)
+
+
+def test_a_codec_without_pitch_is_stopped_with_a_sentence(tmp_path: Path) -> None:
+    for pitch in (0.94, float("nan")):
+        with pytest.raises(StageFailed, match=r"F0 correlation is .* learn on"):
+            check_gate(pitch, FULL.gate, tmp_path)
+    check_gate(0.95, FULL.gate, tmp_path)
+    check_gate(float("nan"), TINY.gate, tmp_path)
+
+
+def test_the_full_extent_is_the_whole_cast() -> None:
+    whole = [each.id for engine in SHARES for held in (False, True) for each in FULL.speech.cast(engine, held_out=held)]
+    assert sorted(whole) == [each.id for each in speakers()]

@@ -1,0 +1,232 @@
+"""Make the bundled model from nothing: speech, codec, codes, dual AR, release, and a first sentence.
+
+    python -m training.pipeline --work DIR [--setting full|tiny] [--until STAGE]
+
+Runs every stage in order. `DIR/pipeline.json` says which are done and what came out; a stage that was stopped goes on
+from what it left, so the same command starts, goes on, and, when all is done, does nothing. docs/training.md tells what
+each stage is for.
+"""
+
+import argparse
+import json
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from engine.audio import wav_bytes
+from engine.codec.checkpoint import codec_files, load_codec
+from engine.engine import Engine
+from training import codec_run, train_ar
+from training.codec_check import held_out_quality
+from training.codec_losses import SpectralLoss
+from training.corpus import SAMPLE_RATE, Corpus, Utterance
+from training.encode import encode
+from training.export import export
+from training.settings import SETTINGS, Setting
+from training.synthesize import synthesize
+from training.train_codec import BATCH, finish, kept_from_training, open_run
+
+SEED = 1
+_REFERENCE_SECONDS = 3.0
+
+Found = dict[str, Any]
+
+
+class StageFailed(RuntimeError):
+    """A stage's result is not good enough for the next one, or the folder belongs to another setting."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """name: on the command line and in `pipeline.json`. writes: what is there when it is done, under the folder."""
+
+    name: str
+    writes: str
+    run: Callable[[Path, Setting], Found]
+
+
+def _speech(work: Path, setting: Setting) -> Found:
+    synthesize(work, setting.speech, SEED, workers=len(os.sched_getaffinity(0)))
+    return {"utterances": len(Corpus.load(work / "data").utterances)}
+
+
+def _device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _train_codec(work: Path, setting: Setting, recipe: codec_run.Recipe, **beginning: Any) -> Found:
+    device = _device()
+    recipe = replace(recipe, batch=setting.batch or BATCH[device])
+    run = open_run(work, recipe, Corpus.load(work / "data"), device=device, **beginning)
+    finish(work, run)
+    return {"steps": run.step, "minutes": round(run.elapsed / 60, 1), "device": device}
+
+
+def _fresh(work: Path, setting: Setting) -> Found:
+    return _train_codec(work, setting, setting.fresh, config=setting.codec)
+
+
+def _continued(work: Path, setting: Setting) -> Found:
+    return _train_codec(work, setting, setting.continued, source=work / "codec")
+
+
+def _adversarial(work: Path, setting: Setting) -> Found:
+    source = work / "codec"
+    return _train_codec(work, setting, setting.adversarial, source=source, decoder_only=True, adversarial=True)
+
+
+def _gate(work: Path, setting: Setting) -> Found:
+    """How the codec gives back speech that it was not trained on."""
+    codec = load_codec(*codec_files(work / "codec"), _device())
+    kept = kept_from_training(Corpus.load(work / "data"))
+    quality = held_out_quality(codec, kept, SpectralLoss(SAMPLE_RATE).to(_device()))
+    print(f"{len(kept)} utterances kept from training: {quality}", flush=True)
+    check_gate(quality.pitch, setting.gate, work)
+    pitch = None if math.isnan(quality.pitch) else round(quality.pitch, 4)
+    return {"utterances": len(kept), "mel": round(quality.mel, 4), "f0_correlation": pitch}
+
+
+def check_gate(pitch: float, least: float | None, work: Path) -> None:
+    """Raises StageFailed unless the F0 correlation `pitch`, which may be NaN, reaches `least`."""
+    if least is not None and not pitch >= least:
+        raise StageFailed(
+            f"The codec's F0 correlation is {pitch:.2f} and should be {least:.2f}: the dual AR cannot learn a pitch "
+            f"that the codes do not carry. Let the codec learn on (python -m training.train_codec --work {work} "
+            f"--from {work / 'codec'} --minutes M, with more than it has had), then start this again."
+        )
+
+
+def _codes(work: Path, setting: Setting) -> Found:
+    encode(work, work / "codec", setting.variants)
+    return {"files": len(list((work / "codes").glob("*.npz")))}
+
+
+def _ar(work: Path, setting: Setting) -> Found:
+    train_ar.train(work, setting.ar, threads=0)
+    state = torch.load(work / "ar" / "checkpoint.pt", map_location="cpu", weights_only=True, mmap=True)
+    return {"steps": state["step"], "minutes": round(state["elapsed"] / 60, 1), "device": _device()}
+
+
+def _release(work: Path, setting: Setting) -> Found:
+    export(work, work / "codec", work / "release")
+    return {"bytes": sum(file.stat().st_size for file in (work / "release").iterdir())}
+
+
+def _first_words(work: Path, setting: Setting) -> Found:
+    """The release says a sentence that nobody trained on, in a voice that nobody trained on."""
+    corpus = Corpus.load(work / "data")
+    reference, sentence = held_out_pair(corpus)
+    clip = wav_bytes(np.concatenate([each.audio() for each in reference]) / 32768, SAMPLE_RATE)
+    engine = Engine.load(work / "release")
+    try:
+        voice = engine.encode_voice("held out", [(clip, " ".join(each.text for each in reference))]).voice
+        speech = engine.speak(sentence.text, voice, replace(engine.usual, seed=SEED))
+        take = np.zeros(0, dtype=np.float32)
+        for chunk in speech:
+            take = np.concatenate([take[: chunk.start], chunk.samples])
+    finally:
+        engine.close()
+    if speech.result is None or not len(take) or not np.isfinite(take).all():
+        raise StageFailed(f"The release in {work / 'release'} loads, but does not speak.")
+    (work / "first_words.wav").write_bytes(wav_bytes(take, engine.sample_rate))
+    print(f"{work / 'first_words.wav'}: {sentence.text} ({speech.result.stop_reason})", flush=True)
+    return {"text": sentence.text, "speaker": sentence.speaker, "stop_reason": speech.result.stop_reason}
+
+
+def held_out_pair(corpus: Corpus) -> tuple[list[Utterance], Utterance]:
+    """A reference of some seconds by the first held-out speaker, and a test sentence that is to be said so."""
+    held = [each for each in corpus.utterances if each.held_out_speaker]
+    own = [each for each in held if each.speaker == held[0].speaker]
+    reference: list[Utterance] = []
+    for each in (each for each in own if not each.test_sentence):
+        if sum(part.samples for part in reference) < _REFERENCE_SECONDS * SAMPLE_RATE:
+            reference.append(each)
+    return reference, next(each for each in own if each.test_sentence)
+
+
+STAGES = (
+    Stage("speech", "data/index-000.jsonl", _speech),
+    Stage("codec", "codec/checkpoint-fresh.pt", _fresh),
+    Stage("codec-continued", "codec/checkpoint-continued.pt", _continued),
+    Stage("gate", "codec/codec.safetensors", _gate),
+    Stage("codes", "codes/codes-000-0.npz", _codes),
+    Stage("ar", "ar/checkpoint.pt", _ar),
+    Stage("codec-adversarial", "codec/checkpoint-decoder-adversarial.pt", _adversarial),
+    Stage("release", "release/model.safetensors", _release),
+    Stage("first-words", "first_words.wav", _first_words),
+)
+
+
+@dataclass
+class Record:
+    """What `pipeline.json` holds: the setting as JSON, and what each finished stage found."""
+
+    setting: Found
+    done: dict[str, Found]
+
+    @classmethod
+    def open(cls, file: Path, setting: Setting) -> "Record":
+        """Raises StageFailed when the folder was begun with other numbers."""
+        own = json.loads(json.dumps(asdict(setting)))
+        if not file.exists():
+            return cls(own, {})
+        record = cls(**json.loads(file.read_text("utf-8")))
+        if record.setting != own:
+            differing = ", ".join(name for name in own if record.setting.get(name) != own[name])
+            raise StageFailed(
+                f"{file.parent} was begun with another setting ({differing}): give that one again, or another folder."
+            )
+        return record
+
+    def save(self, file: Path) -> None:
+        """Written beside and moved into place: killed at any moment, the record stays whole."""
+        partial = file.with_suffix(".partial")
+        partial.write_text(json.dumps(asdict(self), indent=1) + "\n", "utf-8")
+        partial.replace(file)
+
+
+def run(work: Path, setting: Setting, until: str = STAGES[-1].name) -> dict[str, Found]:
+    """Every stage that is not done yet, up to and with `until`. Returns what the finished stages found.
+
+    Raises StageFailed when a stage's result forbids the next one.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    file = work / "pipeline.json"
+    record = Record.open(file, setting)
+    if not file.exists():
+        record.save(file)
+    for stage in STAGES:
+        if stage.name in record.done and (work / stage.writes).exists():
+            print(f"{stage.name}: done", flush=True)
+        else:
+            print(f"{stage.name}: begins", flush=True)
+            began = time.monotonic()
+            found = stage.run(work, setting)
+            record.done[stage.name] = found | {"seconds": round(time.monotonic() - began, 1)}
+            record.save(file)
+        if stage.name == until:
+            break
+    return record.done
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, default=Path.home() / ".cache/reprise/training")
+    parser.add_argument("--setting", choices=SETTINGS, default="full")
+    parser.add_argument("--until", choices=[stage.name for stage in STAGES], default=STAGES[-1].name)
+    options = parser.parse_args()
+    try:
+        run(options.work, SETTINGS[options.setting], options.until)
+    except StageFailed as problem:
+        raise SystemExit(str(problem)) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""The numbers that decide what `training/pipeline.py` makes: those of the bundled model, and tiny ones for a trial."""
+
+from dataclasses import dataclass, replace
+
+from engine.codec.config import CodecConfig
+from training import codec_run, train_ar
+from training.convert_codec import experiment_config
+from training.synthesize import Extent
+
+
+@dataclass(frozen=True)
+class Setting:
+    """All that decides what comes out.
+
+    batch: crops a step of the codec; None is as many as suit the device. gate: the least F0 correlation of the codec
+    with which the dual AR is trained; None is any. variants: of the coded speech, one as it is, the others played
+    faster or slower.
+    """
+
+    speech: Extent
+    codec: CodecConfig
+    batch: int | None
+    fresh: codec_run.Recipe
+    continued: codec_run.Recipe
+    gate: float | None
+    variants: int
+    ar: train_ar.Recipe
+    adversarial: codec_run.Recipe
+
+
+# Once there are codebooks, what the codes mean moves at half the rate, and fewer of them are dropped.
+_LATER = codec_run.Recipe(learning_rate=4e-4, phone_weight=0.5, dropout=0.15)
+
+FULL = Setting(
+    speech=Extent(hours=18.0),  # rendered a hundred at a time, so a tenth more comes out
+    codec=experiment_config(),
+    batch=None,
+    fresh=codec_run.Recipe(minutes=60),
+    continued=replace(_LATER, minutes=110),
+    gate=0.95,
+    variants=1,
+    ar=train_ar.Recipe(minutes=290),
+    adversarial=replace(_LATER, minutes=75, learning_rate=2e-4),
+)
+
+
+def _small_codec() -> CodecConfig:
+    """The bundled codec's rates and kinds of layers, a few times narrower."""
+    full = experiment_config()
+    quantizer = replace(
+        full.quantizer,
+        input_dim=48,
+        n_codebooks=4,
+        codebook_size=64,
+        semantic_codebook_size=128,
+        transformer=replace(full.quantizer.transformer, n_layer=1, n_head=2, head_dim=24, dim=48, intermediate_size=96),
+    )
+    return replace(full, encoder_dim=6, latent_dim=48, decoder_dim=64, quantizer=quantizer)
+
+
+def _few(steps: int) -> codec_run.Recipe:
+    return codec_run.Recipe(
+        steps=steps, crop_frames=8, warmup_steps=4, unquantized_steps=6, ramp_steps=4, discriminators_lead=1
+    )
+
+
+TINY = Setting(
+    speech=Extent(
+        hours=1 / 60, shard_seconds=30, at_once=12, references=4, tests=4, seen_tests=4, trained=2, held_out=1
+    ),
+    codec=_small_codec(),
+    batch=2,
+    fresh=_few(24),
+    continued=_few(12),
+    gate=None,
+    variants=2,
+    ar=train_ar.Recipe(minutes=5, steps=24, positions=512, warmup_steps=8),
+    adversarial=_few(4),
+)
+
+SETTINGS = {"full": FULL, "tiny": TINY}
