@@ -33,12 +33,16 @@ class Clip:
 
 @dataclass(frozen=True)
 class Speaker:
-    """A held-out voice: the clip to clone it from, and held-out sentences as it says them."""
+    """A held-out voice: the clip to clone it from, and held-out sentences as it says them.
+
+    `stranger`: its teacher too is held out, so that training has not heard even another warp of it.
+    """
 
     name: str
     teacher: str
     reference: Clip
     sentences: tuple[Clip, ...]
+    stranger: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,12 @@ class EvaluationSet:
             domain = tuple(line.rstrip("\n") for line in lines)
         return cls(tuple(_speaker(folder, entry) for entry in index["speakers"]), domain)
 
+    def spread(self, count: int | None) -> tuple[Speaker, ...]:
+        """So many of the speakers, from all over the set; all of them when None or when there are fewer."""
+        total = len(self.speakers)
+        count = total if count is None else min(count, total)
+        return tuple(self.speakers[at * total // count] for at in range(count))
+
     def vocabulary(self) -> list[str]:
         """What the domain model can hear: the training sentences' words and those to be heard."""
         return [*self.domain, *(clip.text for speaker in self.speakers for clip in speaker.sentences)]
@@ -63,9 +73,15 @@ class EvaluationSet:
 
 def _speaker(folder: Path, entry: dict[str, object]) -> Speaker:
     match entry:
-        case {"name": str(name), "teacher": str(teacher), "reference": reference, "sentences": [*sentences]}:
+        case {
+            "name": str(name),
+            "teacher": str(teacher),
+            "held_out_teacher": bool(stranger),
+            "reference": reference,
+            "sentences": [*sentences],
+        }:
             clips = tuple(_clip(folder, clip) for clip in sentences)
-            return Speaker(name, teacher, _clip(folder, reference), clips)
+            return Speaker(name, teacher, _clip(folder, reference), clips, stranger)
     raise ValueError(f"{folder / INDEX} has an entry that is no speaker: {entry!r}")
 
 

@@ -2,16 +2,23 @@
 
     python -m benchmarks.make_evaluation_set
 
-Needs what `make data` needs (Flite, Festival, pyworld, the fortune files). Of the speakers that training
-keeps out, those of espeak-ng are left out here as well: the judge does not understand espeak-ng itself, so
-nothing could be said of a copy.
+Needs what `make data` needs (Flite, Festival, pyworld, the fortune files). The voices are
+
+- eight that training kept out of those it could have heard, other warps of which it did hear,
+- four of the teacher that it never heard at all, and
+- eight of another seed's speakers, so warps that no training has had; of them the same places are taken.
+
+Those of espeak-ng are left out: pocketsphinx does not understand espeak-ng itself, so nothing could be said of a copy.
 """
 
 import gzip
 import itertools
 import json
 import random
+import shutil
+import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +31,14 @@ from benchmarks.judge import Judge
 from benchmarks.words import words
 from engine.pronunciation import Lexicon
 from training.sentences import held_out_sentences, is_held_out, template_sentences, training_sentences
-from training.speakers import Speaker, speakers
+from training.speakers import HELD_OUT_TEACHER, Speaker, speakers
 from training.synthesize import SAMPLE_RATE, Job, Studio
 
 _SEED = 11  # of no training run: its sentences are of the training's kind, and only by chance the same
-_SENTENCES = 5  # a voice
+_SENTENCES = 3  # a voice
 _FORTUNES_SHARE = 4  # one sentence in so many is a quotation, the others are patterns filled in
 _TEMPLATES = 120
+_OTHER_SEED = "evaluation"  # of the warps that no training has had
 _DOMAIN_SENTENCES = 12_000
 _PAUSE = 0.25  # s, between the two sentences of a reference
 _WORDS = range(4, 10)
@@ -38,19 +46,59 @@ _REFERENCE = (4.0, 8.0)  # s
 
 
 def main() -> None:
-    """Renders the set anew. The same installation makes the same set."""
+    """Renders the set anew, and puts it in place when it is whole. The same installation makes the same set."""
+    with tempfile.TemporaryDirectory() as fresh:
+        count = render_all(Path(fresh))
+        for old in FOLDER.glob("*.flac"):
+            old.unlink()
+        shutil.copytree(fresh, FOLDER, dirs_exist_ok=True)
+    size = sum(path.stat().st_size for path in FOLDER.glob("*.flac"))
+    print(f"{count} voices, {_SENTENCES * count} sentences, {size / 1e6:.2f} MB")
+
+
+def render_all(folder: Path) -> int:
+    """Renders the set into an empty folder. Returns how many voices it has."""
     studio = Studio()
-    FOLDER.mkdir(exist_ok=True)
-    for old in FOLDER.glob("*.flac"):
-        old.unlink()
     sentences = _sentences(studio.lexicon)
-    chosen = [speaker for speaker in speakers() if speaker.held_out and speaker.engine != "espeak"]
-    entries = [_render(studio, speaker, sentences) for speaker in chosen]
+    entries = [_render(folder, studio, voice, sentences) for voice in voices()]
     about = {"sample_rate": SAMPLE_RATE, "made_by": "benchmarks/make_evaluation_set.py", "speakers": entries}
-    (FOLDER / INDEX).write_text(json.dumps(about, indent=1) + "\n", "utf-8")
-    _write_domain(studio.lexicon)
-    size = sum(path.stat().st_size for path in FOLDER.iterdir())
-    print(f"{len(entries)} voices, {_SENTENCES * len(entries)} sentences, {size / 1e6:.2f} MB")
+    (folder / INDEX).write_text(json.dumps(about, indent=1) + "\n", "utf-8")
+    _write_domain(folder, studio.lexicon)
+    return len(entries)
+
+
+@dataclass(frozen=True)
+class Voice:
+    """A held-out speaker, its name in the set, and a number that no other voice of the set has."""
+
+    name: str
+    number: int
+    speaker: Speaker
+
+    @property
+    def teacher(self) -> str:
+        """The synthesizer's voice and its main warps, in words."""
+        speaker = self.speaker
+        return f"{speaker.engine} {speaker.voice}, pitch × {speaker.pitch:.2f}, tract × {speaker.tract:.2f}"
+
+
+def voices() -> list[Voice]:
+    """Everyone in the set. The names of another seed's speakers have an `e` before their number."""
+    ours, others = _held_out(speakers()), _held_out(speakers(_OTHER_SEED))
+    strangers = [speaker for speaker in ours if speaker.voice == HELD_OUT_TEACHER]
+    plain, *warped = sorted(strangers, key=lambda speaker: speaker.id)
+    chosen = [speaker for speaker in ours if speaker not in strangers]
+    fresh = [speaker for speaker in others if speaker.voice != HELD_OUT_TEACHER]
+    found = [Voice(_name(each, ""), each.id, each) for each in (*chosen, plain, *warped[::3])]
+    return found + [Voice(_name(each, "e"), 1000 + each.id, each) for each in fresh]
+
+
+def _held_out(everyone: list[Speaker]) -> list[Speaker]:
+    return [speaker for speaker in everyone if speaker.held_out and speaker.engine != "espeak"]
+
+
+def _name(speaker: Speaker, seed: str) -> str:
+    return f"{speaker.engine}-{speaker.voice.split('_')[0]}-{seed}{speaker.id}"
 
 
 def _sentences(lexicon: Lexicon) -> Iterator[str]:
@@ -69,52 +117,51 @@ def _fits(text: str, judge: Judge) -> bool:
     return len(spoken) in _WORDS and all(judge.knows(word) for word in spoken)
 
 
-def _render(studio: Studio, speaker: Speaker, sentences: Iterator[str]) -> dict[str, Any]:
-    name = f"{speaker.engine}-{speaker.voice.split('_')[0]}-{speaker.id}"
+def _render(folder: Path, studio: Studio, voice: Voice, sentences: Iterator[str]) -> dict[str, Any]:
     clips: list[dict[str, str]] = []
     while len(clips) < _SENTENCES:
         text = next(sentences)
-        if (samples := _say(studio, speaker, text)) is not None:
-            clips.append(_write(f"{name}-{len(clips) + 1}.flac", samples, text))
-    teacher = f"{speaker.engine} {speaker.voice}, pitch × {speaker.pitch:.2f}, tract × {speaker.tract:.2f}"
+        if (samples := _say(studio, voice, text)) is not None:
+            clips.append(_write(folder / f"{voice.name}-{len(clips) + 1}.flac", samples, text))
     return {
-        "name": name,
-        "teacher": teacher,
-        "reference": _reference(studio, speaker, name),
+        "name": voice.name,
+        "teacher": voice.teacher,
+        "held_out_teacher": voice.speaker.voice == HELD_OUT_TEACHER,
+        "reference": _reference(folder, studio, voice),
         "sentences": clips,
     }
 
 
-def _reference(studio: Studio, speaker: Speaker, name: str) -> dict[str, str]:
+def _reference(folder: Path, studio: Studio, voice: Voice) -> dict[str, str]:
     """Two sentences with a pause between them, as long as a good recording is."""
-    texts = (text for text in template_sentences(_SEED + speaker.id) if not is_held_out(text))
+    texts = (text for text in template_sentences(_SEED + voice.number) if not is_held_out(text))
     while True:
         pair = list(itertools.islice(texts, 2))
-        spoken = [_say(studio, speaker, text) for text in pair]
+        spoken = [_say(studio, voice, text) for text in pair]
         if any(samples is None for samples in spoken):
             continue
         pause = np.zeros(int(_PAUSE * SAMPLE_RATE), dtype=np.int16)
         joined = np.concatenate([spoken[0], pause, spoken[1]])
         if _REFERENCE[0] <= len(joined) / SAMPLE_RATE <= _REFERENCE[1]:
-            return _write(f"{name}-reference.flac", joined, " ".join(pair))
+            return _write(folder / f"{voice.name}-reference.flac", joined, " ".join(pair))
 
 
-def _say(studio: Studio, speaker: Speaker, text: str) -> NDArray[np.int16] | None:
+def _say(studio: Studio, voice: Voice, text: str) -> NDArray[np.int16] | None:
     """None when the studio refuses the rendering: too short, too long, or no clear phones."""
-    rendered = list(studio.render([Job(text, speaker, True)], random.Random(f"{speaker.id} {text}")))
+    rendered = list(studio.render([Job(text, voice.speaker, True)], random.Random(f"{voice.number} {text}")))
     return rendered[0].samples if rendered else None
 
 
-def _write(file: str, samples: NDArray[np.int16], text: str) -> dict[str, str]:
-    soundfile.write(FOLDER / file, samples, SAMPLE_RATE, subtype="PCM_16")
-    return {"file": file, "text": text}
+def _write(path: Path, samples: NDArray[np.int16], text: str) -> dict[str, str]:
+    soundfile.write(path, samples, SAMPLE_RATE, subtype="PCM_16")
+    return {"file": path.name, "text": text}
 
 
-def _write_domain(lexicon: Lexicon) -> None:
+def _write_domain(folder: Path, lexicon: Lexicon) -> None:
     """Training sentences for the judge's domain model, compressed to the same bytes every time."""
     lines = itertools.islice(training_sentences(_SEED, lexicon), _DOMAIN_SENTENCES)
     packed = gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
-    Path(FOLDER / DOMAIN).write_bytes(packed)
+    (folder / DOMAIN).write_bytes(packed)
 
 
 if __name__ == "__main__":

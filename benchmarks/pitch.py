@@ -32,9 +32,9 @@ def median(f0: NDArray[np.float64]) -> float:
 def correlation(pairs: Sequence[Pitch]) -> float:
     """Pearson's correlation of log F0 where both are known; nan below three pairs or without spread."""
     logs = _logs(pairs)
-    if len(logs) < 3 or logs.std(axis=0).min() < 1e-9:
+    if len(logs) < 3 or np.std(logs, axis=0).min() < 1e-9:
         return math.nan
-    return float(np.corrcoef(logs.T)[0, 1])
+    return float(np.corrcoef(logs[:, 0], logs[:, 1]).item(1))
 
 
 def median_semitones_off(pairs: Sequence[Pitch]) -> float:

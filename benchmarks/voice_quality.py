@@ -4,8 +4,11 @@
 
 The same sentences in the same voices three times: as the teachers said them, as the codec alone gives that
 back, and as the model says them in the voice cloned from the reference. "Backwards" are the teachers'
-recordings played in reverse: what the judge makes of sound that holds no words, so the worst that can be
+recordings played in reverse: what the judges make of sound that holds no words, so the worst that can be
 had.
+
+A second table has the same figures of those voices alone whose teacher was held out as well: no training has heard
+any voice of theirs.
 """
 
 import argparse
@@ -14,18 +17,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import soundfile
 import torch
 import torchaudio.functional as AF
 
 from benchmarks import _report
-from benchmarks.bootstrap import estimate, mean
 from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
-from benchmarks.meter import Measured, Meter, Samples, summary
+from benchmarks.meter import Measured, Meter, summary
+from benchmarks.takes import Run, Samples, model_parser, run_figures, sampling, take
 from engine.checkpoint import find_release
 from engine.codec.checkpoint import codec_files, load_codec_decoder, load_codec_encoder
-from engine.engine import Engine, SpeakOptions
+from engine.engine import Engine
+from engine.sampling import SamplingOptions
 
 PARTS = ("teachers", "backwards", "codec", "speech")
 
@@ -39,7 +42,7 @@ class Utterance:
     samples: Samples
     rate: int
     copy: bool = False
-    run: dict[str, Any] | None = None  # of the model's own: how it ended, how fast it was
+    run: Run | None = None  # of the model's own
 
 
 def teachers(data: EvaluationSet) -> Iterator[Utterance]:
@@ -66,37 +69,21 @@ def codec_alone(data: EvaluationSet, folder: Path, device: str) -> Iterator[Utte
         yield Utterance(spoken.speaker, spoken.clip, audio.cpu().numpy(), config.sample_rate, copy=True)
 
 
-def speech(data: EvaluationSet, engine: Engine) -> Iterator[Utterance]:
+def speech(data: EvaluationSet, engine: Engine, options: SamplingOptions) -> Iterator[Utterance]:
     """What the model says, in voices cloned from the references. Seeds are the utterances' numbers."""
     seed = 0
     for speaker in data.speakers:
         pair = (speaker.reference.path, speaker.reference.text)
         voice = engine.encode_voice(speaker.name, [pair]).voice
         for clip in speaker.sentences:
-            samples, run = _speak(engine, clip.text, voice, seed)
+            samples, run = take(engine, clip.text, voice, seed, options)
             seed += 1
             yield Utterance(speaker, clip, samples, engine.sample_rate, run=run)
 
 
-def _speak(engine: Engine, text: str, voice: Any, seed: int) -> tuple[Samples, dict[str, Any]]:
-    take = np.zeros(0, dtype=np.float32)
-    spoken = engine.speak(text, voice, SpeakOptions(seed=seed))
-    for chunk in spoken:
-        take = np.concatenate([take[: chunk.start], chunk.samples])
-    result = spoken.result
-    if result is None:
-        raise RuntimeError("the engine ended without a result")
-    return take, {
-        "stop_reason": result.stop_reason,
-        "attempts": max(segment.attempts for segment in result.segments),
-        "real_time_factor": round(result.real_time_factor, 4),
-        "first_audio": result.first_audio,
-    }
-
-
 def measure(
     part: str, utterances: Iterator[Utterance], meter: Meter, keep: Path | None
-) -> tuple[list[Measured], list[dict[str, Any]]]:
+) -> tuple[list[Measured], list[Run]]:
     """Every utterance measured, and the runs of those that the model made."""
     measured, runs = [], []
     for number, each in enumerate(utterances):
@@ -112,18 +99,10 @@ def measure(
     return measured, runs
 
 
-def figures(measured: Sequence[Measured], runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def figures(measured: Sequence[Measured], runs: Sequence[Run]) -> dict[str, Any]:
     """The figures of a part, as JSON values; `text` is what the table shows."""
-    found = summary(measured)
-    if runs:
-        found["runs that end properly"] = estimate([float(run["stop_reason"] == "end") for run in runs], mean)
-        found["real-time factor"] = estimate([run["real_time_factor"] for run in runs], _median)
-        found["first audio, s"] = estimate([run["first_audio"] or np.nan for run in runs], _median)
+    found = summary(measured) | run_figures(runs)
     return {name: value.json() | {"text": str(value)} for name, value in found.items()}
-
-
-def _median(values: Sequence[float]) -> float:
-    return float(np.nanmedian(values))
 
 
 def _rows(parts: dict[str, dict[str, Any]]) -> list[list[_report.Cell]]:
@@ -132,38 +111,50 @@ def _rows(parts: dict[str, dict[str, Any]]) -> list[list[_report.Cell]]:
 
 
 def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="bundled", help="a release: bundled, a folder or a Hub id")
-    parser.add_argument("--device", default="cpu")
+    parser = model_parser(__doc__)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="leave the other parts out")
-    parser.add_argument("--voices", type=int, help="the first so many voices alone, for a quick look")
+    parser.add_argument("--voices", type=int, help="so many voices alone, for a quick look")
     parser.add_argument("--keep", type=Path, help="write every utterance into this folder")
     parser.add_argument("--name", default="voice_quality", help="of the file in results/")
     return parser.parse_args()
 
 
 def main() -> None:
-    """Measures, prints the table and keeps the figures."""
+    """Measures, prints the tables and keeps the figures."""
     options = _parse()
-    data = EvaluationSet.load()
-    data = EvaluationSet(data.speakers[: options.voices], data.domain)
-    meter = Meter(data)
+    everyone = EvaluationSet.load()
+    data = EvaluationSet(everyone.spread(options.voices), everyone.domain)
+    meter = Meter(everyone)
+    engine = Engine.load(options.model, options.device) if "speech" in options.only else None
+    sampled = sampling(options, engine) if engine else None
     sources: dict[str, Callable[[], Iterator[Utterance]]] = {
         "teachers": lambda: teachers(data),
         "backwards": lambda: backwards(data),
         "codec": lambda: codec_alone(data, find_release(options.model), options.device),
-        "speech": lambda: speech(data, Engine.load(options.model, options.device)),
+        "speech": lambda: speech(data, engine, sampled) if engine and sampled else iter(()),
     }
-    parts, details = {}, {}
-    for part in options.only:
-        measured, runs = measure(part, sources[part](), meter, options.keep)
-        parts[part] = figures(measured, runs)
-        details[part] = [asdict(each) for each in measured], runs
-    count = sum(len(speaker.sentences) for speaker in data.speakers)
+    found = {part: measure(part, sources[part](), meter, options.keep) for part in options.only}
     model = Path(options.model).name  # of a folder, only what it is called: results are published
+    count = sum(len(speaker.sentences) for speaker in data.speakers)
     title = f"{model}: {count} held-out sentences in {len(data.speakers)} held-out voices"
-    _report.print_table(f"{title} (95 % intervals over voices)", ["", *parts], _rows(parts))
-    _report.save(options.name, {"model": model, "figures": parts, "utterances": details})
+    parts = {part: figures(*each) for part, each in found.items()}
+    _show(f"{title}, nearest of {len(everyone.speakers)} (95 % intervals over voices)", parts)
+    strangers = {speaker.name for speaker in data.speakers if speaker.stranger}
+    alone = {part: figures(*_of(strangers, *each)) for part, each in found.items()} if strangers else {}
+    _show(f"{model}: of these voices, those whose teacher was held out as well ({len(strangers)})", alone)
+    details = {part: ([asdict(each) for each in measured], [asdict(run) for run in runs])
+               for part, (measured, runs) in found.items()}  # fmt: skip
+    about = {"model": model, "sampling": sampled and asdict(sampled)}
+    _report.save(options.name, about | {"figures": parts, "held_out_teacher": alone, "utterances": details})
+
+
+def _of(voices: set[str], measured: Sequence[Measured], runs: Sequence[Run]) -> tuple[list[Measured], list[Run]]:
+    return [each for each in measured if each.voice in voices], [run for run in runs if run.voice in voices]
+
+
+def _show(title: str, parts: dict[str, dict[str, Any]]) -> None:
+    if parts:
+        _report.print_table(title, ["", *parts], _rows(parts))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from training.edits import edits
+
 START, END = "<s>", "</s>"
 _DISCOUNT = 0.6
 _NO_LOG = -99.0
@@ -29,12 +31,7 @@ def words(text: str) -> list[str]:
 def word_errors(said: str, heard: str) -> WordErrors:
     """Levenshtein distance over words."""
     truth, guess = words(said), words(heard)
-    row = list(range(len(guess) + 1))
-    for i, word in enumerate(truth, start=1):
-        diagonal, row[0] = row[0], i
-        for j, other in enumerate(guess, start=1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (word != other))
-    return WordErrors(row[-1], len(truth))
+    return WordErrors(edits(truth, guess), len(truth))
 
 
 def word_error_rate(errors: Iterable[WordErrors]) -> float:

@@ -9,7 +9,10 @@ import pytest
 import soundfile
 
 from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
+from benchmarks.takes import Run
 from benchmarks.voice_quality import backwards, figures, speech, teachers
+from engine.engine import SpeakOptions
+from engine.sampling import SamplingOptions
 from engine.speech import AudioChunk, SegmentResult, SpeechResult
 
 RATE = 16_000
@@ -37,19 +40,25 @@ class Engine:
 
     def __init__(self, starts: tuple[int, ...]) -> None:
         self._starts = starts
-        self.asked: list[tuple[str, str, int]] = []
+        self.asked: list[tuple[str, str, int | None]] = []
 
     def encode_voice(self, name: str, references: list[tuple[Path, str]]) -> "Encoded":
-        return Encoded(f"{name}: {references[0][1]}")
+        return Encoded(Named(f"{name}: {references[0][1]}"))
 
-    def speak(self, text: str, voice: str, options: object) -> Speech:
-        self.asked.append((text, voice, options.seed))  # type: ignore[attr-defined]
+    def speak(self, text: str, voice: "Named", options: SpeakOptions) -> Speech:
+        self.asked.append((text, voice.name, options.seed))
+        self.sampling = options.temperature, options.top_p, options.top_k
         return Speech(self._starts, tuple(0.1 * n for n in range(1, len(self._starts) + 1)))
 
 
 @dataclass(frozen=True)
+class Named:
+    name: str
+
+
+@dataclass(frozen=True)
 class Encoded:
-    voice: str
+    voice: Named
 
 
 @pytest.fixture
@@ -67,7 +76,8 @@ def data(tmp_path: Path) -> EvaluationSet:
 
 def test_every_sentence_is_spoken_in_its_cloned_voice_with_its_own_seed(data: EvaluationSet) -> None:
     engine = Engine((0, 10, 20))
-    takes = list(speech(data, engine))  # type: ignore[arg-type]
+    takes = list(speech(data, engine, SamplingOptions(0.5, 0.9, 7)))  # type: ignore[arg-type]
+    assert engine.sampling == (0.5, 0.9, 7)
     assert engine.asked == [
         ("a one", "a: a reference", 0),
         ("a two", "a: a reference", 1),
@@ -79,11 +89,11 @@ def test_every_sentence_is_spoken_in_its_cloned_voice_with_its_own_seed(data: Ev
 
 
 def test_a_segment_spoken_anew_replaces_the_first_try(data: EvaluationSet) -> None:
-    take = next(iter(speech(data, Engine((0, 10, 10)))))  # type: ignore[arg-type]
+    take = next(iter(speech(data, Engine((0, 10, 10)), SamplingOptions())))  # type: ignore[arg-type]
     assert take.samples.tolist() == pytest.approx([0.1] * 10 + [0.3] * 10)
     assert take.run is not None
-    assert (take.run["attempts"], take.run["stop_reason"]) == (2, "end")
-    assert take.run["real_time_factor"] == pytest.approx(0.25)
+    assert (take.run.attempts, take.run.stop_reason) == (2, "end")
+    assert take.run.real_time_factor == pytest.approx(0.25)
 
 
 def test_backwards_is_the_recording_in_reverse(data: EvaluationSet) -> None:
@@ -95,7 +105,10 @@ def test_backwards_is_the_recording_in_reverse(data: EvaluationSet) -> None:
 def test_the_share_that_ends_properly_is_of_all_runs() -> None:
     from tests.benchmarks.test_meter import MODEL
 
-    runs = [{"stop_reason": reason, "real_time_factor": 0.4, "first_audio": 0.2} for reason in ("end", "end", "length")]
+    runs = [Run(voice, reason, attempts, 0.4, 0.2) for voice, reason, attempts in
+            (("low", "end", 1), ("low", "end", 2), ("high", "length", 2))]  # fmt: skip
     found = figures(MODEL, runs)
     assert found["runs that end properly"]["value"] == pytest.approx(2 / 3, abs=1e-3)
+    assert found["runs that looped or did not end at first"]["value"] == pytest.approx(2 / 3, abs=1e-3)
+    assert found["runs that end properly"]["groups"] == 2
     assert found["first audio, s"]["value"] == 0.2

@@ -1,0 +1,80 @@
+"""What an engine says, whole, and how the run went."""
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.bootstrap import Estimate, estimate, mean
+from engine.engine import Engine, SpeakOptions
+from engine.sampling import SamplingOptions
+from engine.voice import Voice
+
+_SAMPLING = {"temperature": float, "top_p": float, "top_k": int}
+Samples = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a run went. attempts: of its segment that needed most. first_audio: seconds, None when nothing was said."""
+
+    voice: str
+    stop_reason: str
+    attempts: int
+    real_time_factor: float
+    first_audio: float | None
+
+
+def take(engine: Engine, text: str, voice: Voice, seed: int, sampling: SamplingOptions) -> tuple[Samples, Run]:
+    """Samples [n] at the engine's rate, segments that were spoken anew in place of their first try."""
+    whole = np.zeros(0, dtype=np.float32)
+    options = SpeakOptions(sampling.temperature, sampling.top_p, sampling.top_k, seed)
+    speech = engine.speak(text, voice, options)
+    for chunk in speech:
+        whole = np.concatenate([whole[: chunk.start], chunk.samples])
+    result = speech.result
+    if result is None:
+        raise RuntimeError("the engine ended without a result")
+    attempts = max(segment.attempts for segment in result.segments)
+    factor = round(result.real_time_factor, 4)
+    return whole, Run(voice.name, result.stop_reason, attempts, factor, result.first_audio)
+
+
+def model_parser(description: str | None) -> argparse.ArgumentParser:
+    """Options of what measures a model's speech: which one, where, and how it samples."""
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--model", default="bundled", help="a release: bundled, a folder or a Hub id")
+    made.add_argument("--device", default="cpu")
+    for name, kind in _SAMPLING.items():
+        made.add_argument("--" + name.replace("_", "-"), type=kind, help="default: the model's own")
+    return made
+
+
+def sampling(options: argparse.Namespace, engine: Engine) -> SamplingOptions:
+    """As `model_parser`'s options have it, or else as the model usually speaks. Raises InvalidOption."""
+    asked = {name: getattr(options, name) for name in _SAMPLING if getattr(options, name) is not None}
+    usual = {name: getattr(engine.usual, name) for name in _SAMPLING}
+    return SamplingOptions(**{**usual, **asked})
+
+
+def run_figures(runs: Sequence[Run]) -> dict[str, Estimate]:
+    """How the runs went, under its names in the tables, with intervals over voices; nothing when there are none."""
+    if not runs:
+        return {}
+
+    def of(value: Callable[[Run], float], statistic: Callable[[Sequence[float]], float]) -> Estimate:
+        return estimate(runs, lambda chosen: statistic([value(run) for run in chosen]), lambda run: run.voice)
+
+    return {
+        "runs that end properly": of(lambda run: run.stop_reason == "end", mean),
+        "runs that looped or did not end at first": of(lambda run: run.attempts > 1, mean),
+        "real-time factor": of(lambda run: run.real_time_factor, _median),
+        "first audio, s": of(lambda run: run.first_audio or math.nan, _median),
+    }
+
+
+def _median(values: Sequence[float]) -> float:
+    return float(np.nanmedian(values))

@@ -1,0 +1,51 @@
+"""Which sentences of a text were spoken, and which pairs of voice and sentence are tried."""
+
+import numpy as np
+import pytest
+
+from benchmarks.endings import TEXT, pairs, read, sentences_of
+from benchmarks.evaluation_set import EvaluationSet
+from benchmarks.phones import PhoneErrors, PhoneJudge
+from benchmarks.takes import Run
+from benchmarks.words import words
+
+RUN = Run("anyone", "end", 1, 0.3, 0.2)
+
+
+class Phones(PhoneJudge):
+    """Hears what it is told."""
+
+    def __init__(self, heard: str) -> None:
+        super().__init__()
+        self._heard = heard
+
+    def hear(self, samples: object, sample_rate: int) -> list[str]:
+        return self.spelled(self._heard)
+
+
+def test_the_text_is_long_enough() -> None:
+    assert len(words(TEXT)) == 200
+    assert " ".join(sentences_of(TEXT)) == TEXT
+
+
+@pytest.mark.parametrize("gone", [0, 7, 20])
+def test_a_sentence_that_is_not_spoken_is_missing(gone: int) -> None:
+    spoken = [sentence for at, sentence in enumerate(sentences_of(TEXT)) if at != gone]
+    found = read(TEXT, np.zeros(16_000, dtype=np.float32), 16_000, RUN, (), Phones(" ".join(spoken)))
+    assert found.missing == 1
+    assert found.sentences[gone] < 0.5
+    assert sum(share == 1.0 for share in found.sentences) >= len(spoken) - 2
+
+
+def test_what_is_spoken_whole_has_nothing_missing() -> None:
+    found = read(TEXT, np.zeros(16_000, dtype=np.float32), 16_000, RUN, (), Phones(TEXT))
+    assert (found.missing, found.phone_error, found.seconds) == (0, 0.0, 1.0)
+    assert PhoneJudge().errors(TEXT, PhoneJudge().spelled(TEXT)) == PhoneErrors(0, len(PhoneJudge().spelled(TEXT)))
+
+
+def test_no_pair_of_voice_and_sentence_is_tried_twice() -> None:
+    data = EvaluationSet.load()
+    tried = [(speaker.name, clip.text) for speaker, clip in pairs(data, 200)]
+    assert len(set(tried)) == len(tried) == 200
+    assert {name for name, _ in tried} == {speaker.name for speaker in data.speakers}
+    assert len({text for _, text in tried}) == 60

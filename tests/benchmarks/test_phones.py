@@ -1,0 +1,63 @@
+"""The judge of phones: what counts as an error, and that it hears a teacher and nothing in reverse."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.evaluation_set import EvaluationSet
+from benchmarks.phones import PhoneErrors, PhoneJudge, found, phone_error_rate
+from training.edits import edits
+
+some_phones = st.lists(st.sampled_from(["aa", "b", "k", "s"]), max_size=9)
+
+
+@pytest.fixture(scope="module")
+def judge() -> PhoneJudge:
+    return PhoneJudge()
+
+
+def test_marks_and_word_breaks_are_no_phones(judge: PhoneJudge) -> None:
+    assert judge.spelled("The cat, a dog?") == "dh ax k ae t ax d ao g".split()
+
+
+def test_errors_are_against_the_text(judge: PhoneJudge) -> None:
+    assert judge.errors("The cat.", "dh ax k ae t".split()) == PhoneErrors(0, 5)
+    assert judge.errors("The cat.", "dh k ae t s".split()) == PhoneErrors(2, 5)
+    assert judge.errors("The cat.", []) == PhoneErrors(5, 5)
+    assert phone_error_rate([PhoneErrors(1, 5), PhoneErrors(0, 15)]) == pytest.approx(0.05)
+
+
+def test_teachers_are_heard_and_reversed_speech_is_not(judge: PhoneJudge) -> None:
+    forwards, backwards = [], []
+    for speaker in EvaluationSet.load().speakers[::4]:
+        clip = speaker.sentences[1]
+        samples, rate = clip.read()
+        forwards.append(judge.errors(clip.text, judge.hear(samples, rate)))
+        backwards.append(judge.errors(clip.text, judge.hear(samples[::-1].copy(), rate)))
+    assert phone_error_rate(forwards) <= 0.15
+    assert phone_error_rate(backwards) >= 0.75
+
+
+def test_silence_holds_no_phones(judge: PhoneJudge) -> None:
+    assert judge.hear(np.zeros(16_000, dtype=np.float32), 16_000) == []
+    assert judge.hear(np.zeros(0, dtype=np.float32), 16_000) == []
+
+
+def test_loudness_does_not_matter(judge: PhoneJudge) -> None:
+    samples, rate = EvaluationSet.load().speakers[0].reference.read()
+    assert edits(judge.hear(samples, rate), judge.hear(samples * 0.1, rate)) <= 2
+
+
+@given(some_phones, some_phones)
+def test_what_is_found_and_the_errors_agree(truth: list[str], guess: list[str]) -> None:
+    there, errors = found(truth, guess), edits(truth, guess)
+    assert len(there) == len(truth)
+    assert max(len(truth), len(guess)) - errors <= sum(there) <= (len(truth) + len(guess) - errors) / 2
+    assert all(found(truth, truth))
+
+
+def test_a_missing_stretch_is_not_found() -> None:
+    truth = "dh ax k ae t s ih t s".split()
+    assert found(truth, truth[:2] + truth[5:]) == [True] * 2 + [False] * 3 + [True] * 4
+    assert found(truth, []) == [False] * 9

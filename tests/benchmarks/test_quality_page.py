@@ -1,0 +1,82 @@
+"""The page shows what a run measured and kept, can be played, and forgets what an earlier page showed."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from benchmarks import _report
+from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
+from benchmarks.quality_page import write_page
+
+pytest.importorskip("matplotlib")
+
+RATE = 22050
+
+
+def wave(path: Path, hertz: float) -> Path:
+    soundfile.write(path, 0.3 * np.sin(2 * np.pi * hertz * np.arange(RATE) / RATE), RATE)
+    return path
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> EvaluationSet:
+    speakers = []
+    for i in range(4):
+        clip = Clip(wave(tmp_path / f"reference-{i}.wav", 200), f"I am <number> {i}.")
+        speakers.append(Speaker(f"voice-{i}", f"teacher {i}", clip, (Clip(clip.path, f"Sentence {i}."),), i == 3))
+    return EvaluationSet(tuple(speakers), ())
+
+
+@pytest.fixture
+def kept(tmp_path: Path, data: EvaluationSet) -> Path:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    for number, speaker in enumerate(data.speakers):
+        for part in ("teachers", "codec", "speech"):
+            wave(folder / f"{part}-{number:02d}-{speaker.name}.wav", 300 + number)
+    return folder
+
+
+def results(data: EvaluationSet) -> dict[str, Any]:
+    parts = ("teachers", "codec", "speech")
+    heard = [{"voice": speaker.name, "heard": {"domain": f"heard {speaker.name}"}} for speaker in data.speakers]
+    figures = {part: {"word error": {"text": f".1 of {part}"}} for part in parts}
+    figures["speech"]["loops"] = {"text": "0 loops"}
+    return {
+        "machine": _report.machine(), "figures": figures, "utterances": {part: [heard, []] for part in parts},
+    }  # fmt: skip
+
+
+def test_every_third_voice_can_be_seen_and_heard(tmp_path: Path, data: EvaluationSet, kept: Path) -> None:
+    page = tmp_path / "docs" / "index.html"
+    write_page(kept, data, results(data), page)
+    text = page.read_text("utf-8")
+    files = re.findall(r'src="([^"]+)"', text)
+    assert len(files) == 2 * 2 * 4  # picture and sound, of two voices, of reference, teacher, codec and model
+    assert {path.name for path in page.parent.iterdir()} == {*files, "index.html"}
+    sound, rate = soundfile.read(page.parent / "voice-3-cloned.mp3")
+    spectrum = np.abs(np.fft.rfft(sound[:RATE]))
+    assert rate == RATE
+    assert abs(int(spectrum.argmax()) * RATE / len(sound[:RATE]) - 303) < 2
+    for shown in (".1 of codec", "0 loops", "heard voice-3", "I am &lt;number&gt; 3.", "none of this teacher"):
+        assert shown in text, shown
+    assert "voice-1" not in text
+    assert text.count("none of this teacher") == 1
+
+
+def test_an_earlier_page_leaves_nothing_behind(tmp_path: Path, data: EvaluationSet, kept: Path) -> None:
+    page = tmp_path / "docs" / "index.html"
+    write_page(kept, data, results(data), page)
+    first = set(page.parent.iterdir())
+    write_page(kept, EvaluationSet(data.speakers[1:2], ()), results(data), page)
+    assert set(page.parent.iterdir()) - first
+    assert len(list(page.parent.glob("*.mp3"))) == 4
+
+
+def test_a_folder_of_another_run_is_refused(tmp_path: Path, data: EvaluationSet) -> None:
+    with pytest.raises(FileNotFoundError, match="run voice_quality --keep again"):
+        write_page(tmp_path, data, results(data), tmp_path / "docs" / "index.html")
