@@ -29,6 +29,7 @@ from engine.errors import (
 from engine.models.fast_ar import FastAR
 from engine.models.slow_ar import SlowAR
 from engine.quantization import Precision, Stack, check, quantize
+from engine.sampling import SamplingOptions
 from engine.tokenizer import Tokenizer
 
 BUNDLED = Path(__file__).resolve().parent.parent / "assets" / "bundled"
@@ -53,10 +54,17 @@ class Profile:
     """What a release says of itself beyond its sizes (`reprise.json`, ours and optional).
 
     max_segment_bytes: the longest text, in UTF-8 bytes, that is given to the model as one turn.
+    context_positions: how many positions of earlier turns the model has in view in a long text; 1024 are about 40 s of
+        speech. A model that was trained on fewer turns loses its words in more.
+    style_tags: whether tags such as `[whisper]` change how the model speaks.
+    temperature: at which the model speaks best, unless somebody asks for another; see `SamplingOptions`.
     notice: shown where the model is named.
     """
 
     max_segment_bytes: int = 300
+    context_positions: int = 1024
+    style_tags: bool = True
+    temperature: float = SamplingOptions.temperature
     notice: str = _FISH_NOTICE
 
     @classmethod
@@ -109,6 +117,19 @@ def find_release(model: str | Path, progress: Progress | None = None) -> Path:
     if isinstance(model, str) and _HUB_ID.fullmatch(model) and not model.startswith("."):
         return _download(model, progress)
     raise ReleaseNotFound(f"There is no folder {model}; give a model folder or a Hub id such as fishaudio/s2-pro.")
+
+
+def notice_of(model: str) -> str:
+    """What a model is licensed for, as far as it can be said before it is downloaded; see `Profile.notice`.
+
+    Raises ReleaseNotFound for what is neither a folder nor a Hub id, InvalidConfig.
+    """
+    if str(model) == "bundled" or Path(model).expanduser().exists() or not _HUB_ID.fullmatch(model):
+        return Profile.load(find_release(model)).notice
+    from huggingface_hub import try_to_load_from_cache
+
+    known = try_to_load_from_cache(model, "reprise.json")
+    return Profile.load(Path(known).parent).notice if isinstance(known, str) else Profile.notice
 
 
 def _download(repo: str, progress: Progress | None) -> Path:

@@ -13,20 +13,20 @@ from engine.errors import InvalidInput
 from engine.prompt import PromptBuilder, PromptReference
 from engine.slots import Prompt
 
-# Positions of earlier turns kept in view: about 40 s of speech. When they are exceeded, half of them leave, so that
-# what stays is read again only now and then.
-CONTEXT_POSITIONS = 1024
 MIN_TURN_FRAMES = 64
 
 
 class Conversation:
     """The prompts of one request, one after the other. Use: `open`, speak, then `keep` what was spoken.
 
-    positions: that a prompt and its speech may have together.
+    positions: that a prompt and its speech may have together. context: that earlier turns may have in view; when they
+    exceed it they leave until half of it is free, so that what stays is read again only now and then.
     """
 
-    def __init__(self, prompt: PromptBuilder, references: Sequence[PromptReference], positions: int) -> None:
-        self._prompt, self._positions = prompt, positions
+    def __init__(
+        self, prompt: PromptBuilder, references: Sequence[PromptReference], positions: int, context: int
+    ) -> None:
+        self._prompt, self._positions, self._context = prompt, positions, context
         self._system = prompt.system(references)
         if self._system.shape[1] + MIN_TURN_FRAMES > positions:
             raise InvalidInput(
@@ -52,8 +52,8 @@ class Conversation:
     def _make_room(self, positions: int) -> None:
         used = sum(turn.shape[1] for turn in self._turns)
         free = self._positions - self._system.shape[1] - positions
-        if used <= min(CONTEXT_POSITIONS, free):
+        if used <= min(self._context, free):
             return
-        limit = min(CONTEXT_POSITIONS // 2, max(0, free))
+        limit = min(self._context // 2, max(0, free))
         while self._turns and used > limit:
             used -= self._turns.pop(0).shape[1]

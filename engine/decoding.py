@@ -56,11 +56,17 @@ class Line:
         self.row: int | None = None
         self.pieces: deque[Piece] = deque()
         self.ended = self.finished = False
+        self.error: Exception | None = None  # why nothing more can be decoded, in this line or in one that follows
 
     @property
     def before(self) -> DecoderState | None:
         """The codec's state in front of the first piece."""
         return None if self.follows is None else self.follows.after
+
+    @property
+    def lost(self) -> Exception | None:
+        """Why there is no state, if there is none."""
+        return self.error or (None if self.follows is None else self.follows.error)
 
 
 class Decoding:
@@ -130,10 +136,12 @@ class Decoding:
                 continue
             if line not in self._lines:
                 self._lines.append(line)
-            if piece:
-                line.pieces.append(piece)
-            else:
+            if piece is None:
                 line.ended = True
+            elif line.error:
+                piece.deliver(line.error)
+            else:
+                line.pieces.append(piece)
         for line in self._lines:
             if line.dropped:
                 line.ended = True
@@ -161,20 +169,38 @@ class Decoding:
         frames = ready[0].pieces[0].frames if ready else 1
         group = [line for line in ready if line.pieces[0].frames == frames][: _rows_at_once(frames)]
         for line in group:
-            if line.row is None:
-                line.row = self._free.pop()
-                self._batches.load(line.row, line.before)
             self._lines.remove(line)
             self._lines.append(line)
-        return group
+        return [line for line in group if line.row is not None or self._begin(line)]
+
+    def _begin(self, line: Line) -> bool:
+        """Give the line a row with the state that it goes on from. False if there is none; its pieces are told."""
+        line.error = line.lost
+        if not line.error:
+            try:
+                self._batches.load(self._free[-1], line.before)
+            except Exception as error:
+                log.error("The codec's state could not be restored.", exc_info=error)
+                line.error = error
+        if not line.error:
+            line.row = self._free.pop()
+            return True
+        while line.pieces:
+            line.pieces.popleft().deliver(line.error)
+        return False
 
     def _finish(self, line: Line) -> None:
         self._lines.remove(line)
         line.finished = True
         if line.row is None:
+            line.error = line.lost
             line.after = line.before
         else:
-            line.after = self._batches.save(line.row)
+            try:
+                line.after = self._batches.save(line.row)
+            except Exception as error:
+                log.error("The codec's state could not be kept.", exc_info=error)
+                line.error = error
             self._free.append(line.row)
             line.row = None
         line.follows = None  # or a long take would keep the states of all its turns

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from engine.audio import Clip, decode_audio, encode_audio, prepare_reference, transcript_for
 from engine.checkpoint import BUNDLED, Profile, Progress, find_release, load_dual_ar, read_config
@@ -32,6 +33,7 @@ from engine.memory import MemoryPlan, activation_dtype, available_memory, choose
 from engine.prefix_cache import PrefixCache
 from engine.prompt import PromptBuilder, PromptReference
 from engine.quantization import Precision
+from engine.reconstruction import decode_apart
 from engine.runner import Runner
 from engine.sampling import SamplingOptions
 from engine.speech import Request, Speaker, Speech
@@ -92,7 +94,9 @@ class Engine:
 
     name: the model as it was asked for. device: such as `cpu` or `cuda:0`. sample_rate: Hz of the audio that comes
     out. frame_length: samples a frame. frame_rate: frames a second. codec_fingerprint: of the codec that voices'
-    codes belong to. notice: what this model is, cannot do, and is licensed for. slots: how many speak at once.
+    codes belong to. notice: what this model is, cannot do, and is licensed for. style_tags: whether tags such
+    as `[whisper]` change how it speaks. english_only: whether it can say nothing else. usual: how it speaks unless
+    told otherwise. slots: how many speak at once.
     """
 
     def __init__(
@@ -112,6 +116,7 @@ class Engine:
         self.name, self.device = name, str(device)
         self._profile = Profile.load(folder)
         self.notice = self._profile.notice
+        self.usual = SpeakOptions(self._profile.temperature)
         config = read_config(folder)
         self._precision = precision or choose_precision(device, config)
         codec_file, self._codec_config = codec_files(folder)
@@ -129,6 +134,7 @@ class Engine:
         self.sample_rate, self.frame_length = codec.sample_rate, codec.frame_length
         self.frame_rate, self.slots = codec.frame_rate, plan.slots
         self.codec_fingerprint = codec_fingerprint(decoder)
+        self.style_tags, self.english_only = self._profile.style_tags, model.tokenizer.lexicon is not None
         self._encoder = ClipEncoder(
             lambda: load_codec_encoder(codec_file, codec, device), self.codec_fingerprint, device
         )
@@ -156,6 +162,7 @@ class Engine:
             codec.frame_length,
             codec.sample_rate,
             self._runner.positions,
+            self._profile.context_positions,
         )
         self._closed = False
         report("Ready", 1.0)
@@ -266,6 +273,16 @@ class Engine:
         )
         return replace(voice, references=made, codec_fingerprint=self.codec_fingerprint)
 
+    def reconstruct(self, voice: Voice) -> NDArray[np.float32]:
+        """What the codec keeps of a voice's clips, one behind the other: how the model hears them.
+
+        Returns: float32 `[n]` in [-1, 1], mono, at the engine's sample rate.
+        Raises InvalidCodes, UnusableReference as `reencode` does, EngineClosed, EngineFailed.
+        """
+        self._check_open()
+        codes = [self._prompt_reference(reference).codes.numpy() for reference in self._own(voice).references]
+        return decode_apart(self._speaker.decoding, np.concatenate(codes, axis=1))
+
     def speak(
         self, text: str, voice: Voice | Sequence[Voice] | None = None, options: SpeakOptions | None = None
     ) -> Speech:
@@ -279,7 +296,7 @@ class Engine:
         Raises: InvalidText, InvalidCodes, EngineClosed; EngineBusy when too many others are speaking and waiting.
         """
         self._check_open()
-        options = options or SpeakOptions()
+        options = options or self.usual
         voices = [] if voice is None else [voice] if isinstance(voice, Voice) else list(voice)
         references = [r for v in voices for r in self._own(v).references]
         segments = plan_segments(normalise(text), max_bytes=self._profile.max_segment_bytes)

@@ -11,6 +11,9 @@ RepriseError
 ├── LibraryError             the voice library refused
 │   ├── NameTaken            the owner already has a voice of that name
 │   ├── VoiceNotFound        no such voice for this owner
+│   ├── GenerationNotFound   no such generation for this owner
+│   ├── ScriptNotFound       no such script, or no such card of one, for this owner
+│   ├── VoiceProtected       a sample voice, which everyone shares and nobody changes
 │   └── DatabaseUnavailable  the database cannot be opened, or is of a newer version
 ├── ReleaseError             a model release cannot be used
 │   ├── ReleaseNotFound      no such folder, repository or file
@@ -69,6 +72,18 @@ class NameTaken(LibraryError):
 
 class VoiceNotFound(LibraryError, LookupError):
     """No such voice for this owner."""
+
+
+class GenerationNotFound(LibraryError, LookupError):
+    """No such generation for this owner."""
+
+
+class ScriptNotFound(LibraryError, LookupError):
+    """No such script, or no such card of one, for this owner."""
+
+
+class VoiceProtected(LibraryError):
+    """A sample voice, which everyone shares and nobody renames, changes or deletes."""
 
 
 class DatabaseUnavailable(LibraryError):

@@ -101,7 +101,10 @@ class SpeechResult:
 
 @dataclass(frozen=True)
 class Speaker:
-    """The parts of an engine that a request needs. positions: that a prompt and its speech may have together."""
+    """The parts of an engine that a request needs.
+
+    positions: that a prompt and its speech may have together. context: of these, that earlier turns may have.
+    """
 
     loop: Loop
     decoding: Decoding
@@ -109,6 +112,7 @@ class Speaker:
     frame_length: int
     sample_rate: int
     positions: int
+    context: int
 
     @property
     def frame_rate(self) -> float:
@@ -221,7 +225,7 @@ class Request:
         self.seed = seed
         self.result: SpeechResult | None = None
         self._speaker, self._segments, self._options = speaker, segments, options
-        self._conversation = Conversation(speaker.prompt, references, speaker.positions)
+        self._conversation = Conversation(speaker.prompt, references, speaker.positions, speaker.context)
         self._started = time.perf_counter()
         self._pacer = Pacer(1 / speaker.frame_rate)
         self._events = _Events()

@@ -14,7 +14,7 @@ Codes as bytes (little endian), after the idea of descript-audio-codec's `DACFil
 A voice file (little endian). There is nothing in it to unpack, no path, nothing to run: a header and bytes.
 
     8 bytes  magic, by which text-mode transfers show as in PNG      2 bytes  version (1)
-    4 bytes  length of the header                                    the header: JSON in UTF-8
+    4 bytes  length of the header                                    the header: JSON in UTF-8; "tags" only if any
     for each reference: its codes as above, then its clip (FLAC); their lengths are in the header
     32 bytes SHA-256 of all of the above
 """
@@ -27,7 +27,7 @@ import math
 import struct
 import unicodedata
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -46,6 +46,8 @@ MAX_DESCRIPTION = 2_000
 MAX_SENTENCE = 2_000
 MAX_WHO = 200
 MAX_LANGUAGE = 35  # the longest tag that RFC 5646 asks software to hold
+MAX_TAGS = 12
+MAX_TAG = 40
 MAX_FINGERPRINT = 128
 MAX_REFERENCES = 16
 MAX_DURATION = 120.0  # seconds of one reference
@@ -84,6 +86,30 @@ def clean_name(name: str) -> str:
     if categories & {"Cc", "Cs"}:
         raise InvalidName("A voice's name cannot hold control characters.")
     return cleaned
+
+
+def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """The form in which tags are kept, in their order: as `clean_name` does it, without "#" before them, each once.
+
+    Those that differ in case alone are one; empty ones are left out. Raises InvalidInput for more than 12, for one of
+    more than 40 characters, and for commas, which part tags, or control characters in them.
+    """
+    found: dict[str, str] = {}
+    for tag in tags:
+        cleaned = " ".join(unicodedata.normalize("NFC", tag).split()).lstrip("# ")
+        if cleaned:
+            _check_tag(cleaned)
+            found.setdefault(unicodedata.normalize("NFC", cleaned.casefold()), cleaned)
+    if len(found) > MAX_TAGS:
+        raise InvalidInput(f"A voice can have {MAX_TAGS} tags; these are {len(found)}.")
+    return tuple(found.values())
+
+
+def _check_tag(tag: str) -> None:
+    if len(tag) > MAX_TAG:
+        raise InvalidInput(f"A tag can have {MAX_TAG} characters; “{tag[:MAX_TAG]}…” has {len(tag)}.")
+    if "," in tag or {unicodedata.category(character) for character in tag} & {"Cc", "Cs"}:
+        raise InvalidInput("A tag cannot hold commas or control characters.")
 
 
 def check_text(value: str, what: str, limit: int) -> None:
@@ -240,7 +266,8 @@ class Consent:
 
 @dataclass(frozen=True)
 class Voice:
-    """A name and what the engine speaks from. Compared by value; the name is kept as `clean_name` gives it.
+    """A name and what the engine speaks from. Compared by value; name and tags as `clean_name` and `clean_tags` give
+    them.
 
     Raises InvalidName; InvalidCodes when references differ in their number of codebooks; InvalidInput for the
     other fields.
@@ -252,10 +279,12 @@ class Voice:
     language: str = "en"
     description: str = ""
     consent: Consent | None = None
+    tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", clean_name(self.name))
         object.__setattr__(self, "references", tuple(self.references))
+        object.__setattr__(self, "tags", clean_tags(self.tags))
         check_text(self.language, "language", MAX_LANGUAGE)
         check_text(self.description, "description", MAX_DESCRIPTION)
         check_text(self.codec_fingerprint, "fingerprint of the codec", MAX_FINGERPRINT)
@@ -294,6 +323,7 @@ class Voice:
 
 def _header(voice: Voice, codes: Sequence[bytes]) -> dict[str, Any]:
     consent = voice.consent
+    tags = {"tags": list(voice.tags)} if voice.tags else {}  # without any the file is as it was before there were tags
     return {
         "name": voice.name,
         "language": voice.language,
@@ -310,6 +340,7 @@ def _header(voice: Voice, codes: Sequence[bytes]) -> dict[str, Any]:
             }
             for reference, blob in zip(voice.references, codes, strict=True)
         ],
+        **tags,
     }
 
 
@@ -345,6 +376,7 @@ def _fields(value: Any, **types: type | tuple[type, ...]) -> list[Any]:
 
 
 def _voice(header: Any, blobs: bytes) -> Voice:
+    tags = header.pop("tags", []) if type(header) is dict else []
     name, language, description, fingerprint, consent, entries = _fields(
         header,
         name=str,
@@ -364,7 +396,13 @@ def _voice(header: Any, blobs: bytes) -> Voice:
         rest = rest[used:]
     if rest:
         raise ValueError("bytes are left over")
-    return Voice(name, tuple(references), fingerprint, language, description, _consent(consent))
+    return Voice(name, tuple(references), fingerprint, language, description, _consent(consent), _tags(tags))
+
+
+def _tags(value: Any) -> tuple[str, ...]:
+    if type(value) is not list or any(type(tag) is not str for tag in value):
+        raise TypeError("tags are a list of text")
+    return clean_tags(value)
 
 
 def _reference(entry: Any, blobs: memoryview) -> tuple[Reference, int]:

@@ -1,5 +1,5 @@
 """Reference clips in, finished takes out. Files are read by `decode`, listened to by `vad`, prepared by
-`reference`."""
+`reference`, judged and mended by `doctor`; takes are written by `encode` and `join`."""
 
 from engine.audio.decode import decode_audio
 from engine.audio.encode import AudioFormat, encode_audio, encode_flac, to_int16, wav_bytes

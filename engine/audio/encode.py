@@ -14,7 +14,7 @@ from engine.errors import InvalidOption
 AudioFormat = Literal["wav", "flac", "mp3", "opus", "pcm"]
 
 # (container, coding) in libsndfile's words.
-_CODINGS = {
+CODINGS = {
     "wav": ("WAV", "PCM_16"),
     "flac": ("FLAC", "PCM_16"),
     "mp3": ("MP3", "MPEG_LAYER_III"),
@@ -22,7 +22,7 @@ _CODINGS = {
 }
 
 # Rates that a coding has at all; others are raised to the next one, so nothing audible is lost.
-_RATES = {
+RATES = {
     "mp3": (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000),
     "opus": (8_000, 12_000, 16_000, 24_000, 48_000),
 }
@@ -40,10 +40,10 @@ def encode_audio(samples: NDArray[np.floating], sample_rate: int, format: AudioF
     """
     if format == "pcm":
         return to_int16(samples).astype("<i2").tobytes()
-    if format not in _CODINGS:
+    if format not in CODINGS:
         raise InvalidOption(f"There is no audio format “{format}” here: use wav, flac, mp3, opus or pcm.")
-    samples, sample_rate = _at_supported_rate(samples, sample_rate, _RATES.get(format, (sample_rate,)))
-    container, coding = _CODINGS[format]
+    samples, sample_rate = _at_supported_rate(samples, sample_rate, RATES.get(format, (sample_rate,)))
+    container, coding = CODINGS[format]
     file = io.BytesIO()
     soundfile.write(file, to_int16(samples), sample_rate, format=container, subtype=coding)
     return file.getvalue()

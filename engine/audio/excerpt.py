@@ -9,8 +9,8 @@ from torch import Tensor
 
 from engine.audio.vad import SAMPLE_RATE, Span
 
-_FRAME = 160  # samples, 10 ms: how finely edges are found
-_MARGIN = 0.1  # seconds kept round the speech: breath, the closure before a plosive
+FRAME = 160  # samples, 10 ms: how finely edges are found
+MARGIN = 0.1  # seconds kept round the speech: breath, the closure before a plosive
 _FARTHEST = 0.3  # seconds that a word's soft beginning or end may lie outside what the detector found
 _SOFT = 0.01  # of the level of loud speech, -40 dB: softer than that is not followed
 _ABOVE_NOISE = 3.0  # times the level of the clip's quietest tenth
@@ -35,32 +35,32 @@ def choose_excerpt(heard: Tensor, spans: tuple[Span, ...], longest: float) -> Ex
         spans: the stretches of speech in it, at least one, in order.
         longest: seconds.
     """
-    levels = _levels(heard)
-    start = max(_outermost(levels, spans[0][0], -1) - _MARGIN, 0.0)
-    end = min(_outermost(levels, spans[-1][1], +1) + _MARGIN, len(heard) / SAMPLE_RATE)
+    levels = levels_of(heard)
+    start = max(outermost(levels, spans[0][0], -1) - MARGIN, 0.0)
+    end = min(outermost(levels, spans[-1][1], +1) + MARGIN, len(heard) / SAMPLE_RATE)
     if end - start <= longest:
         return Excerpt(start, end, spans, 1.0)
     end = _pause_before(levels, spans, start + longest * 2 / 3, start + longest)
     inside = tuple((a, min(b, end)) for a, b in spans if a < end)
-    return Excerpt(start, end, inside, _time(inside) / _time(spans))
+    return Excerpt(start, end, inside, time_of(inside) / time_of(spans))
 
 
-def _levels(heard: Tensor) -> Tensor:
+def levels_of(heard: Tensor) -> Tensor:
     """Root mean square of every 10 ms: [n] → [n // 160]."""
-    return heard[: len(heard) // _FRAME * _FRAME].view(-1, _FRAME).square().mean(dim=1).sqrt()
+    return heard[: len(heard) // FRAME * FRAME].view(-1, FRAME).square().mean(dim=1).sqrt()
 
 
-def _outermost(levels: Tensor, bound: float, step: int) -> float:
+def outermost(levels: Tensor, bound: float, step: int) -> float:
     """From where the detector heard speech begin (step -1) or end (+1), outwards for as long as it is not
     quiet."""
     quiet = max(levels.quantile(0.1).item() * _ABOVE_NOISE, levels.quantile(0.95).item() * _SOFT)
-    frame = round(bound * SAMPLE_RATE / _FRAME)
-    for _ in range(round(_FARTHEST * SAMPLE_RATE / _FRAME)):
+    frame = round(bound * SAMPLE_RATE / FRAME)
+    for _ in range(round(_FARTHEST * SAMPLE_RATE / FRAME)):
         beyond = frame if step > 0 else frame - 1
         if not 0 <= beyond < len(levels) or levels[beyond] <= quiet:
             break
         frame += step
-    return frame * _FRAME / SAMPLE_RATE
+    return frame * FRAME / SAMPLE_RATE
 
 
 def _pause_before(levels: Tensor, spans: tuple[Span, ...], earliest: float, latest: float) -> float:
@@ -70,12 +70,17 @@ def _pause_before(levels: Tensor, spans: tuple[Span, ...], earliest: float, late
     reachable = [(min(end, latest) - start, start) for start, end in pauses if earliest <= start <= latest - 0.03]
     if reachable:
         length, start = max(reachable)
-        return start + min(length / 2, _MARGIN)
-    # Somebody who never pauses: the quietest 50 ms there are.
-    first, last = int(earliest * SAMPLE_RATE / _FRAME), int(latest * SAMPLE_RATE / _FRAME)
+        return start + min(length / 2, MARGIN)
+    return quietest(levels, earliest, latest)  # somebody who never pauses
+
+
+def quietest(levels: Tensor, earliest: float, latest: float) -> float:
+    """The middle of the quietest 50 ms between two times."""
+    first, last = int(earliest * SAMPLE_RATE / FRAME), int(latest * SAMPLE_RATE / FRAME)
     smooth = levels[first:last].unfold(0, 5, 1).mean(dim=1)
-    return (first + int(torch.argmin(smooth)) + 2) * _FRAME / SAMPLE_RATE
+    return (first + int(torch.argmin(smooth)) + 2) * FRAME / SAMPLE_RATE
 
 
-def _time(spans: tuple[Span, ...]) -> float:
+def time_of(spans: tuple[Span, ...]) -> float:
+    """Seconds of all of them together."""
     return sum(end - start for start, end in spans)

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.audio.decode import Recording, Source, decode
-from engine.audio.excerpt import Excerpt, choose_excerpt
+from engine.audio.excerpt import Excerpt, choose_excerpt, time_of
 from engine.audio.resample import resample
 from engine.audio.vad import SAMPLE_RATE as VAD_RATE
 from engine.audio.vad import Span, speech_spans
@@ -14,6 +16,7 @@ from engine.errors import UnusableReference
 from engine.text import cut_text
 
 SHORTEST_SPEECH = 1.0  # seconds
+LEAST_HEARD = 0.2  # seconds: less than that is no word, but a knock
 LONGEST_USED = 30.0  # seconds, the silence at the end included
 END_SILENCE = 0.2  # seconds: the last word rings out, and the model hears that the speaker has finished
 _FADE = 0.005  # seconds at each end, against a click where the room's noise stops
@@ -29,12 +32,12 @@ _SILENT = 1e-4  # of full scale, -80 dBFS: three steps of 16 bits
 # The peak of speech (its 99.9th percentile) over its root mean square. Speech has 3.5 to 7; cutting off a
 # fifth of its samples leaves 2, a tenth 2.5, and lossy coding afterwards changes it by little, unlike the
 # number of flat samples.
-_CLIPPED_BEYOND_USE, _CLIPPED = 1.9, 2.6
+CLIPPED_BEYOND_USE, CLIPPED = 1.9, 2.6
 
-_IS_SILENT = "The clip is silent: check that the right microphone is chosen and not muted, and record again."
-_NO_SPEECH = "No speech was found in the clip: use one in which one person speaks, close to the microphone."
-_IS_CLIPPED = "The clip is too loud and clipped beyond use: lower the recording level, or step back, and record again."
-_SOUNDS_CLIPPED = "The clip is clipped in places; a recording at a lower level would give a cleaner voice."
+IS_SILENT = "The clip is silent: check that the right microphone is chosen and not muted, and record again."
+NO_SPEECH = "No speech was found in the clip: use one in which one person speaks, close to the microphone."
+IS_CLIPPED = "The clip is too loud and clipped beyond use: lower the recording level, or step back, and record again."
+SOUNDS_CLIPPED = "The clip is clipped in places; a recording at a lower level would give a cleaner voice."
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,40 @@ class Clip:
         return len(self.samples) / self.sample_rate
 
 
+@dataclass(frozen=True)
+class Listening:
+    """A clip, and where somebody speaks in it.
+
+    recording: the clip without an offset, its loudest sample at about full scale. scale: what its samples were
+        divided by. heard: float32 [n], the same at 16 kHz and at the level where the detector hears best. spans: the
+        stretches of speech.
+    """
+
+    recording: Recording
+    scale: float
+    heard: Tensor
+    spans: tuple[Span, ...]
+
+
+@torch.no_grad()
+def listen(recording: Recording) -> Listening:
+    """Finds the speech in a clip. Raises UnusableReference for a silent one; one without speech has no spans."""
+    centred = _centred(recording)
+    heard = _evened(resample(centred.samples, centred.sample_rate, VAD_RATE))
+    return Listening(centred, float(recording.samples.abs().max()), heard, speech_spans(heard))
+
+
+def crest(speech: NDArray[np.float32]) -> float:
+    """The peak of speech over its root mean square, by which clipping shows: see `CLIPPED`."""
+    level = float(np.sqrt(np.mean(np.square(speech))))
+    return float(np.quantile(np.abs(speech), 0.999)) / max(level, 1e-12)
+
+
+def in_speech(recording: Recording, spans: tuple[Span, ...]) -> NDArray[np.float32]:
+    """The samples of the stretches of speech alone: float32 [n]."""
+    return torch.cat([_seconds(recording.samples, recording.sample_rate, span) for span in spans]).numpy()
+
+
 @torch.no_grad()
 def prepare_reference(source: Source, sample_rate: int, *, device: torch.device | str = "cpu") -> Clip:
     """Reads a clip and makes it fit to clone from: mono, at `sample_rate` Hz, trimmed, at a known level.
@@ -74,11 +111,10 @@ def prepare_reference(source: Source, sample_rate: int, *, device: torch.device 
         device: where to resample, and where the result is.
     Raises UnusableReference, with one sentence on what is wrong and what to do.
     """
-    recording = _centred(decode(source))
-    heard = _evened(resample(recording.samples, recording.sample_rate, VAD_RATE))
-    spans = speech_spans(heard)
+    listening = listen(decode(source))
+    recording, spans = listening.recording, listening.spans
     _require_speech(spans)
-    excerpt = choose_excerpt(heard, spans, LONGEST_USED - END_SILENCE)
+    excerpt = choose_excerpt(listening.heard, spans, LONGEST_USED - END_SILENCE)
     used = _seconds(recording.samples, recording.sample_rate, (excerpt.start, excerpt.end))
     notes = (*_judge_clipping(recording, excerpt), *_cut_note(excerpt, spans))
     speech = _levelled(resample(used.to(device), recording.sample_rate, sample_rate))
@@ -112,14 +148,23 @@ def _ending(text: str) -> str:
 def _centred(recording: Recording) -> Recording:
     """Loudest sample at full scale, no offset: float files come in any scale, cheap recorders with an
     offset."""
-    peak = recording.samples.abs().max()
-    if peak < _SILENT:
-        raise UnusableReference(_IS_SILENT)
+    if not len(recording.samples) or (peak := recording.samples.abs().max()) < _SILENT:
+        raise UnusableReference(IS_SILENT)
     samples = recording.samples / peak
     samples = samples - samples.mean()
     if samples.abs().max() * peak < _SILENT:
-        raise UnusableReference(_IS_SILENT)
+        raise UnusableReference(IS_SILENT)
     return Recording(samples, recording.sample_rate)
+
+
+def _require_speech(spans: tuple[Span, ...]) -> None:
+    spoken = time_of(spans)
+    if spoken < LEAST_HEARD:
+        raise UnusableReference(NO_SPEECH)
+    if spoken < SHORTEST_SPEECH:
+        raise UnusableReference(
+            f"The clip holds only {spoken - 0.05:.1f} seconds of speech: record at least 1, better 5 to 30."
+        )
 
 
 def _evened(heard: Tensor) -> Tensor:
@@ -128,22 +173,11 @@ def _evened(heard: Tensor) -> Tensor:
     return heard * (0.3 / loud)
 
 
-def _require_speech(spans: tuple[Span, ...]) -> None:
-    spoken = sum(end - start for start, end in spans)
-    if spoken < 0.2:
-        raise UnusableReference(_NO_SPEECH)
-    if spoken < SHORTEST_SPEECH:
-        raise UnusableReference(
-            f"The clip holds only {spoken - 0.05:.1f} seconds of speech: record at least 1, better 5 to 30."
-        )
-
-
 def _judge_clipping(recording: Recording, excerpt: Excerpt) -> tuple[str, ...]:
-    speech = torch.cat([_seconds(recording.samples, recording.sample_rate, span) for span in excerpt.spans])
-    crest = speech.abs().quantile(0.999) / _rms(speech)
-    if crest < _CLIPPED_BEYOND_USE:
-        raise UnusableReference(_IS_CLIPPED)
-    return (_SOUNDS_CLIPPED,) if crest < _CLIPPED else ()
+    found = crest(in_speech(recording, excerpt.spans))
+    if found < CLIPPED_BEYOND_USE:
+        raise UnusableReference(IS_CLIPPED)
+    return (SOUNDS_CLIPPED,) if found < CLIPPED else ()
 
 
 def _cut_note(excerpt: Excerpt, spans: tuple[Span, ...]) -> tuple[str, ...]:
@@ -177,10 +211,6 @@ def _ended(samples: Tensor, sample_rate: int) -> Tensor:
 
 def _on_16_bits(samples: Tensor) -> Tensor:
     return (samples * 32768).round().clamp(-32768, 32767) / 32768
-
-
-def _rms(samples: Tensor) -> Tensor:
-    return samples.square().mean().sqrt()
 
 
 def _seconds(samples: Tensor, rate: int, span: Span) -> Tensor:

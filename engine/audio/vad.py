@@ -24,6 +24,7 @@ _STFT_HOP = 128
 _ENTER, _LEAVE = 0.5, 0.35  # the detector's own thresholds: hysteresis against flicker within a word
 _SHORTEST_SPEECH = 3  # windows; a click or a knock is shorter
 _SHORTEST_PAUSE = 4  # windows; the closure of a plosive is shorter, a pause between words longer
+_SETTLING, _GAP = 94, 5  # windows (3 s) that are heard first, and windows of silence after them
 
 Span = tuple[float, float]
 """Start and end in seconds."""
@@ -55,6 +56,14 @@ def speech_probabilities(samples: Tensor, weights: dict[str, Tensor]) -> Tensor:
     return logits.sigmoid().squeeze(-1)
 
 
+def _settled_probabilities(samples: Tensor, weights: dict[str, Tensor]) -> Tensor:
+    """The same from a detector that has heard the clip's end before: it needs up to a second to know an unusual voice,
+    and would miss its first words."""
+    end = samples[max(len(samples) % WINDOW, len(samples) - _SETTLING * WINDOW) :]
+    before = torch.cat((end, samples.new_zeros(_GAP * WINDOW)))
+    return speech_probabilities(torch.cat((before, samples)), weights)[len(before) // WINDOW :]
+
+
 def _features(samples: Tensor, weights: dict[str, Tensor]) -> Tensor:
     """What the recurrent layer hears: [n] → [windows, 128]. All windows at once; only the recurrence is in
     order."""
@@ -76,7 +85,7 @@ def speech_spans(samples: Tensor) -> tuple[Span, ...]:
     Args:
         samples: float32 [n], mono, 16 kHz, on the CPU, n ≥ 1.
     """
-    probabilities = speech_probabilities(samples, silero_weights())
+    probabilities = _settled_probabilities(samples, silero_weights())
     spans: list[list[int]] = []
     speaking = False
     for i, probability in enumerate(probabilities.tolist()):

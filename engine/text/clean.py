@@ -63,14 +63,15 @@ def _clean(text: str) -> str:
     text = _REPEATED.sub(r"\1\1\1", _DOTS.sub("…", _DOUBLE_HYPHEN.sub("—", text)))
     lines: list[str] = []
     for line in filter(None, map(str.strip, text.split("\n"))):
-        if lines and _is_wrapped(lines[-1], line):
+        if lines and is_wrapped(lines[-1], line):
             lines[-1] += f" {line}"
         else:
             lines.append(line)
     return "\n".join(lines)
 
 
-def _is_wrapped(line: str, following: str) -> bool:
+def is_wrapped(line: str, following: str) -> bool:
+    """Whether a line was broken at a column, so that `following` goes on with it."""
     if _SMALL.match(following):
         return _CLOSED.search(line, len(line) - 1) is None
     return len(line) >= _FULL_LINE and _OPEN.search(line, len(line) - 1) is not None

@@ -211,6 +211,14 @@ def test_a_soft_beginning_and_end_stay() -> None:
     assert end >= (last + len(hiss)) / RATE
 
 
+def test_the_first_words_of_an_unusual_voice_are_heard() -> None:
+    """The detector alone misses the first second and a half of this one."""
+    giant = torch.from_numpy(read(SPEECH / "flite_rms_story.flac")[3_000:60_000])
+    slow = resample(giant, 6, 10)
+    start, _ = speech_spans(slow * (0.3 / slow.abs().quantile(0.99)))[0]
+    assert start < 0.3
+
+
 def test_a_knock_hides_no_quiet_speech() -> None:
     """Levels follow the voice, not the loudest sample: the words are all found, and the peak is not clipped."""
     quiet = np.pad(read()[3_400:47_400] * 0.02, 2 * RATE)

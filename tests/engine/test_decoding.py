@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
+from typing import Any
 
 import numpy as np
 import pytest
@@ -432,7 +433,7 @@ def test_what_stops_the_thread_is_told_to_all_who_wait(watched: Watched) -> None
         begun.submit(decoding, 0)
         right_so_far = begun.next()
         with watched.held(decoding, begun, 1):
-            decoding._batches.load = broken  # type: ignore[method-assign]
+            decoding._group = broken  # type: ignore[method-assign]
             for take in waiting:
                 take.say(decoding)
         assert isinstance(right_so_far, np.ndarray)
@@ -442,6 +443,47 @@ def test_what_stops_the_thread_is_told_to_all_who_wait(watched: Watched) -> None
         late = Take([1])
         late.say(decoding)
         assert isinstance(late.next(), EngineClosed)
+
+
+def once(function: Callable[..., Any], error: Exception) -> Callable[..., Any]:
+    """The function, but the first time it raises the error."""
+    left = [error]
+
+    def failing(*args: Any) -> Any:
+        if left:
+            raise left.pop()
+        return function(*args)
+
+    return failing
+
+
+@pytest.mark.parametrize("step", ["load", "save"])
+def test_a_state_that_cannot_be_moved_ends_its_take_and_no_other(watched: Watched, step: str) -> None:
+    """The turn that should have gone on from it, and those behind it; its row is free again."""
+    error = RuntimeError("no memory")
+    first = Take([4])
+    second = Take([4, 2], seed=1, follows=first)
+    third = Take([2], seed=2, follows=second)
+    others = [Take([8, 2], seed=3), Take([4], seed=4)]
+    with running(watched, rows=1) as decoding:
+        moved = once(getattr(decoding._batches, step), error)
+        if step == "save":
+            decoding._batches.save = moved  # type: ignore[method-assign]
+        first.say(decoding)
+        right(first, watched)
+        until(lambda: first.line.finished)
+        if step == "load":
+            decoding._batches.load = moved  # type: ignore[method-assign]
+        second.submit(decoding, 0)
+        assert second.next() is error
+        second.submit(decoding, 1)
+        assert second.next() is error
+        decoding.end(second.line)
+        third.say(decoding)
+        assert third.next() is error
+        for take in others:
+            take.say(decoding)
+            right(take, watched)
 
 
 def test_a_listener_that_fails_leaves_no_other_waiting(watched: Watched) -> None:

@@ -1,7 +1,9 @@
 """The engine whole, on the miniature release: real files, real codec, real sampling, random weights."""
 
+import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
@@ -10,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 
-from engine import conversation
 from engine import speech as speech_module
 from engine.checkpoint import Profile
 from engine.codec.checkpoint import codec_files, load_codec_decoder
@@ -176,7 +177,7 @@ def test_long_text_is_spoken_whole_while_old_turns_leave(engine: Engine, monkeyp
         return prompt, frames
 
     monkeypatch.setattr(engine, "_profile", Profile(max_segment_bytes=60))
-    monkeypatch.setattr(conversation, "CONTEXT_POSITIONS", 200)
+    monkeypatch.setattr(engine, "_speaker", replace(engine._speaker, context=200))
     monkeypatch.setattr(Turn, "push", ending_soon)
     monkeypatch.setattr(Conversation, "open", watched)
     words = " ".join(f"This is the long sentence that has number {i}." for i in range(12))
@@ -284,3 +285,15 @@ def test_a_closed_engine_says_so_and_ends_what_it_was_saying() -> None:
 )
 def test_loops_are_told_from_pauses(codes: list[int], loops: bool) -> None:
     assert is_looping(codes) is loops
+
+
+def test_a_release_says_how_it_usually_speaks(tmp_path: Path) -> None:
+    folder = tmp_path / "release"
+    shutil.copytree(MINIATURE, folder)
+    (folder / "reprise.json").write_text('{"temperature": 0.3}')
+    with closing(Engine.load(folder, "cpu")) as loaded:
+        usual, other = (loaded.speak("Hello.", None, options) for options in (None, SpeakOptions(0.9)))
+        asked = [speech._request._options.temperature for speech in (usual, other)]
+        usual.close()
+        other.close()
+    assert asked == [0.3, 0.9]

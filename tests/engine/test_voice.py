@@ -29,6 +29,7 @@ from engine.voice import (
     Reference,
     Voice,
     clean_name,
+    clean_tags,
     codes_from_bytes,
     codes_to_bytes,
 )
@@ -482,3 +483,48 @@ def test_the_limits_of_a_file_follow_from_those_of_a_voice() -> None:
     assert (len(data) + MAX_CLIP_BYTES - len(CLIP)) * MAX_REFERENCES <= MAX_FILE_BYTES
     wordy = replace(voice, references=(replace(largest, codes=CODES),) * MAX_REFERENCES)
     assert Voice.from_bytes(wordy.to_bytes()) == wordy
+
+
+# Tags
+
+
+@pytest.mark.parametrize(
+    ("tags", "cleaned"),
+    [
+        ((), ()),
+        (("warm", " Warm ", "WARM"), ("warm",)),
+        (("# story", "##x", "#", "  "), ("story", "x")),
+        (("é", "e\N{COMBINING ACUTE ACCENT}", "a \t b"), ("é", "a b")),
+        ([f"{number}" for number in range(12)], tuple(f"{number}" for number in range(12))),
+    ],
+)
+def test_tags_are_kept_once_and_clean(tags: Any, cleaned: tuple[str, ...]) -> None:
+    assert clean_tags(tags) == cleaned
+    assert replace(VOICE, tags=tags).tags == cleaned
+
+
+@pytest.mark.parametrize(
+    ("tags", "sentence"),
+    [
+        ([f"{number}" for number in range(13)], "12 tags"),
+        (["x" * 41], "40 characters"),
+        (["a,b"], "commas"),
+        (["nul\0"], "control"),
+        (["\ud800"], "control"),
+    ],
+)
+def test_tags_that_cannot_be(tags: list[str], sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=sentence):
+        replace(VOICE, tags=tags)
+
+
+def test_tags_travel_in_the_file_and_files_without_them_are_as_ever() -> None:
+    tagged = replace(VOICE, tags=("warm", "story"))
+    assert Voice.from_bytes(tagged.to_bytes()) == tagged
+    assert b'"tags"' not in FILE
+    assert Voice.from_bytes(FILE).tags == ()
+    for wrong in ("warm", ["warm", 1], None, [["warm"]]):
+        with pytest.raises(InvalidVoiceFile, match="header"):
+            Voice.from_bytes(forged(tags=wrong))
+    with pytest.raises(InvalidVoiceFile, match="40 characters"):
+        Voice.from_bytes(forged(tags=["x" * 41]))

@@ -1,0 +1,23 @@
+"""The reference doctor: what is good and bad about a clip before a voice is made of it, and what mends it.
+
+`examine` measures a clip; each `Finding` of its `Report` is a green, amber or red light with a number, a sentence and,
+where there is one, a `Fix` that `mend` applies. Sentences have keys, for pages that speak other languages.
+"""
+
+from engine.audio.doctor.findings import Finding, Light, Measure
+from engine.audio.doctor.fixes import Fix, apply, mend
+from engine.audio.doctor.report import Report, check_transcript, examine
+from engine.audio.doctor.sentences import SENTENCES
+
+__all__ = [
+    "SENTENCES",
+    "Finding",
+    "Fix",
+    "Light",
+    "Measure",
+    "Report",
+    "apply",
+    "check_transcript",
+    "examine",
+    "mend",
+]

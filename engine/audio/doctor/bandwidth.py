@@ -1,0 +1,46 @@
+"""Up to which frequency a clip holds speech: telephones and thrifty codecs leave the upper part out, and no
+sample rate tells."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.audio.doctor.spectrum import Spectra
+from engine.audio.vad import Span
+
+_BAND = 250.0  # Hz
+_LOUD, _QUIET = 0.95, 0.1  # of the frames: the hiss of an s, and the moments without it
+_MOVES = 9.0  # dB between the two that a band of noise alone, with 8 bins, does not reach (it has 4 to 5)
+_AUDIBLE = -60.0  # dB under the loudest band: the hiss of an s lies at -20 to -50
+_MASKS = -55.0  # dB: a noise that is louder would hide the speech of that band, so it says nothing
+
+
+def bandwidth(spectra: Spectra, spans: tuple[Span, ...]) -> float:
+    """The highest frequency in Hz that speech reaches, to 250 Hz; the same at any gain.
+
+    A band holds speech when its loud moments are loud enough to be some, and louder than its quiet ones. Noise
+    that would cover the speech of a band is no evidence that there is none.
+
+    Args:
+        spectra: of the clip at its own rate. spans: the stretches of speech in it, at least one.
+    """
+    edges = np.arange(0.0, float(spectra.frequencies[-1]) + 1, _BAND)
+    bands = spectra.bands(edges)
+    speaking = spectra.speech(spans)
+    if not speaking.any():
+        return 0.0
+    loud = _decibels(np.quantile(bands[speaking], _LOUD, axis=0))
+    quiet = _decibels(np.quantile(bands, _QUIET, axis=0))
+    top = loud.max()
+    speech = (loud > top + _AUDIBLE) & (loud > quiet + _MOVES)
+    return float(_BAND * _reach(speech | (quiet > top + _MASKS)))
+
+
+def _reach(alive: NDArray[np.bool_]) -> int:
+    """The number of bands up to the last one that most of the four up to it agree with: one whistle is no
+    speech."""
+    reaching = [i + 1 for i in np.flatnonzero(alive).tolist() if alive[max(i - 3, 0) : i + 1].mean() > 0.5]
+    return max(reaching, default=0)
+
+
+def _decibels(power: NDArray[np.float64]) -> NDArray[np.float64]:
+    return 10 * np.log10(np.maximum(power, 1e-30))

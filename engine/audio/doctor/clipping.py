@@ -1,0 +1,42 @@
+"""Samples that a recorder cut off because they were too loud."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+_TOP = 0.985  # of the largest sample on a side: where a recorder cuts off, give or take what conversion adds
+_FLAT = 3  # samples
+
+
+def cut_off(samples: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Which samples lie on a flat top or bottom of the wave, as clipping leaves them; the same at any gain.
+
+    Of a clean clip these are the few round its own largest peaks, up to 1 in 5,000. Lossy coding hides clipping from
+    this; `top` and `engine.audio.reference.crest` still show it.
+
+    Args:
+        samples: float32 [n], mono, without an offset. Returns: bool [n].
+    """
+    if len(samples) < _FLAT:
+        return np.zeros(len(samples), dtype=bool)
+    return _flat(samples) | _flat(-samples)
+
+
+def top(samples: NDArray[np.float32]) -> float:
+    """How much higher the highest peaks are than those that are nearly as high: near 1 when they were cut off, also
+    after lossy coding; the same at any gain. The 99.9th percentile over the 99th, or the 99.5th over the 98th if less.
+
+    Args:
+        samples: float32 [n], of speech alone, n ≥ 1, without an offset.
+    """
+    usual, high, higher, highest = np.maximum(np.quantile(np.abs(samples), (0.98, 0.99, 0.995, 0.999)), 1e-12)
+    return float(min(highest / high, higher / usual))
+
+
+def _flat(samples: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Runs of three or more samples near the largest."""
+    near = samples >= _TOP * samples.max()
+    runs = near[:-2] & near[1:-1] & near[2:]  # [n - 2]: a sample and the next two
+    flat = np.zeros(len(samples), dtype=bool)
+    for shift in range(_FLAT):
+        flat[shift : shift + len(runs)] |= runs
+    return flat

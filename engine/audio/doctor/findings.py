@@ -1,0 +1,206 @@
+"""What the doctor says of each measure: its light, its sentence, and the fix that one click applies.
+
+Each threshold stands with where it comes from. "Measured" means measured here, with joined sentences of synthetic
+speech, telephone prompts and audiobooks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.audio.doctor.fixes import LONG_PAUSE, Fix
+from engine.audio.doctor.sentences import SENTENCES
+from engine.audio.doctor.voices import TWO_VOICES, UNLIKE
+from engine.audio.reference import CLIPPED, CLIPPED_BEYOND_USE, LEAST_HEARD, LONGEST_USED
+
+Light = Literal["green", "amber", "red"]
+Measure = Literal[
+    "length", "speech", "pauses", "clipping", "loudness", "noise", "rumble", "bandwidth", "voices", "transcript"
+]
+
+# Of each measure's number, and how many digits of it anybody wants to read.
+_UNITS: dict[Measure, tuple[str, int]] = {
+    "length": ("s", 1),
+    "speech": ("%", 0),
+    "pauses": ("s", 1),
+    "clipping": ("%", 1),
+    "loudness": ("LUFS", 0),
+    "noise": ("dB", 0),
+    "rumble": ("dB", 0),
+    "bandwidth": ("kHz", 1),
+    "voices": ("σ", 1),
+    "transcript": ("×", 1),
+}
+
+# Seconds. VALL-E and its followers clone from 3 s; the clips that models learn to continue have 5 to 30.
+_TOO_SHORT, _SHORT, _LONG = 3.0, 5.0, LONGEST_USED
+# Share of the clip in which somebody speaks. Readers have 0.8 to 1.0 (measured); below a third, pauses are most of
+# what a model hears.
+_MUCH_SPEECH, _LITTLE_SPEECH = 0.55, 0.33
+# Seconds of the longest pause between words. Readers stay under 0.7 (measured); who thinks aloud does not.
+_PAUSE, _LONG_PAUSE = LONG_PAUSE, 3.0
+# Share of the samples of speech that lie on a flat top. Clean speech has up to 1 in 5,000 (measured); raised 6 dB
+# beyond full scale 1 in 100, 12 dB 1 in 15.
+_SOME_CLIPPED, _MUCH_CLIPPED = 0.001, 0.01
+# What `clipping.top` reads: 1.10 to 1.9 for 1,371 clean clips of 2.5 to 30 s, less than 1.09 for 97 of 100 that were
+# clipped by 12 dB and coded as mp3, which hides flat tops (measured).
+_ROUND_TOP = 1.09
+# LUFS. Broadcasts have -23 (EBU R 128), podcasts -16; a distant microphone -40. 16 bits leave 50 dB at -45.
+_FAINT, _SOFT, _LOUD = -45.0, -35.0, -5.0
+# dB of speech over noise. LibriTTS (Zen et al., 2019) calls recordings from 20 dB on clean.
+_CLEAN, _NOISY = 20.0, 10.0
+# dB of what is under 65 Hz against the rest. Speech has less than -14 (measured: audiobooks -14 to -19, synthetic
+# speech -21 to -36); as much hum as voice has 0.
+_STEADY, _RUMBLING = -12.0, -6.0
+# Hz. Telephones end at 3,400 (ITU-T G.712), wideband calls at 7,000 (ITU-T G.722); s and f lie at 4,000 to 8,000.
+# Clips at 16,000 samples a second read 6,750 to 7,750 (measured).
+_WIDE, _NARROW = 6_250.0, 5_000.0
+# The text's time at an ordinary pace over the time of the speech. Readers have 0.77 to 1.31 (measured: an audiobook,
+# 60 synthetic speakers); a text twice too long or too short leaves that whoever reads.
+_SLOWEST, _SLOW, _FAST, _FASTEST = 0.35, 0.6, 1.6, 2.2
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One light.
+
+    measure: what was looked at. what: what was found, a word of its own for each sentence. value: the number behind
+        it, None when there is too little to measure it. fix: what one click does about it, None where only another
+        recording helps.
+    """
+
+    measure: Measure
+    what: str
+    light: Light
+    value: float | None
+    fix: Fix | None = None
+
+    @property
+    def key(self) -> str:
+        """Stands for the sentence in every language, such as `length.too_short`."""
+        return f"{self.measure}.{self.what}"
+
+    @property
+    def unit(self) -> str:
+        """Of `value`: "s", "%", "LUFS", "dB", "kHz", "σ" (standard deviations) or "×"."""
+        return _UNITS[self.measure][0]
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """What the sentence's placeholders stand for: `value`, rounded for reading."""
+        if self.value is None:
+            return {}
+        return {"value": round(self.value, _UNITS[self.measure][1] or None)}
+
+    @property
+    def sentence(self) -> str:
+        """In English: what is right or wrong, and what to do."""
+        return SENTENCES[self.key].format_map(self.parameters)
+
+
+def of_length(seconds: float) -> Finding:
+    """`seconds`: of the whole clip."""
+    if seconds < _TOO_SHORT:
+        return Finding("length", "too_short", "red", seconds)
+    if seconds < _SHORT:
+        return Finding("length", "short", "amber", seconds)
+    if seconds > _LONG:
+        return Finding("length", "long", "amber", seconds, Fix.EXCERPT)
+    return Finding("length", "good", "green", seconds)
+
+
+def of_silence() -> Finding:
+    """For a clip in which nothing at all can be heard."""
+    return Finding("speech", "silent", "red", 0.0)
+
+
+def of_little_speech(spoken: float, share: float) -> Finding:
+    """For less than a second of speech. `spoken`: seconds of it. `share`: of the clip."""
+    return Finding("speech", "none" if spoken < LEAST_HEARD else "little", "red", 100 * share)
+
+
+def of_speech(share: float, at_ends: bool) -> Finding:
+    """`share`: of the clip in which somebody speaks. `at_ends`: whether most of the silence is at the two ends."""
+    if share >= _MUCH_SPEECH:
+        return Finding("speech", "good", "green", 100 * share)
+    light: Light = "red" if share < _LITTLE_SPEECH else "amber"
+    if at_ends:
+        return Finding("speech", "silence_around", light, 100 * share, Fix.TRIM)
+    return Finding("speech", "silence_inside", light, 100 * share, Fix.PAUSES)
+
+
+def of_pauses(longest: float) -> Finding:
+    """`longest`: seconds of the longest pause between two stretches of speech."""
+    if longest <= _PAUSE:
+        return Finding("pauses", "good", "green", longest)
+    return Finding("pauses", "long", "red" if longest > _LONG_PAUSE else "amber", longest, Fix.PAUSES)
+
+
+def of_clipping(share: float, crest: float, top: float) -> Finding:
+    """`share`: of the samples of speech that are cut off. `crest`: peak over root mean square. `top`: the highest peaks
+    over those that are nearly as high."""
+    percent = 100 * share
+    if crest < CLIPPED_BEYOND_USE:
+        return Finding("clipping", "beyond_use", "red", percent)
+    if share > _MUCH_CLIPPED:
+        return Finding("clipping", "much", "red", percent)
+    if share > _SOME_CLIPPED or crest < CLIPPED or top < _ROUND_TOP:
+        return Finding("clipping", "some", "amber", percent)
+    return Finding("clipping", "good", "green", percent)
+
+
+def of_loudness(lufs: float) -> Finding:
+    """`lufs`: integrated loudness."""
+    if lufs > _LOUD:
+        return Finding("loudness", "loud", "amber", lufs, Fix.LEVEL)
+    if lufs < _SOFT:
+        return Finding("loudness", "quiet", "red" if lufs < _FAINT else "amber", lufs, Fix.LEVEL)
+    return Finding("loudness", "good", "green", lufs)
+
+
+def of_noise(snr: float) -> Finding:
+    """`snr`: speech over noise in dB."""
+    if snr >= _CLEAN:
+        return Finding("noise", "good", "green", snr)
+    if snr >= _NOISY:
+        return Finding("noise", "audible", "amber", snr)
+    return Finding("noise", "loud", "red", snr)
+
+
+def of_rumble(level: float) -> Finding:
+    """`level`: of what lies under the voice, in dB against the rest."""
+    if level < _STEADY:
+        return Finding("rumble", "good", "green", level)
+    return Finding("rumble", "present", "red" if level > _RUMBLING else "amber", level, Fix.RUMBLE)
+
+
+def of_bandwidth(hertz: float) -> Finding:
+    """`hertz`: the highest frequency that speech reaches."""
+    if hertz >= _WIDE:
+        return Finding("bandwidth", "good", "green", hertz / 1_000)
+    if hertz >= _NARROW:
+        return Finding("bandwidth", "dull", "amber", hertz / 1_000)
+    return Finding("bandwidth", "telephone", "red", hertz / 1_000)
+
+
+def of_voices(distance: float | None) -> Finding:
+    """`distance`: between the most unlike parts of the speech, in standard deviations; None for too little speech.
+    Never red: a lively reader may have it, and two people of one pitch may not."""
+    if distance is None:
+        return Finding("voices", "unknown", "green", None)
+    if distance < UNLIKE:
+        return Finding("voices", "good", "green", distance)
+    if distance < TWO_VOICES:
+        return Finding("voices", "unlike", "amber", distance)
+    return Finding("voices", "two", "amber", distance, Fix.EXCERPT)
+
+
+def of_transcript(pace: float) -> Finding:
+    """`pace`: the transcript's time at an ordinary pace over the time of the speech; 0 for an empty transcript."""
+    if pace == 0:
+        return Finding("transcript", "empty", "red", pace)
+    if pace > _FAST:
+        return Finding("transcript", "long", "red" if pace > _FASTEST else "amber", pace)
+    if pace < _SLOW:
+        return Finding("transcript", "short", "red" if pace < _SLOWEST else "amber", pace)
+    return Finding("transcript", "good", "green", pace)

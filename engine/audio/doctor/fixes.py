@@ -1,0 +1,152 @@
+"""What one click mends in a clip. Each fix is a function of samples alone, and finds nothing to do the second
+time."""
+
+import io
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from itertools import pairwise
+
+import numpy as np
+import soundfile
+import torch
+from numpy.typing import NDArray
+
+from engine.audio.decode import Recording, Source, decode
+from engine.audio.doctor.best import best_part
+from engine.audio.doctor.loudness import levelled
+from engine.audio.doctor.noise import without_rumble
+from engine.audio.doctor.sentences import SENTENCES
+from engine.audio.doctor.voices import Voices, compare_voices
+from engine.audio.excerpt import choose_excerpt
+from engine.audio.reference import Listening, listen
+from engine.audio.vad import Span
+from engine.errors import UnusableReference
+
+Samples = NDArray[np.float32]
+
+LONG_PAUSE = 1.2  # seconds: longer than readers make them between sentences
+_PAUSE_LEFT = 0.6  # seconds of a pause that was too long
+_JOIN = 0.01  # seconds in which the two sides of a cut fade into each other
+_WORTH_CUTTING = 0.25  # seconds at an end; what is left after cutting is less, so that nothing is cut twice
+
+
+class Fix(StrEnum):
+    """What one click does to a clip. The values are for the wire."""
+
+    RUMBLE = "rumble"
+    EXCERPT = "excerpt"
+    TRIM = "trim"
+    PAUSES = "pauses"
+    LEVEL = "level"
+
+    @property
+    def label(self) -> str:
+        """What its button says, in English."""
+        return SENTENCES[f"fix.{self}"]
+
+    @property
+    def keeps_words(self) -> bool:
+        """Whether all words stay. After a fix that does not keep them, the transcript must be cut as well."""
+        return self is not Fix.EXCERPT
+
+
+def mend(source: Source, fixes: Iterable[Fix]) -> bytes:
+    """A clip with fixes applied, see `apply`, as a file.
+
+    Args:
+        source: the bytes of an audio file, or its path.
+    Returns: a WAV file, mono, at the clip's rate, 32-bit floats: no sample is rounded or clipped.
+    Raises UnusableReference for what cannot be decoded, as `decode` does.
+    """
+    recording = decode(source)
+    mended = apply(recording.samples.numpy(), recording.sample_rate, fixes)
+    file = io.BytesIO()
+    soundfile.write(file, mended, recording.sample_rate, format="WAV", subtype="FLOAT")
+    return file.getvalue()
+
+
+def apply(samples: Samples, sample_rate: int, fixes: Iterable[Fix]) -> Samples:
+    """A clip with fixes applied, in the order that suits them, whichever they are given in.
+
+    Args:
+        samples: float32 [n], mono, finite, any scale; not changed.
+        sample_rate: Hz, 8,000 to 192,000.
+    Returns: float32 [m], m ≤ n, at the same rate and, without `Fix.LEVEL`, the same scale.
+    """
+    wanted = set(fixes)
+    peak = np.float32(np.abs(samples).max(initial=0))
+    if not wanted or peak == 0:
+        return samples
+    # Squares of the largest floats would be infinite.
+    mended = (samples / peak).astype(np.float32)
+    for fix, function in _FUNCTIONS.items():
+        if fix in wanted:
+            mended = function(mended, sample_rate)
+    return mended if Fix.LEVEL in wanted else mended * peak
+
+
+def parts(listening: Listening, voices: Voices) -> dict[Fix, Span]:
+    """What those fixes leave that only cut at the ends: start and end in seconds of a clip in which somebody speaks."""
+    return {Fix.EXCERPT: best_part(listening, voices), Fix.TRIM: _spoken_part(listening)}
+
+
+def _spoken_part(listening: Listening) -> Span:
+    excerpt = choose_excerpt(listening.heard, listening.spans, np.inf)
+    return excerpt.start, excerpt.end
+
+
+def _excerpt(samples: Samples, rate: int) -> Samples:
+    if (listening := _listened(samples, rate)) is None:
+        return samples
+    voices = compare_voices(listening.heard.numpy(), listening.spans)
+    return _cut(samples, rate, best_part(listening, voices))
+
+
+def _trim(samples: Samples, rate: int) -> Samples:
+    if (listening := _listened(samples, rate)) is None:
+        return samples
+    return _cut(samples, rate, _spoken_part(listening))
+
+
+def _cut(samples: Samples, rate: int, span: Span) -> Samples:
+    start = round(span[0] * rate) if span[0] > _WORTH_CUTTING else 0
+    end = round(span[1] * rate) if span[1] < len(samples) / rate - _WORTH_CUTTING else len(samples)
+    return samples[start:end]
+
+
+def _with_short_pauses(samples: Samples, rate: int) -> Samples:
+    """The middle of each long pause inside goes; what is left of its two sides fades into each other."""
+    if (listening := _listened(samples, rate)) is None:
+        return samples
+    for (_, start), (end, _) in reversed(list(pairwise(listening.spans))):  # from the end: times before stay right
+        if end - start > LONG_PAUSE:
+            middle = (start + end) / 2
+            away = (end - start - _PAUSE_LEFT) / 2
+            samples = _joined(samples, int((middle - away) * rate), int((middle + away) * rate), int(_JOIN * rate))
+    return samples
+
+
+def _joined(samples: Samples, start: int, end: int, fade: int) -> Samples:
+    """Without the samples from `start` to `end`, faded over `fade` samples before them."""
+    rising = np.linspace(0, 1, fade, dtype=np.float32)
+    seam = samples[start - fade : start] * (1 - rising) + samples[end - fade : end] * rising
+    return np.concatenate((samples[: start - fade], seam, samples[end:]))
+
+
+def _listened(samples: Samples, rate: int) -> Listening | None:
+    """None where nobody speaks: such a clip is left as it is."""
+    try:
+        listening = listen(Recording(torch.from_numpy(samples), rate))
+    except UnusableReference:
+        return None
+    return listening if listening.spans else None
+
+
+# In the order in which they are applied.
+_FUNCTIONS: dict[Fix, Callable[[Samples, int], Samples]] = {
+    Fix.RUMBLE: without_rumble,
+    Fix.EXCERPT: _excerpt,
+    Fix.TRIM: _trim,
+    Fix.PAUSES: _with_short_pauses,
+    Fix.LEVEL: levelled,
+}

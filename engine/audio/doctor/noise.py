@@ -1,0 +1,94 @@
+"""What is in a clip beside the voice: noise, and the rumble and hum under the voice."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.audio.doctor.spectrum import Spectra
+from engine.audio.vad import Span
+
+MOST_SNR = 60.0  # dB: beyond that nobody hears a difference, and digital silence would be infinity
+
+_LOWEST, _HIGHEST = 80.0, 7_900.0  # Hz: from above mains hum to where 16,000 samples a second end
+_LEAST_PAUSE = 0.3  # seconds of pauses, all together, that a noise is measured in
+_MEDIAN = math.log(2)  # of the power of noise in one bin, over its mean: it is exponentially distributed
+
+# A noise that is always there shows through speech: at each frequency in the moments that have least of it, and
+# between the harmonics of a voice, which a hummed or sung sound leaves no other gaps than.
+_SMOOTH = 0.08  # seconds
+_QUIETEST = 0.05  # of the moments
+_BETWEEN, _LOW = 9, 0.25  # bins, 280 Hz: more than the pitch of most voices; and the share of them that is between
+_FLOOR = 0.37  # of its power: what these two make of white noise (measured)
+
+# No voice is lower than 65 Hz for more than a moment; mains hum (50 or 60 Hz), fans, wind and handling are.
+VOICE_BEGINS = 65.0  # Hz
+_CUT = (55.0, 75.0)  # Hz: silence below the first, all of the voice above the second
+
+
+def signal_to_noise(spectra: Spectra, spans: tuple[Span, ...]) -> float:
+    """Speech over noise in dB, from 80 to 7,900 Hz, 0 to 60; the same at any gain.
+
+    The noise is what pauses hold, and at least what shows through the speech: clips without a pause are measured,
+    as are those whose pauses somebody has silenced. Clean speech then reads 29 to 44 dB.
+
+    Args:
+        spectra: of the clip at 16 kHz. spans: the stretches of speech in it, at least one.
+    """
+    power = spectra.power[:, (spectra.frequencies >= _LOWEST) & (spectra.frequencies < _HIGHEST)]
+    speaking, pausing = spectra.speech(spans), spectra.pauses(spans)
+    if not speaking.any():
+        return 0.0
+    noise = _through_speech(power[speaking], max(round(_SMOOTH / spectra.step), 1))
+    if pausing.sum() * spectra.step >= _LEAST_PAUSE:
+        noise = np.maximum(noise, _in_pauses(power[pausing]))
+    total, quiet = float(power[speaking].mean(axis=0, dtype=np.float64).sum()), float(noise.sum())
+    if total <= quiet:
+        return 0.0
+    return min(max(10 * math.log10((total - quiet) / max(quiet, total * 1e-9)), 0.0), MOST_SNR)
+
+
+def _in_pauses(power: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Power of the noise in each bin of frames of pauses [frames, bins]: the median, as a breath or a click is not the
+    room. A few bins together, or the larger of two unsure values would be too large."""
+    median = np.pad(np.median(power, axis=0), _BETWEEN // 2, "edge") / _MEDIAN
+    noise: NDArray[np.float64] = np.lib.stride_tricks.sliding_window_view(median, _BETWEEN).mean(axis=-1)
+    return noise
+
+
+def _through_speech(power: NDArray[np.float32], window: int) -> NDArray[np.float64]:
+    """Power of the noise in each bin of frames of speech [frames, bins], in moments of `window` frames."""
+    moments = np.lib.stride_tricks.sliding_window_view(power, min(window, len(power)), axis=0).mean(axis=-1)
+    quietest = np.quantile(moments, _QUIETEST, axis=0)
+    around = np.pad(quietest, _BETWEEN // 2, "edge")
+    between: NDArray[np.float64] = np.quantile(
+        np.lib.stride_tricks.sliding_window_view(around, _BETWEEN), _LOW, axis=-1
+    )
+    return between / _FLOOR
+
+
+def rumble(samples: NDArray[np.float32], sample_rate: int) -> float:
+    """Power under 65 Hz over the power above, in dB; -100 for none. An offset does not count.
+
+    Args:
+        samples: float32 [n], mono.
+    """
+    size = 1 << len(samples).bit_length()  # lengths with a large prime factor take long
+    power = np.square(np.abs(np.fft.rfft(samples - samples.mean(), size)))
+    first = math.ceil(VOICE_BEGINS * size / sample_rate)
+    low, high = float(power[:first].sum(dtype=np.float64)), float(power[first:].sum(dtype=np.float64))
+    return 10 * math.log10(max(low / high, 1e-10)) if high else -100.0
+
+
+def without_rumble(samples: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
+    """A high-pass without phase, from 55 Hz (nothing) to 75 Hz (all): hum, rumble and any offset go, the lowest
+    voices stay. Same length."""
+    beyond = min(sample_rate // 4, len(samples) - 1)
+    # Turned round at the ends, a hum goes on where the clip begins and ends, and leaves nothing behind there.
+    extended = np.pad(samples, beyond, "reflect", reflect_type="odd")
+    size = 1 << len(extended).bit_length()
+    frequencies = np.fft.rfftfreq(size, 1 / sample_rate)
+    place = np.clip((frequencies - _CUT[0]) / (_CUT[1] - _CUT[0]), 0, 1)
+    gain = np.square(np.sin(np.pi / 2 * place)).astype(np.float32)
+    kept = np.fft.irfft(np.fft.rfft(extended, size) * gain, size)[beyond : beyond + len(samples)]
+    return kept.astype(np.float32, copy=False)

@@ -1,0 +1,66 @@
+"""Short-time spectra of a clip, and which of their frames are speech: what noise, bandwidth and voices are read
+from."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.audio.vad import Span
+
+_WINDOW = 0.03  # seconds: two or three periods of a low voice
+_EDGE = 0.1  # seconds round speech that may still hold its soft ends and belong to no pause
+
+
+@dataclass(frozen=True)
+class Spectra:
+    """power: float32 [frames, bins], any scale. frequencies: Hz [bins]. times: the frames' middles in seconds.
+    step: seconds from frame to frame."""
+
+    power: NDArray[np.float32]
+    frequencies: NDArray[np.float64]
+    times: NDArray[np.float64]
+    step: float
+
+    def speech(self, spans: tuple[Span, ...]) -> NDArray[np.bool_]:
+        """Which frames lie in the stretches of speech: [frames]."""
+        return self._within(spans, 0.0)
+
+    def pauses(self, spans: tuple[Span, ...]) -> NDArray[np.bool_]:
+        """Which frames lie in pauses, away from soft beginnings and ends: [frames]."""
+        return ~self._within(spans, _EDGE)
+
+    def bands(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Mean power of the bins between each two neighbouring edges in Hz: [frames, len(edges) - 1].
+
+        Every band must hold a bin.
+        """
+        sums = np.cumsum(self.power, axis=1, dtype=np.float64)
+        sums = np.concatenate((np.zeros((len(sums), 1)), sums), axis=1)
+        bins = np.searchsorted(self.frequencies, edges)
+        means: NDArray[np.float64] = np.diff(sums[:, bins], axis=1) / np.diff(bins)
+        return means
+
+    def _within(self, spans: tuple[Span, ...], margin: float) -> NDArray[np.bool_]:
+        inside = np.zeros(len(self.times), dtype=bool)
+        for start, end in spans:
+            inside |= (self.times >= start - margin) & (self.times < end + margin)
+        return inside
+
+
+def spectra(samples: NDArray[np.float32], sample_rate: int) -> Spectra:
+    """Power in windows (Hann) of about 32 ms, half a window apart.
+
+    Args:
+        samples: float32 [n], mono.
+        sample_rate: Hz.
+    """
+    size = 1 << (round(_WINDOW * sample_rate) - 1).bit_length()
+    samples = np.pad(samples, (0, max(size - len(samples), 0)))
+    hop = size // 2
+    windows = np.lib.stride_tricks.sliding_window_view(samples, size)[::hop]
+    window = np.hanning(size).astype(np.float32)
+    power: NDArray[np.float32] = np.square(np.abs(np.fft.rfft(windows * window)))
+    times = (np.arange(len(power), dtype=np.float64) * hop + size / 2) / sample_rate
+    frequencies = np.arange(size // 2 + 1, dtype=np.float64) * (sample_rate / size)
+    return Spectra(power, frequencies, times, hop / sample_rate)

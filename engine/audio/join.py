@@ -1,0 +1,91 @@
+"""Takes and the pauses between them, written as one file, take by take: an hour is never in memory as a whole."""
+
+import io
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+import numpy as np
+import soundfile
+import torch
+from numpy.typing import NDArray
+
+from engine.audio.encode import CODINGS, RATES, to_int16
+from engine.audio.resample import resample
+from engine.errors import InvalidInput, InvalidOption
+
+FileFormat = Literal["wav", "flac", "mp3", "opus"]
+
+_BLOCK = 1 << 16  # samples
+_DAMAGED = "A take of this script is damaged: speak its card again."
+
+
+@dataclass(frozen=True)
+class SpokenTake:
+    """audio: a file as `encode_flac` writes it, mono. pause: seconds of silence before the take after it."""
+
+    audio: bytes
+    pause: float = 0.0
+
+
+def write_joined(file: BinaryIO | Path, takes: Iterable[SpokenTake], format: FileFormat) -> float:
+    """Write takes as one file, each asked for when the one before is written; returns its seconds.
+
+    The first take decides the sample rate, which opus and mp3 raise to one that they have; takes of another rate
+    are converted. Samples that keep their rate go into wav and flac unchanged, at 16 bits. There is no pause after
+    the last take. What was written so far stays in the file when a take cannot be read.
+
+    Args:
+        file: a path, or a file open for writing, reading and seeking.
+    Raises InvalidOption for another format, InvalidInput when there are no takes or one is damaged.
+    """
+    if format not in CODINGS:
+        raise InvalidOption(f"A script cannot be saved as “{format}”: use wav, flac, mp3 or opus.")
+    container, coding = CODINGS[format]
+    rate, length, pause = 0, 0, 0.0
+    with ExitStack() as stack:
+        for take in takes:
+            with _opened(take.audio) as sound:
+                if not rate:
+                    rate = _supported(sound.samplerate, format)
+                    out = stack.enter_context(
+                        soundfile.SoundFile(file, "w", rate, channels=1, format=container, subtype=coding)
+                    )
+                for block in chain(_silence(round(pause * rate)), _blocks(sound, rate)):
+                    out.write(block)
+                    length += len(block)
+            pause = take.pause
+    if not rate:
+        raise InvalidInput("Nothing of this script has been spoken yet: speak it first, then save it.")
+    return length / rate
+
+
+def _opened(audio: bytes) -> soundfile.SoundFile:
+    try:
+        return soundfile.SoundFile(io.BytesIO(audio))
+    except soundfile.SoundFileError as error:
+        raise InvalidInput(_DAMAGED) from error
+
+
+def _supported(rate: int, format: FileFormat) -> int:
+    rates = RATES.get(format, (rate,))
+    return min((each for each in rates if each >= rate), default=rates[-1])
+
+
+def _silence(length: int) -> Iterator[NDArray[np.int16]]:
+    for start in range(0, length, _BLOCK):
+        yield np.zeros(min(_BLOCK, length - start), np.int16)
+
+
+def _blocks(sound: soundfile.SoundFile, rate: int) -> Iterator[NDArray[np.int16]]:
+    try:
+        if sound.samplerate == rate:
+            yield from sound.blocks(_BLOCK, dtype="int16")
+        else:
+            samples = torch.from_numpy(sound.read(dtype="float32"))
+            yield to_int16(resample(samples, sound.samplerate, rate).numpy())
+    except soundfile.SoundFileError as error:
+        raise InvalidInput(_DAMAGED) from error

@@ -1,0 +1,45 @@
+"""A block: what a reader sets apart from the rest, such as a paragraph or a heading, and who says it."""
+
+from dataclasses import dataclass, replace
+
+import regex
+
+SENTENCE_PAUSE = 0.2  # seconds; the takes themselves begin and end with some silence
+PARAGRAPH_PAUSE = 0.6
+SECTION_PAUSE = 1.2
+MAX_PAUSE = 60.0
+
+# A line of marks alone, as between two scenes.
+_BREAK = regex.compile(r"\s*(?:([*\-_=~#•·+])\s*){3,}")
+
+
+@dataclass(frozen=True)
+class Block:
+    """text: one paragraph, without line ends. pause: seconds of silence after it. speaker: None for the narrator.
+
+    whole: it stays one card if it can, however many sentences it has.
+    """
+
+    text: str
+    pause: float = PARAGRAPH_PAUSE
+    speaker: str | None = None
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """blocks: what is read aloud, in order. omitted: what is not (code, addresses), in the words of the source."""
+
+    blocks: tuple[Block, ...]
+    omitted: tuple[str, ...] = ()
+
+
+def is_break(line: str) -> bool:
+    """Whether a line only parts what is above from what is below."""
+    return _BREAK.fullmatch(line) is not None
+
+
+def longer_pause(blocks: list[Block], pause: float) -> None:
+    """Have at least this pause after what there is so far."""
+    if blocks:
+        blocks[-1] = replace(blocks[-1], pause=max(pause, blocks[-1].pause))

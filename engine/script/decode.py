@@ -1,0 +1,101 @@
+"""The bytes of an uploaded text file → text, whatever program wrote it; no guess is made where one would be bad."""
+
+import codecs
+
+import regex
+
+from engine.errors import InvalidText
+
+MAX_CHARACTERS = 500_000  # about nine hours of speech
+_MAX_BYTES = 4 * MAX_CHARACTERS + 4
+
+# The longer marks come first: UTF-32's begins with UTF-16's.
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+# What people take for text files, by how they begin.
+_DOCUMENTS = (
+    (b"%PDF", "a PDF"),
+    (b"PK\x03\x04", "a Word, OpenDocument or EPUB file"),
+    (b"\xd0\xcf\x11\xe0", "a Word file"),
+    (b"{\\rtf", "an RTF file"),
+)
+
+_CONTROLS = regex.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_LETTERS = regex.compile(r"\p{L}")
+_FOREIGN = regex.compile(r"[^\x00-\x7f]")
+_MOST_FOREIGN = 0.4  # of the letters; no Western language has nearly as many accents
+
+_NO_TEXT = "This file is not text that can be read: save it as plain text in UTF-8 and upload that."
+_TOO_LONG = (
+    f"The text is too long: a script can have {MAX_CHARACTERS:,} characters. Divide it into several, such as chapters."
+)
+
+
+def decode_text(data: bytes) -> str:
+    """A text file's content: UTF-8, UTF-16 or UTF-32 with a byte order mark, UTF-16 without, else Windows-1252.
+
+    Raises InvalidText for what is empty, no text, of another encoding, or of more than 500,000 characters.
+    """
+    _refuse_documents(data)
+    if len(data) > _MAX_BYTES:
+        raise InvalidText(_TOO_LONG)
+    return checked_text(_decoded(data))
+
+
+def checked_text(text: str) -> str:
+    """The text, if it is one that a script can be made of. Raises InvalidText."""
+    if len(text) > MAX_CHARACTERS:
+        raise InvalidText(_TOO_LONG)
+    if not text.strip("\ufeff \t\r\n"):
+        raise InvalidText("The text is empty: paste some, or choose another file.")
+    return text
+
+
+def _refuse_documents(data: bytes) -> None:
+    for start, what in _DOCUMENTS:
+        if data.startswith(start):
+            raise InvalidText(f"This is {what}, not a text file: save it as plain text (.txt) and upload that.")
+
+
+def _decoded(data: bytes) -> str:
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            return _sane(_strict(data[len(mark) :], encoding))
+    if b"\0" in data:
+        return _sane(_strict(data, _unmarked_utf16(data)))
+    try:
+        return _sane(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        return _western(_sane(_strict(data, "windows-1252")))
+
+
+def _strict(data: bytes, encoding: str) -> str:
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise InvalidText(_NO_TEXT) from error
+
+
+def _unmarked_utf16(data: bytes) -> str:
+    """Spaces and line ends have a zero byte on one side, always the same."""
+    return "utf-16-le" if data[1::2].count(0) > data[::2].count(0) else "utf-16-be"
+
+
+def _sane(text: str) -> str:
+    if _CONTROLS.search(text):
+        raise InvalidText(_NO_TEXT)
+    return text
+
+
+def _western(text: str) -> str:
+    """Any bytes can be read as Windows-1252: Russian or Japanese then comes out as rows of accented letters."""
+    letters = "".join(_LETTERS.findall(text))
+    if len(_FOREIGN.findall(letters)) > _MOST_FOREIGN * len(letters):
+        raise InvalidText("The encoding of this file is not known: save it as UTF-8 and upload that.")
+    return text

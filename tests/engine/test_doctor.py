@@ -1,0 +1,286 @@
+"""The reference doctor: one light for each way in which a clip is bad, on speech that was made bad in that way."""
+
+import math
+import string
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.audio.doctor import SENTENCES, Fix, apply, check_transcript, examine, findings
+from engine.errors import UnusableReference
+from tests.engine.spoiled import (
+    GAP,
+    MAN,
+    RATE,
+    WOMAN,
+    Samples,
+    at_loudness,
+    at_rate,
+    clipped,
+    found,
+    hiss,
+    humming,
+    intoned,
+    joined,
+    lights,
+    low_passed,
+    noisy,
+    pause,
+    written,
+)
+
+STORY = (
+    "Every morning the baker opens his window and hangs a blue lamp above the door. Children on their way to school "
+    "stop there, and choose something warm. Last winter the snow lay so high that nobody came for five days. He read "
+    "old letters, fed the birds, and waited for the road."
+)
+
+MEASURES = ("length", "speech", "pauses", "clipping", "loudness", "noise", "rumble", "bandwidth", "voices")
+
+
+@pytest.mark.parametrize("clip", [WOMAN, MAN], ids=["woman", "man"])
+@pytest.mark.parametrize("rate", [16_000, 44_100, 96_000])
+def test_a_good_clip_is_green_throughout(clip: Samples, rate: int) -> None:
+    report = examine(at_rate(clip, rate), rate)
+    assert tuple(finding.measure for finding in report.findings) == MEASURES
+    assert lights(report) == {}
+    assert report.light == "green"
+    assert all(finding.fix is None for finding in report.findings)
+
+
+BAD: dict[str, tuple[Callable[[Samples], Samples], str]] = {
+    "short": (lambda clip: clip[: int(2.5 * RATE)], "length"),
+    "mostly silence": (lambda clip: joined(pause(14), clip, pause(18)), "speech"),
+    "a long silence inside": (lambda clip: joined(clip, pause(3.5), clip[: 5 * RATE]), "pauses"),
+    "clipped": (lambda clip: clipped(clip, 2.8), "clipping"),
+    "clipped beyond use": (lambda clip: clipped(clip, 5) * np.float32(0.3), "clipping"),
+    "quiet": (lambda clip: at_loudness(clip, -50), "loudness"),
+    "noise at 5 dB": (lambda clip: noisy(clip, 5), "noise"),
+    "noise at 5 dB, quiet": (lambda clip: noisy(clip, 5) * np.float32(0.2), "noise"),
+    "noise without a pause": (lambda clip: noisy(clip[np.abs(clip) > 1e-3], 5), "noise"),
+    "noise, not in the pauses": (lambda clip: joined(noisy(clip, 5), pause(0.7), noisy(clip[:80_000], 5)), "noise"),
+    "noise in the pauses alone": (lambda clip: joined(clip[:80_000], hiss(clip), clip[80_000:], hiss(clip)), "noise"),
+    "hum": (humming, "rumble"),
+    "telephone": (lambda clip: low_passed(clip, 3_400), "bandwidth"),
+    "telephone, then a little noise": (lambda clip: noisy(low_passed(clip, 3_400), 40), "bandwidth"),
+    "two voices": (lambda clip: joined(clip, GAP, MAN if clip is WOMAN else WOMAN), "voices"),
+    "two voices at once": (lambda clip: joined(clip, MAN if clip is WOMAN else WOMAN), "voices"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("clip", [WOMAN, MAN], ids=["woman", "man"])
+@pytest.mark.parametrize("kind", BAD)
+def test_each_badness_turns_its_own_light(kind: str, clip: Samples) -> None:
+    spoil, name = BAD[kind]
+    report = examine(spoil(clip).astype(np.float32), RATE)
+    others = {"length"} if name == "speech" else set()  # silence makes a clip long as well
+    light = "amber" if name == "voices" else "red"  # it may be wrong about voices
+    assert lights(report).get(name) == light, report.findings
+    assert set(lights(report)) - others == {name}, report.findings
+    assert report.light == light
+
+
+@pytest.mark.parametrize(
+    ("spoil", "name"),
+    [
+        (lambda clip: clip[: 4 * RATE], "length"),
+        (lambda clip: joined(pause(5), clip[: 6 * RATE], pause(3)), "speech"),
+        (lambda clip: joined(clip, pause(1.7), clip[: 5 * RATE]), "pauses"),
+        (lambda clip: at_loudness(clip, -40), "loudness"),
+        (lambda clip: noisy(clip, 14), "noise"),
+        (lambda clip: low_passed(clip, 5_500), "bandwidth"),
+    ],
+)
+def test_what_is_half_bad_is_amber(spoil: Callable[[Samples], Samples], name: str) -> None:
+    assert lights(examine(spoil(WOMAN).astype(np.float32), RATE)) == {name: "amber"}
+
+
+@pytest.mark.parametrize("clip", [WOMAN, MAN], ids=["woman", "man"])
+def test_clipping_shows_after_lossy_coding(clip: Samples) -> None:
+    for times in (3, 4, 8):
+        assert "clipping" in lights(examine(written(clipped(clip, times), format="MP3", subtype=None)))
+    assert "clipping" not in lights(examine(written(clip, format="MP3", subtype=None)))
+
+
+def test_numbers_mean_what_they_say() -> None:
+    for snr in (5, 10, 15, 20):
+        value = found(examine(noisy(WOMAN, snr), RATE), "noise").value
+        assert value == pytest.approx(snr, abs=2)
+    for hertz in (3_400, 4_500, 5_500):
+        value = found(examine(low_passed(WOMAN, hertz), RATE), "bandwidth").value
+        assert value == pytest.approx(hertz / 1_000, abs=0.3)
+    assert found(examine(at_loudness(WOMAN, -31), RATE), "loudness").value == pytest.approx(-31, abs=0.1)
+    assert found(examine(joined(WOMAN, pause(2), WOMAN), RATE), "pauses").value == pytest.approx(2.3, abs=0.3)
+    assert found(examine(joined(pause(15), WOMAN), RATE), "speech").value == pytest.approx(50, abs=3)
+
+
+def test_one_person_with_a_changing_voice_is_one_person() -> None:
+    """Every two seconds another pitch, over 4 semitones."""
+    parts = [WOMAN[start : start + 2 * RATE] for start in range(0, 14 * RATE, 2 * RATE)]
+    changing = joined(*(intoned(part, 2 ** (st / 12)) for part, st in zip(parts, (0, 2, -2, 1, -1, 2, 0), strict=True)))
+    assert found(examine(changing, RATE), "voices").light == "green"
+    moved = examine(joined(*(part * np.float32(gain) for part, gain in zip(parts, (1, 0.3) * 4, strict=False))), RATE)
+    assert found(moved, "voices").light == "green"
+
+
+def test_two_voices_over_a_hum_are_two_and_one_is_one() -> None:
+    both = found(examine(joined(WOMAN, GAP, MAN), RATE), "voices")
+    assert found(examine(humming(joined(WOMAN, GAP, MAN)), RATE), "voices").value == pytest.approx(both.value, rel=0.15)
+    assert found(examine(humming(MAN), RATE), "voices").light == "green"
+
+
+@pytest.mark.parametrize("first", [WOMAN, MAN], ids=["woman", "man"])
+def test_two_voices_in_turns_are_two_and_the_best_stretch_has_one(first: Samples) -> None:
+    second = MAN if first is WOMAN else WOMAN
+    turns = joined(*(part for at in range(2) for part in (_turn(first, at), GAP, _turn(second, at), GAP)))
+    report = examine(turns, RATE)
+    assert lights(report) == {"voices": "amber"}
+    assert found(report, "voices").fix is Fix.EXCERPT
+    alone = examine(apply(turns, RATE, [Fix.EXCERPT]), RATE)
+    assert found(alone, "voices").light == "green"
+    assert alone.duration > 4
+
+
+def _turn(clip: Samples, at: int) -> Samples:
+    return clip[at * 5 * RATE : (at + 1) * 5 * RATE]
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.floats(-90, 90), st.sampled_from(["clean", "noise", "telephone", "two"]))
+def test_gain_changes_the_loudness_alone(decibels: float, kind: str) -> None:
+    clip = {"clean": WOMAN, "noise": noisy(MAN, 8), "telephone": low_passed(MAN, 3_400), "two": joined(MAN, WOMAN)}[
+        kind
+    ]
+    gain = np.float32(10 ** (decibels / 20))
+    plain, loud = examine(clip, RATE), examine(clip * gain, RATE)
+    if np.abs(clip).max() * gain < 1.1e-4:
+        assert [finding.measure for finding in loud.findings] == ["length", "speech"]
+        return
+    for one, other in zip(plain.findings, loud.findings, strict=True):
+        assert one.value is not None
+        if one.measure == "loudness":
+            assert other.value == pytest.approx(one.value + decibels, abs=0.1)
+        else:
+            assert (other.measure, other.light) == (one.measure, one.light)
+            assert other.value == pytest.approx(one.value, rel=0.02, abs=0.05)
+
+
+def _anything(kind: str, count: int, seed: int) -> Samples:
+    rng = np.random.default_rng(seed)
+    made = {
+        "silence": lambda: np.zeros(count),
+        "an offset": lambda: np.full(count, 0.7),
+        "noise": lambda: rng.normal(0, 0.1, count),
+        "huge": lambda: rng.normal(0, 1e37, count),
+        "tiny": lambda: rng.normal(0, 1e-30, count),
+        "a tone": lambda: np.sin(np.arange(count) * rng.uniform(0.01, 3)),
+        "a square": lambda: np.sign(np.sin(np.arange(count) * rng.uniform(0.01, 0.3))),
+        "a click": lambda: np.where(np.arange(count) == count // 2, 1.0, 0.0),
+        "speech": lambda: np.resize(np.roll(WOMAN, int(rng.integers(len(WOMAN)))), count),
+        "speech, gated": lambda: np.resize(np.where(np.abs(MAN) > rng.uniform(0, 0.3), MAN, 0), count),
+        "bits": lambda: np.sign(np.resize(WOMAN, count)),
+    }
+    return np.asarray(made[kind](), np.float32)
+
+
+KINDS = ["silence", "an offset", "noise", "huge", "tiny", "a tone", "a square", "a click", "bits", "speech"]
+KINDS.append("speech, gated")
+RATES = [8_000, 11_025, 16_000, 22_050, 48_000, 192_000]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(KINDS),
+    st.one_of(st.integers(1, 40), st.integers(1, 100_000)),
+    st.sampled_from(RATES),
+    st.integers(0, 9),
+    st.sets(st.sampled_from(list(Fix))),
+)
+def test_nothing_that_can_be_decoded_raises(kind: str, count: int, rate: int, seed: int, fixes: set[Fix]) -> None:
+    samples = _anything(kind, count, seed)
+    report = examine(samples, rate)
+    assert report.duration == pytest.approx(count / rate)
+    for finding in report.findings:
+        assert finding.value is None or math.isfinite(finding.value)
+        assert finding.sentence.endswith((".", "?"))
+    if report.best is not None:
+        assert 0 <= report.best[0] < report.best[1] <= count / rate + 1e-3
+    mended = apply(samples, rate, fixes)
+    assert mended.dtype == np.float32
+    assert 0 < len(mended) <= count
+    assert np.isfinite(mended).all()
+
+
+def test_a_silent_clip_is_a_finding_and_rubbish_is_not() -> None:
+    silent = examine(written(pause(6)))
+    assert lights(silent) == {"speech": "red"}
+    assert "silent" in found(silent, "speech").sentence
+    assert silent.best is None
+    assert silent.spoken == 0
+    assert "No speech" in found(examine(noisy(pause(6) + np.float32(1e-9), -160), RATE), "speech").sentence
+    with pytest.raises(UnusableReference, match="not audio"):
+        examine(b"Dear Sir or Madam, " * 400)
+    with pytest.raises(ValueError, match="sample rate"):
+        examine(WOMAN)
+
+
+@pytest.mark.parametrize("format", ["WAV", "FLAC", "MP3", "OGG"])
+def test_files_are_examined_like_their_samples(format: str, tmp_path: Path) -> None:
+    path = tmp_path / "clip"
+    path.write_bytes(written(MAN, format=format, subtype=None))
+    for source in (path, str(path), path.read_bytes()):
+        assert lights(examine(source)) == {}
+
+
+def test_the_transcript_fits_its_own_clip_and_no_other() -> None:
+    spoken = examine(WOMAN, RATE).spoken
+    assert check_transcript(STORY, spoken).light == "green"
+    half = examine(WOMAN[: 6 * RATE], RATE).spoken
+    assert check_transcript(STORY, half).light == "red"
+    assert "more words than fit" in check_transcript(STORY, half).sentence
+    assert check_transcript(STORY.split(". ")[0], spoken).light == "red"
+    assert "too few words" in check_transcript(STORY.split(". ")[0], spoken).sentence
+    assert check_transcript("Yes.", 0.0).light == "red"
+    assert "is empty" in check_transcript(" \n", spoken).sentence
+    silent = examine(joined(WOMAN[: 7 * RATE], pause(8), WOMAN[7 * RATE :]), RATE)
+    assert silent.spoken == pytest.approx(spoken + 0.6, abs=0.4)
+    assert check_transcript("今天早上面包师打开窗户，在门上挂了一盏蓝色的灯。", 6.0).light == "green"
+
+
+def test_every_finding_has_its_sentence_and_every_sentence_its_finding() -> None:
+    levels = [*np.linspace(-110, 70, 361).tolist(), *np.geomspace(0.01, 30_000, 200).tolist(), 0.0]
+    of_one: tuple[Callable[[float], findings.Finding], ...] = (
+        *(findings.of_length, findings.of_pauses, findings.of_loudness, findings.of_noise, findings.of_rumble),
+        *(findings.of_bandwidth, findings.of_voices, findings.of_transcript),
+    )
+    told = [of(level) for of in of_one for level in levels]
+    told += [findings.of_voices(None), findings.of_silence()]
+    told += [findings.of_little_speech(spoken, 0.1) for spoken in (0.1, 0.9)]
+    told += [findings.of_speech(share, at_ends) for share in (0.1, 0.5, 0.9) for at_ends in (True, False)]
+    crests = [(share, crest, 1.3) for share in (0, 0.005, 0.1) for crest in (1.5, 2.2, 4)]
+    told += [findings.of_clipping(*measured) for measured in crests]
+    assert {finding.key for finding in told} == {key for key in SENTENCES if not key.startswith("fix.")}
+    assert {f"fix.{fix}" for fix in Fix} == {key for key in SENTENCES if key.startswith("fix.")}
+    for finding in told:
+        fields = {field for _, field, _, _ in string.Formatter().parse(SENTENCES[finding.key]) if field}
+        assert fields <= set(finding.parameters)
+        assert finding.sentence == SENTENCES[finding.key].format(**finding.parameters)
+        assert finding.sentence.endswith((".", "?"))
+        assert finding.light == "green" or ":" in finding.sentence or finding.what == "some"
+
+
+def test_numbers_are_rounded_for_reading() -> None:
+    assert findings.of_length(2.4567).sentence.startswith("The clip lasts only 2.5 s:")
+    assert findings.of_noise(12.3456).parameters == {"value": 12}
+    assert findings.of_noise(12.3456).unit == "dB"
+    assert findings.of_bandwidth(3_375).sentence.startswith("The speech ends at 3.4 kHz")
+
+
+def test_a_recording_is_not_changed() -> None:
+    samples = MAN.copy()
+    examine(samples, RATE)
+    assert np.array_equal(samples, MAN)

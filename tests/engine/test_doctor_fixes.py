@@ -1,0 +1,150 @@
+"""What the reference doctor's fixes do, and which part of a clip it likes best."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import signal
+
+from engine.audio.doctor import Fix, apply, examine, mend
+from engine.audio.doctor.loudness import clip_loudness
+from engine.audio.reference import prepare_reference
+from tests.engine.spoiled import (
+    GAP,
+    MAN,
+    RATE,
+    WOMAN,
+    at_loudness,
+    clipped,
+    found,
+    humming,
+    joined,
+    lights,
+    noisy,
+    pause,
+    written,
+)
+
+
+def test_a_fix_is_offered_where_it_helps_and_then_the_light_is_green() -> None:
+    cases = {
+        Fix.LEVEL: (at_loudness(MAN, -50), "loudness"),
+        Fix.RUMBLE: (humming(MAN), "rumble"),
+        Fix.TRIM: (joined(pause(14), MAN, pause(4)), "speech"),
+        Fix.PAUSES: (joined(MAN, pause(5), MAN), "pauses"),
+        Fix.EXCERPT: (joined(WOMAN, GAP, WOMAN, GAP, WOMAN), "length"),
+    }
+    for fix, (clip, name) in cases.items():
+        before = examine(clip, RATE)
+        assert found(before, name).fix is fix
+        assert lights(examine(apply(clip, RATE, [fix]), RATE)) == {}, fix
+
+
+SPOILED = {
+    "as it is": WOMAN,
+    "silence around": joined(pause(3), MAN, pause(2)),
+    "silence inside": joined(MAN, pause(3), MAN, pause(2), MAN),
+    "hum": humming(MAN),
+    "long": joined(WOMAN, GAP, WOMAN),
+    "two voices": joined(WOMAN, GAP, MAN),
+    "quiet and noisy": noisy(joined(pause(1), MAN, pause(1)), 15) * np.float32(0.01),
+}
+
+
+@pytest.mark.parametrize("kind", SPOILED)
+@pytest.mark.parametrize("fix", [*Fix, None])
+def test_fixes_are_idempotent(fix: Fix | None, kind: str) -> None:
+    fixes = [fix] if fix else list(Fix)
+    once = apply(SPOILED[kind], RATE, fixes)
+    twice = apply(once, RATE, fixes)
+    assert len(twice) == len(once)
+    # The high-pass is no wall: what lies between 55 and 75 Hz is weakened once more.
+    assert np.abs(twice - once).max() <= 0.05 * np.abs(once).max()
+
+
+def test_fixes_keep_their_order_and_what_they_were_given() -> None:
+    clip = joined(pause(2), humming(MAN), pause(2))
+    kept = clip.copy()
+    forwards, backwards = apply(clip, RATE, list(Fix)), apply(clip, RATE, reversed(list(Fix)))
+    assert np.array_equal(forwards, backwards)
+    assert np.array_equal(clip, kept)
+    assert apply(clip, RATE, []) is clip
+    assert Fix("trim").label == "Trim the silence"
+    assert [fix for fix in Fix if not fix.keeps_words] == [Fix.EXCERPT]
+
+
+def test_fixes_take_any_scale() -> None:
+    clip = joined(pause(2), humming(MAN), pause(2))
+    with np.errstate(all="raise", under="ignore"):
+        for fix in Fix:
+            scale = np.float32(1e37 if fix is not Fix.LEVEL else 1)
+            large = apply(clip * np.float32(1e37), RATE, [fix])
+            assert np.allclose(large / scale, apply(clip, RATE, [fix]), atol=1e-5)
+
+
+def test_fixes_keep_every_word() -> None:
+    spoken = examine(MAN, RATE).speech
+    clip = joined(pause(2), MAN, pause(3), MAN, pause(2))
+    mended = apply(clip, RATE, [fix for fix in Fix if fix.keeps_words])
+    again = examine(mended, RATE).speech
+    length = sum(end - start for start, end in spoken)
+    assert sum(end - start for start, end in again) == pytest.approx(2 * length, rel=0.03)
+    assert len(mended) / RATE == pytest.approx(2 * len(MAN) / RATE + 0.6, abs=0.7)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["woman", "man"]), st.floats(0.15, 1.2)), min_size=1, max_size=4), st.booleans()
+)
+def test_the_best_stretch_is_within_the_clip_and_long_enough(turns: list[tuple[str, float]], noise: bool) -> None:
+    clip = joined(*(part for who, gap in turns for part in ((WOMAN if who == "woman" else MAN), pause(gap))))
+    report = examine(noisy(clip, 20) if noise else clip, RATE)
+    assert report.best is not None
+    start, end = report.best
+    assert 0 <= start < end <= report.duration
+    assert 8 <= end - start <= 15
+
+
+def test_somebody_who_never_pauses_is_cut_at_a_quiet_place() -> None:
+    breathless = joined(*[WOMAN[np.abs(signal.fftconvolve(np.abs(WOMAN), np.ones(800) / 800, "same")) > 0.01]] * 3)
+    start, end = examine(breathless, RATE).best or (0, 0)
+    assert 8 <= end - start <= 15
+    level = np.sqrt(np.mean(breathless**2))
+    for edge in (start, end):
+        near = breathless[max(int((edge - 0.02) * RATE), 0) : int((edge + 0.02) * RATE)]
+        assert np.sqrt(np.mean(near**2)) < level / 2
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_the_cleanest_part_is_chosen(at: int) -> None:
+    part = WOMAN[: int(9.5 * RATE)]
+    for spoil in (lambda clip: clipped(clip, 6) * np.abs(clip).max(), lambda clip: noisy(clip, 8)):
+        parts = [part if i == at else spoil(part).astype(np.float32) for i in range(3)]
+        clip = joined(*(piece for one in parts for piece in (one, noisy(GAP + np.float32(1e-9), -80))))
+        start, end = examine(clip, RATE).best or (0, 0)
+        length = (len(part) + len(GAP)) / RATE
+        assert at * length - 0.4 < start
+        assert end < (at + 1) * length + 0.4
+        assert end - start >= 8
+
+
+def test_a_fixed_clip_makes_a_voice() -> None:
+    clip = mend(written(joined(pause(2), humming(MAN) * np.float32(0.01), pause(2))), [Fix.RUMBLE, Fix.TRIM, Fix.LEVEL])
+    prepared = prepare_reference(clip, 22_050)
+    assert prepared.notes == ()
+    assert prepared.used[0] < 0.3
+
+
+def test_leveling_leaves_room_for_peaks() -> None:
+    knock = at_loudness(MAN, -40)
+    knock[RATE] = 0.9
+    assert np.abs(apply(knock, RATE, [Fix.LEVEL])).max() == pytest.approx(10 ** (-1 / 20), rel=1e-3)
+    assert clip_loudness(apply(at_loudness(MAN, -40), RATE, [Fix.LEVEL]), RATE) == pytest.approx(-20, abs=0.05)
+
+
+def test_high_pass_takes_the_hum_and_leaves_the_voice() -> None:
+    cleaned = apply(humming(MAN), RATE, [Fix.RUMBLE])
+    reference = apply(MAN, RATE, [Fix.RUMBLE])
+    assert np.sqrt(np.mean((cleaned - reference)[RATE:-RATE] ** 2)) < 0.01 * np.sqrt(np.mean(MAN**2))
+    assert np.abs(cleaned - reference).max() < 0.3 * np.abs(humming(MAN) - MAN).max()  # at the ends too
+    assert np.sqrt(np.mean((reference - MAN) ** 2)) < 0.1 * np.sqrt(np.mean(MAN**2))

@@ -1,0 +1,89 @@
+"""Takes joined to one file: sample by sample where nothing has to be converted."""
+
+import io
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from engine.audio import encode_flac
+from engine.audio.join import FileFormat, SpokenTake, write_joined
+from engine.errors import InvalidInput, InvalidOption
+
+RATE = 22050
+
+
+def tone(seconds: float, rate: int = RATE, hertz: float = 440.0) -> np.ndarray:
+    return np.rint(0.5 * np.sin(2 * np.pi * hertz * np.arange(round(seconds * rate)) / rate) * 32768) / 32768
+
+
+@pytest.mark.parametrize("format", ["wav", "flac"])
+def test_lossless_files_are_the_takes_and_silence(format: FileFormat, tmp_path: Path) -> None:
+    first, second = tone(0.5), tone(0.25, hertz=880.0)
+    path = tmp_path / "script"
+    takes = [SpokenTake(encode_flac(first, RATE), 0.1), SpokenTake(encode_flac(second, RATE), 9.0)]
+    seconds = write_joined(path, takes, format)
+    samples, rate = soundfile.read(path)
+    assert rate == RATE
+    assert seconds == len(samples) / rate == pytest.approx(0.85, abs=1e-4)
+    assert np.array_equal(samples, np.concatenate([first, np.zeros(round(0.1 * RATE)), second]))
+
+
+@pytest.mark.parametrize(("format", "rate"), [("mp3", 44100), ("opus", 48000)])
+def test_lossy_files_have_the_length_of_the_whole(format: FileFormat, rate: int) -> None:
+    file = io.BytesIO()
+    takes = [SpokenTake(encode_flac(tone(1.0, 44100), 44100), 0.5), SpokenTake(encode_flac(tone(1.0), RATE))]
+    assert write_joined(file, takes, format) == pytest.approx(2.5, abs=1e-3)
+    file.seek(0)
+    samples, written = soundfile.read(file)
+    assert written == rate
+    assert len(samples) / written == pytest.approx(2.5, abs=0.1)
+    middle = samples[round(1.15 * rate) : round(1.35 * rate)]
+    assert np.abs(middle).max() < 0.05
+    assert np.abs(samples[round(1.7 * rate) : round(2.3 * rate)]).max() > 0.4
+
+
+def test_takes_are_asked_for_one_by_one_and_never_kept() -> None:
+    flac = encode_flac(tone(10.0), RATE)
+
+    class Sink(io.RawIOBase):
+        """Forgets what is written, but knows where it is, as a file on a disk."""
+
+        def __init__(self) -> None:
+            self.place, self.end = 0, 0
+
+        def seekable(self) -> bool:
+            return True
+
+        def seek(self, offset: int, whence: int = 0) -> int:
+            self.place = (0, self.place, self.end)[whence] + offset
+            return self.place
+
+        def tell(self) -> int:
+            return self.place
+
+        def write(self, data: bytes) -> int:  # type: ignore[override]
+            self.place += len(data)
+            self.end = max(self.end, self.place)
+            return len(data)
+
+    sink = Sink()
+    tracemalloc.start()
+    try:
+        write_joined(sink, (SpokenTake(flac, 0.1) for _ in range(60)), "wav")  # type: ignore[arg-type]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sink.end > 60 * 10 * RATE * 2
+    assert peak < sink.end / 10
+
+
+def test_what_cannot_be_joined() -> None:
+    with pytest.raises(InvalidInput, match="Nothing"):
+        write_joined(io.BytesIO(), [], "wav")
+    with pytest.raises(InvalidInput, match="damaged"):
+        write_joined(io.BytesIO(), [SpokenTake(b"fLaC and nothing")], "wav")
+    with pytest.raises(InvalidOption, match="aiff"):
+        write_joined(io.BytesIO(), [], "aiff")  # type: ignore[arg-type]
