@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, inspect, make_url
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, func, inspect, make_url, select
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import (
     ArgumentError,
@@ -31,6 +31,7 @@ from storage import migrations
 
 _SQLITE_MAGIC = b"SQLite format 3\0"
 MIGRATION_LOCK = 0x52_65_70_72_69_73_65  # "Reprise": any number, so long as all our processes agree on it
+SHARING_LOCK = MIGRATION_LOCK + 1
 _OURS = (
     IntegrityError,
     ProgrammingError,
@@ -75,6 +76,14 @@ class Database:
     def write(self) -> Iterator[Session]:
         """A session whose changes all happen when it ends, or none do. Raises DatabaseUnavailable."""
         with self._translated(), Session(self._writing, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    @contextlib.contextmanager
+    def write_alone(self) -> Iterator[Session]:
+        """As `write`, while nobody else is in here, in any process."""
+        with self.write() as session:
+            if self._engine.dialect.name == "postgresql":  # SQLite's writers always take turns
+                session.execute(select(func.pg_advisory_xact_lock(SHARING_LOCK)))
             yield session
 
     def purge(self) -> None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 
 from engine.errors import InvalidCodes, InvalidInput, InvalidName, UnusableReference, VoiceNotFound
 from engine.voice import Consent, Voice, check_text, clean_name
-from storage import voices
+from storage import aside, secrets, sharing, voices
 from storage.database import Database
+from storage.sharing import Sample
 from storage.voices import VoiceRecord
 
 LOCAL = "local"  # the owner where nobody logs in
 MAX_OWNER = 200  # characters
 MAX_SEARCH = 200  # characters
+UNDO_TIME = timedelta(minutes=10)  # how long what was set aside can be put back
 
 Records = list[VoiceRecord]  # named here because inside the class `list` is the method
 
@@ -24,12 +27,17 @@ Records = list[VoiceRecord]  # named here because inside the class `list` is the
 class VoiceLibrary:
     """Voices kept for ever, each owner's apart: nobody sees, finds or changes a voice of another owner.
 
-    Names are unique for their owner, whatever the case of their letters and however accents are encoded. All
-    methods may raise DatabaseUnavailable, and VoiceNotFound for an id that is not one of the owner's voices.
+    The shared voices are beside everyone's own, to speak with and to export, and nobody's to change: that raises
+    VoiceProtected. Names are unique for their owner, whatever the case of their letters and however accents are
+    encoded; a voice of one's own may have the name of a shared one. All methods may raise DatabaseUnavailable,
+    and VoiceNotFound for an id that is neither one of the owner's voices nor shared. What was set aside is gone for
+    all of them but `put_back`, and gone for good once `sweep` has come by.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        """clock: gives the time, aware."""
         self._database = database
+        self._clock = clock
         self._reencoding = threading.Lock()
 
     @classmethod
@@ -47,8 +55,8 @@ class VoiceLibrary:
             return voices.create(session=session, voice=voice, owner=_owner(owner))
 
     def list(self, *, owner: str = LOCAL, search: str = "") -> Records:
-        """The owner's voices by name: those whose name or description hold every word searched, in any case
-        and with or without accents.
+        """The owner's voices by name, then the shared ones: those whose name, description, tags and language hold
+        every word searched, in any case and with or without accents.
 
         Raises InvalidInput for a search of more than 200 characters.
         """
@@ -61,8 +69,14 @@ class VoiceLibrary:
         with self._database.read() as session:
             return voices.record(session=session, voice_id=voice_id, owner=_owner(owner))
 
+    def own(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
+        """As `get`, for who is about to change the voice. Raises VoiceProtected for a shared one."""
+        record = self.get(voice_id, owner=owner)
+        voices.refuse_shared(record)
+        return record
+
     def find(self, name: str, *, owner: str = LOCAL) -> VoiceRecord:
-        """The owner's voice of that name, in any case. Raises VoiceNotFound."""
+        """The voice of that name, in any case: the owner's, or else the shared one. Raises VoiceNotFound."""
         try:
             cleaned = clean_name(name)
         except InvalidName as error:
@@ -107,9 +121,13 @@ class VoiceLibrary:
         language: str | None = None,
         description: str | None = None,
         consent: Consent | None = None,
+        tags: Sequence[str] | None = None,
         owner: str = LOCAL,
     ) -> VoiceRecord:
-        """Change what is given and leave the rest. Raises NameTaken, InvalidName, InvalidInput."""
+        """Change what is given and leave the rest. tags: all that it then has.
+
+        Raises NameTaken, InvalidName, InvalidInput.
+        """
         with self._database.write() as session:
             return voices.update(
                 session=session,
@@ -119,7 +137,52 @@ class VoiceLibrary:
                 language=language,
                 description=description,
                 consent=consent,
+                tags=tags,
             )
+
+    def duplicate(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
+        """A copy of the owner's own of a voice, also of a shared one. Its name has a number where it must."""
+        with self._database.write() as session:
+            record = voices.record(session=session, voice_id=voice_id, owner=_owner(owner))
+            voice = voices.load(session=session, record=record, codec_fingerprint=record.codec_fingerprint)
+            name = aside.free_name(session=session, owner=owner, name=record.name)
+            return voices.create(session=session, voice=replace(voice, name=name), owner=owner, demo=record.demo)
+
+    def set_aside(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
+        """Delete a voice so that it can be put back for ten minutes; its name is free at once. Returns what it was."""
+        with self._database.write() as session:
+            return aside.set_aside(session=session, voice_id=voice_id, owner=_owner(owner), now=self._clock())
+
+    def aside(self, *, owner: str = LOCAL) -> Records:
+        """The owner's voices that can be put back, the one set aside last first."""
+        with self._database.read() as session:
+            return aside.records(session=session, owner=_owner(owner), since=self._clock() - UNDO_TIME)
+
+    def put_back(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
+        """Undo `set_aside`. Where another voice has its name by now, this one gets a number behind it."""
+        with self._database.write() as session:
+            return aside.put_back(session=session, voice_id=voice_id, owner=_owner(owner))
+
+    def sweep(self) -> int:
+        """Delete what can no longer be put back, of all owners, as `delete` does; returns how many there were.
+
+        To be called when the product starts, and every few minutes.
+        """
+        time = self._clock() - UNDO_TIME
+        with self._database.read() as session:
+            if not aside.any_before(session=session, time=time):  # as a rule; nobody has to wait for a reader
+                return 0
+        with self._database.write() as session:
+            count = aside.remove_before(session=session, time=time)
+        self._database.purge()
+        return count
+
+    def delete_aside(self, *, owner: str = LOCAL) -> int:
+        """Delete what the owner has set aside, as `delete` does; returns how many there were."""
+        with self._database.write() as session:
+            count = aside.remove_all(session=session, owner=_owner(owner))
+        self._database.purge()
+        return count
 
     def delete(self, voice_id: str, *, owner: str = LOCAL) -> None:
         """Delete a voice; of a SQLite file its bytes are overwritten."""
@@ -145,6 +208,24 @@ class VoiceLibrary:
         """
         voice = Voice.from_bytes(data)
         return self.add(voice if name is None else replace(voice, name=name), owner=owner)
+
+    def secret(self, name: str) -> bytes:
+        """The server's own secret of that name, 32 random bytes: made once, then the same for all who open the
+        library."""
+        with self._database.write() as session:
+            return secrets.get_or_make(session=session, name=name)
+
+    def share(self, samples: Sequence[Sample]) -> bool:
+        """Have exactly these as the shared voices; returns whether any had to be written or taken away.
+
+        Of processes that share the same at once, one writes and the others find it done.
+        Raises NameTaken when two of them have one name.
+        """
+        with self._database.read() as session:
+            if sharing.is_shared(session=session, samples=samples):
+                return False
+        with self._database.write_alone() as session:
+            return sharing.share(session=session, samples=samples)
 
     def close(self) -> None:
         """Let go of the database. The library cannot be used afterwards."""

@@ -1,8 +1,16 @@
-"""The tables, as SQLAlchemy 2 typed models. Rows stay inside `storage`; others see `Voice` and `VoiceRecord`.
+"""The tables, as SQLAlchemy 2 typed models. Rows stay inside `storage`; others see `Voice` and records.
 
 voices             one row a voice: whose, what it is called, consent, and which codec it was made with
 voice_references   its clips with their transcripts, in order
 reference_codes    the codes of a reference, once for each codec that ever had to speak in that voice
+generations        what was spoken: the text, in which voice, how; voices may be deleted and this stays
+generation_audio   its sound, apart, so that no list ever reads it
+scripts            long texts, each a row of cards
+script_cards       the cards, in order
+card_takes         which generations are takes of which card, and which of them counts
+voice_uses         how often and how long an owner spoke in a voice, also what is deleted by now
+owner_settings     what an owner wants kept; no row: the defaults
+server_secrets     what the server signs with (storage/secrets.py)
 """
 
 from __future__ import annotations
@@ -16,14 +24,18 @@ from sqlalchemy import (
     Double,
     ForeignKey,
     ForeignKeyConstraint,
+    Index,
     LargeBinary,
     MetaData,
     String,
     Text,
     TypeDecorator,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+SHARED = ""  # the owner of the sample voices, which everyone sees; no person can have this name
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -71,8 +83,8 @@ class VoiceRow(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True)  # UUID, 32 hexadecimal digits
     owner: Mapped[str] = mapped_column(String(200))
     name: Mapped[str] = mapped_column(String(80))  # as clean_name gives it
-    name_key: Mapped[str] = mapped_column(Text)  # folded: the same for all names that count as one
-    search_key: Mapped[str] = mapped_column(Text)  # name and description, folded further: without accents
+    name_key: Mapped[str] = mapped_column(Text)  # folded: the same for all names that count as one; see `set_aside`
+    search_key: Mapped[str] = mapped_column(Text)  # name, description, tags, language, folded further: without accents
     language: Mapped[str] = mapped_column(String(35))
     description: Mapped[str] = mapped_column(Text)
     consent_who: Mapped[str | None] = mapped_column(Text)
@@ -81,6 +93,9 @@ class VoiceRow(Base):
     codec_fingerprint: Mapped[str] = mapped_column(String(128))  # of the codec the voice was made with
     created: Mapped[datetime] = mapped_column(UtcDateTime)
     updated: Mapped[datetime] = mapped_column(UtcDateTime)
+    demo: Mapped[str] = mapped_column(Text, server_default="")  # a sentence that shows it well, or none
+    tags: Mapped[str] = mapped_column(Text, server_default="")  # as clean_tags gives them, a line each
+    set_aside: Mapped[datetime | None] = mapped_column(UtcDateTime)  # when it was deleted; undoable as yet
 
 
 class ReferenceRow(Base):
@@ -111,3 +126,113 @@ class CodesRow(Base):
     position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     codec_fingerprint: Mapped[str] = mapped_column(String(128), primary_key=True)
     codes: Mapped[bytes] = mapped_column(LargeBinary)  # as codes_to_bytes writes them
+
+
+class GenerationRow(Base):
+    """Something that was spoken, all but its sound."""
+
+    __tablename__ = "generations"
+    __table_args__ = (Index(None, "owner", "created", "id"), CheckConstraint("duration > 0", "duration_positive"))
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    owner: Mapped[str] = mapped_column(String(200))
+    created: Mapped[datetime] = mapped_column(UtcDateTime)
+    listed: Mapped[bool]  # in the history; False: only a script has it
+    starred: Mapped[bool]
+    text: Mapped[str] = mapped_column(Text)
+    search_key: Mapped[str] = mapped_column(Text)  # text and voice, folded as those of voices are
+    voice_id: Mapped[str | None] = mapped_column(String(32))  # no foreign key: the voice may go
+    voice_name: Mapped[str] = mapped_column(String(80))  # as it was then
+    seed: Mapped[int]
+    settings: Mapped[str] = mapped_column(Text)  # a JSON object
+    model: Mapped[str] = mapped_column(String(200))
+    duration: Mapped[float] = mapped_column(Double)  # seconds
+    real_time_factor: Mapped[float | None] = mapped_column(Double)
+    first_audio: Mapped[float | None] = mapped_column(Double)  # seconds
+    stop_reason: Mapped[str] = mapped_column(String(20))
+    size: Mapped[int]  # of the sound, bytes
+
+
+class AudioRow(Base):
+    """The sound of a generation; never changed."""
+
+    __tablename__ = "generation_audio"
+
+    generation_id: Mapped[str] = mapped_column(ForeignKey(GenerationRow.id, ondelete="CASCADE"), primary_key=True)
+    audio: Mapped[bytes] = mapped_column(LargeBinary)  # FLAC
+
+
+class ScriptRow(Base):
+    """A long text; its cards know it."""
+
+    __tablename__ = "scripts"
+    __table_args__ = (Index(None, "owner"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    owner: Mapped[str] = mapped_column(String(200))
+    name: Mapped[str] = mapped_column(String(120))
+    created: Mapped[datetime] = mapped_column(UtcDateTime)
+    updated: Mapped[datetime] = mapped_column(UtcDateTime)  # of the name or any card
+
+
+class CardRow(Base):
+    """A piece of a script that is spoken by itself."""
+
+    __tablename__ = "script_cards"
+    __table_args__ = (
+        Index(None, "script_id", "position"),
+        CheckConstraint("status IN ('idle', 'queued', 'failed')", "status_known"),
+        CheckConstraint("(status = 'failed') = (failure IS NOT NULL)", "failure_told"),
+    )
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    script_id: Mapped[str] = mapped_column(ForeignKey(ScriptRow.id, ondelete="CASCADE"))
+    position: Mapped[int]  # 0-based, without gaps
+    text: Mapped[str] = mapped_column(Text)
+    speaker: Mapped[str | None] = mapped_column(String(80))
+    voice_id: Mapped[str | None] = mapped_column(String(32))  # no foreign key: that a voice is gone must show
+    pause: Mapped[float] = mapped_column(Double)  # seconds of silence after it
+    locked: Mapped[bool]
+    status: Mapped[str] = mapped_column(String(10))
+    failure: Mapped[str | None] = mapped_column(Text)  # a sentence for the author
+    seed: Mapped[int | None]
+    settings: Mapped[str] = mapped_column(Text)  # a JSON object
+
+
+class TakeRow(Base):
+    """That a generation is a take of a card."""
+
+    __tablename__ = "card_takes"
+    __table_args__ = (
+        Index(None, "card_id"),
+        # Of a card's takes at most one counts.
+        Index(
+            "uq_card_takes_chosen", "card_id", unique=True, sqlite_where=text("chosen"), postgresql_where=text("chosen")
+        ),
+    )
+
+    generation_id: Mapped[str] = mapped_column(ForeignKey(GenerationRow.id, ondelete="CASCADE"), primary_key=True)
+    card_id: Mapped[str] = mapped_column(ForeignKey(CardRow.id, ondelete="CASCADE"))
+    chosen: Mapped[bool]
+
+
+class VoiceUseRow(Base):
+    """How much an owner spoke in a voice."""
+
+    __tablename__ = "voice_uses"
+
+    owner: Mapped[str] = mapped_column(String(200), primary_key=True)
+    voice_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    times: Mapped[int]
+    seconds: Mapped[float] = mapped_column(Double)
+
+
+class OwnerSettingsRow(Base):
+    """What an owner wants kept."""
+
+    __tablename__ = "owner_settings"
+    __table_args__ = (CheckConstraint("retention_days > 0", "retention_positive"),)
+
+    owner: Mapped[str] = mapped_column(String(200), primary_key=True)
+    history: Mapped[bool]
+    retention_days: Mapped[int]

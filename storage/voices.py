@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 import unicodedata
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import Select, delete, func, select
+from sqlalchemy import ColumnElement, Select, delete, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from engine.errors import InvalidCodes, NameTaken, VoiceNotFound
+from engine.errors import InvalidCodes, NameTaken, VoiceNotFound, VoiceProtected
 from engine.voice import (
     MAX_DESCRIPTION,
     MAX_LANGUAGE,
@@ -21,13 +22,14 @@ from engine.voice import (
     Voice,
     check_text,
     clean_name,
+    clean_tags,
     codes_from_bytes,
     codes_to_bytes,
 )
-from storage.tables import CodesRow, ReferenceRow, VoiceRow
+from storage.tables import SHARED, CodesRow, ReferenceRow, VoiceRow
 
 _ID = re.compile(r"[0-9a-f]{32}")
-_GONE = "There is no such voice; it may have been deleted."
+GONE = "There is no such voice; it may have been deleted."
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,18 @@ class VoiceRecord:
     description: str
     consent: Consent | None
     created: datetime  # aware, UTC
-    updated: datetime  # aware, UTC; of name, language, description or consent
+    updated: datetime  # aware, UTC; of name, language, description, tags or consent
     duration: float  # seconds, all references
     references: int  # how many
     codec_fingerprint: str  # of the codec the voice was made with
+    demo: str  # a sentence that shows the voice well; "" where there is none
+    tags: tuple[str, ...] = ()  # as `clean_tags` gives them
+    set_aside: datetime | None = None  # aware, UTC; when it was deleted, where that can be undone
+
+    @property
+    def shared(self) -> bool:
+        """Whether it is a sample voice: everyone sees it, nobody changes it."""
+        return self.owner == SHARED
 
 
 def fold(text: str) -> str:
@@ -57,11 +67,17 @@ def search_fold(text: str) -> str:
     return "".join(character for character in fold(text) if not unicodedata.combining(character))
 
 
-def create(*, session: Session, voice: Voice, owner: str) -> VoiceRecord:
-    """Store a new voice. Raises NameTaken."""
+def create(*, session: Session, voice: Voice, owner: str, voice_id: str | None = None, demo: str = "") -> VoiceRecord:
+    """Store a new voice, under an id of its own unless one is given. Raises NameTaken."""
     now = datetime.now(UTC)
-    row = VoiceRow(id=uuid.uuid4().hex, owner=owner, created=now, codec_fingerprint=voice.codec_fingerprint)
-    _describe(row, voice.name, voice.language, voice.description, voice.consent)
+    row = VoiceRow(
+        id=voice_id or uuid.uuid4().hex,
+        owner=owner,
+        created=now,
+        codec_fingerprint=voice.codec_fingerprint,
+        demo=demo,
+    )
+    _describe(row, voice.name, voice.language, voice.description, voice.consent, voice.tags)
     row.updated = now
     session.add(row)
     _flush_name(session, row.name)
@@ -97,32 +113,37 @@ def add_codes(*, session: Session, voice_id: str, voice: Voice) -> None:
 
 
 def records(*, session: Session, owner: str, search: str = "") -> list[VoiceRecord]:
-    """The owner's voices whose name and description hold every word of `search`, by name."""
-    query = _with_totals().where(VoiceRow.owner == owner)
-    for word in set(search_fold(search).split()):
-        query = query.where(VoiceRow.search_key.contains(word, autoescape=True))
-    found = [_record(row, duration, count) for row, duration, count in session.execute(query)]
-    return sorted(found, key=lambda record: fold(record.name))  # the same order in every database
+    """The voices whose name, description, tags and language hold every word of `search`, by name: the owner's, then
+    the shared."""
+    words = set(search_fold(search).split())
+    holding = [VoiceRow.search_key.contains(word, autoescape=True) for word in words]
+    # Sorted here: the order is the same in every database.
+    found = found_where(session, _seen_by(owner), *holding)
+    return sorted(found, key=lambda record: (record.shared, fold(record.name)))
+
+
+def found_where(session: Session, *which: ColumnElement[bool]) -> list[VoiceRecord]:
+    """Voices of these conditions, in no order; those set aside too, if the conditions do not rule them out."""
+    return [_record(row, duration, count) for row, duration, count in session.execute(_with_totals().where(*which))]
 
 
 def record(*, session: Session, voice_id: str, owner: str) -> VoiceRecord:
     """One voice. Raises VoiceNotFound, also for the voice of another owner."""
-    query = _with_totals().where(VoiceRow.id == _checked(voice_id), VoiceRow.owner == owner)
-    found = session.execute(query).first()
-    if found is None:
-        raise VoiceNotFound(_GONE)
-    row, duration, count = found
-    return _record(row, duration, count)
+    found = found_where(session, VoiceRow.id == _checked(voice_id), _seen_by(owner))
+    if not found:
+        raise VoiceNotFound(GONE)
+    return found[0]
 
 
 def record_by_name(*, session: Session, name: str, owner: str) -> VoiceRecord:
-    """One voice by its name, which must already be clean; its case does not matter. Raises VoiceNotFound."""
-    query = _with_totals().where(VoiceRow.owner == owner, VoiceRow.name_key == fold(name))
-    found = session.execute(query).first()
-    if found is None:
+    """One voice by its name, the owner's before the shared one; the name must be clean, its case does not matter.
+
+    Raises VoiceNotFound.
+    """
+    found = found_where(session, _seen_by(owner), VoiceRow.name_key == fold(name))
+    if not found:
         raise VoiceNotFound(f"There is no voice called “{name}”.")
-    row, duration, count = found
-    return _record(row, duration, count)
+    return min(found, key=lambda record: record.shared)
 
 
 def has_codes(*, session: Session, voice_id: str, codec_fingerprint: str) -> bool:
@@ -150,16 +171,17 @@ def load(*, session: Session, record: VoiceRecord, codec_fingerprint: str) -> Vo
     )
     if len(references) != record.references:
         raise InvalidCodes(f"Codes of the voice “{record.name}” are missing.")
-    return Voice(record.name, references, codec_fingerprint, record.language, record.description, record.consent)
+    about = (record.language, record.description, record.consent, record.tags)
+    return Voice(record.name, references, codec_fingerprint, *about)
 
 
 def lock(*, session: Session, voice_id: str, owner: str) -> VoiceRow:
     """The voice's row, kept from other writers until the transaction ends. Raises VoiceNotFound."""
     # PostgreSQL locks the row; SQLite locked the database when the writing transaction began.
-    query = select(VoiceRow).where(VoiceRow.id == _checked(voice_id), VoiceRow.owner == owner)
+    query = select(VoiceRow).where(VoiceRow.id == _checked(voice_id), _seen_by(owner))
     row = session.scalar(query.with_for_update())
     if row is None:
-        raise VoiceNotFound(_GONE)
+        raise VoiceNotFound(GONE)
     return row
 
 
@@ -168,19 +190,22 @@ def update(
     session: Session,
     voice_id: str,
     owner: str,
-    name: str | None,
-    language: str | None,
-    description: str | None,
-    consent: Consent | None,
+    name: str | None = None,
+    language: str | None = None,
+    description: str | None = None,
+    consent: Consent | None = None,
+    tags: Sequence[str] | None = None,
 ) -> VoiceRecord:
-    """Change what is not None. Raises VoiceNotFound, NameTaken, InvalidName, InvalidInput."""
+    """Change what is not None. Raises VoiceNotFound, VoiceProtected, NameTaken, InvalidName, InvalidInput."""
     row = lock(session=session, voice_id=voice_id, owner=owner)
+    refuse_shared(row)
     _describe(
         row,
         row.name if name is None else clean_name(name),
         row.language if language is None else language,
         row.description if description is None else description,
         consent or _consent(row),
+        _tags(row) if tags is None else clean_tags(tags),
     )
     row.updated = datetime.now(UTC)
     _flush_name(session, row.name)
@@ -188,27 +213,45 @@ def update(
 
 
 def remove(*, session: Session, voice_id: str, owner: str) -> None:
-    """Delete a voice with all that hangs on it. Raises VoiceNotFound."""
-    session.delete(lock(session=session, voice_id=voice_id, owner=owner))
+    """Delete a voice with all that hangs on it. Raises VoiceNotFound, VoiceProtected."""
+    row = lock(session=session, voice_id=voice_id, owner=owner)
+    refuse_shared(row)
+    session.delete(row)
 
 
 def remove_all(*, session: Session, owner: str) -> int:
-    """Delete all voices of an owner; returns how many there were."""
+    """Delete all voices of an owner, those set aside too; returns how many there were."""
     return len(session.scalars(delete(VoiceRow).where(VoiceRow.owner == owner).returning(VoiceRow.id)).all())
+
+
+def refuse_shared(voice: VoiceRow | VoiceRecord) -> None:
+    """Raises VoiceProtected for a voice that everyone shares."""
+    if voice.owner == SHARED:
+        raise VoiceProtected(
+            f"“{voice.name}” is a sample voice for everyone: it cannot be renamed, changed or deleted, "
+            "but a copy of it is yours."
+        )
+
+
+def _seen_by(owner: str) -> ColumnElement[bool]:
+    """The owner's voices and those that everyone shares, but for those set aside."""
+    return VoiceRow.owner.in_((owner, SHARED)) & VoiceRow.set_aside.is_(None)
 
 
 def _checked(voice_id: str) -> str:
     """An id that can be asked for: no database is bothered with what no library gave out."""
     if not _ID.fullmatch(voice_id):
-        raise VoiceNotFound(_GONE)
+        raise VoiceNotFound(GONE)
     return voice_id
 
 
-def _describe(row: VoiceRow, name: str, language: str, description: str, consent: Consent | None) -> None:
+def _describe(
+    row: VoiceRow, name: str, language: str, description: str, consent: Consent | None, tags: Sequence[str]
+) -> None:
     check_text(language, "language", MAX_LANGUAGE)
     check_text(description, "description", MAX_DESCRIPTION)
-    row.name, row.language, row.description = name, language, description
-    row.name_key, row.search_key = fold(name), search_fold(f"{name}\n{description}")
+    row.name, row.language, row.description, row.tags = name, language, description, "\n".join(tags)
+    row.name_key, row.search_key = fold(name), search_fold("\n".join([name, description, *tags, language]))
     row.consent_who = consent.who if consent else None
     row.consent_when = consent.when if consent else None
     row.consent_sentence = consent.sentence if consent else None
@@ -244,7 +287,14 @@ def _record(row: VoiceRow, duration: float, count: int) -> VoiceRecord:
         duration=duration,
         references=count,
         codec_fingerprint=row.codec_fingerprint,
+        demo=row.demo,
+        tags=_tags(row),
+        set_aside=row.set_aside,
     )
+
+
+def _tags(row: VoiceRow) -> tuple[str, ...]:
+    return tuple(filter(None, row.tags.split("\n")))
 
 
 def _consent(row: VoiceRow) -> Consent | None:

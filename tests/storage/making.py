@@ -1,13 +1,19 @@
-"""Voices to store, and what the database holds of them, seen without the library."""
+"""Voices to store, calls at once, and what the database holds, seen without the library."""
 
 import io
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import numpy as np
 import soundfile
 from sqlalchemy import create_engine, text
 
 from engine.voice import Consent, Reference, Voice
+
+Result = TypeVar("Result")
 
 SAMPLE_RATE = 22050
 CONSENT = Consent("Ada", datetime(2026, 11, 21, 8, 30, tzinfo=UTC), "This voice is mine; you may clone it.")
@@ -40,6 +46,18 @@ def recoded(original: Voice, fingerprint: str, seed: int = 7) -> Voice:
         for index, old in enumerate(original.references)
     )
     return Voice(original.name, kept, fingerprint)
+
+
+def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Call all of them from threads that start together; what any raises is raised."""
+    gate = threading.Barrier(len(calls))
+
+    def wait(call: Callable[[], Result]) -> Result:
+        gate.wait()
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(wait, calls))
 
 
 def count(url: str, table: str) -> int:

@@ -1,31 +1,14 @@
 """Many threads, and many libraries on one database as many processes would have them."""
 
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import TypeVar
 
 from engine.errors import NameTaken
 from engine.voice import Voice
 from storage import VoiceLibrary, voices
 from storage.database import Database
 from storage.voices import VoiceRecord
-from tests.storage.making import count, recoded, voice
-
-Result = TypeVar("Result")
-
-
-def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Call all of them from threads that start together; what any raises is raised."""
-    gate = threading.Barrier(len(calls))
-
-    def wait(call: Callable[[], Result]) -> Result:
-        gate.wait()
-        return call()
-
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(wait, calls))
+from tests.storage.making import at_once, count, recoded, voice
 
 
 def test_many_threads_save_read_and_delete(library: VoiceLibrary) -> None:

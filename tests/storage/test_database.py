@@ -33,8 +33,9 @@ def nobody() -> Iterator[None]:
 @pytest.fixture
 def shared(tmp_path: Path) -> Iterator[Path]:
     """A folder that another user can reach."""
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(folder.stat().st_mode | 0o011)
+    for folder in (tmp_path, *tmp_path.parents):  # pytest keeps its own to whoever runs it
+        if not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o011)
     folder = tmp_path / "shared"
     folder.mkdir(mode=0o755)
     if os.geteuid() == 0:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -15,6 +16,7 @@ from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from storage import VoiceLibrary, migrations
 from storage.database import MIGRATION_LOCK
 from storage.migrations.__main__ import main
+from storage.samples import install_samples
 from storage.tables import Base
 
 
@@ -35,7 +37,10 @@ def schema(connection: Connection) -> dict[str, object]:
             "foreign": inspector.get_foreign_keys(table),
             "unique": inspector.get_unique_constraints(table),
             "checks": sorted(inspector.get_check_constraints(table), key=lambda check: str(check["name"])),
-            "indexes": inspector.get_indexes(table),
+            "indexes": [
+                {**index, "dialect_options": {name: str(what) for name, what in index["dialect_options"].items()}}
+                for index in inspector.get_indexes(table)
+            ],
         }
         for table in inspector.get_table_names()
         if table != migrations.VERSION_TABLE
@@ -49,7 +54,7 @@ def test_from_nothing_to_head_gives_the_tables(engine: Engine) -> None:
         context = MigrationContext.configure(connection, opts={"version_table": migrations.VERSION_TABLE})
         assert compare_metadata(context, Base.metadata) == []
         migrated = schema(connection)
-        assert migrated.keys() == {"voices", "voice_references", "reference_codes"}
+        assert migrated.keys() == set(Base.metadata.tables)
         Base.metadata.drop_all(connection)
         Base.metadata.create_all(connection)
         assert schema(connection) == migrated
@@ -62,6 +67,31 @@ def test_at_head_there_is_nothing_to_do(engine: Engine) -> None:
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"version_table": migrations.VERSION_TABLE})
         assert context.get_current_heads() == tuple(ScriptDirectory.from_config(migrations.config()).get_heads())
+
+
+def test_a_library_of_the_version_before_keeps_its_voices(url: str) -> None:
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        command.upgrade(migrations.config(connection), "0001")
+        connection.execute(
+            text(
+                "INSERT INTO voices (id, owner, name, name_key, search_key, language, description,"
+                " codec_fingerprint, created, updated)"
+                " VALUES (:id, 'local', 'Ada', 'ada', 'ada', 'en', '', 'codec-a', :now, :now)"
+            ),
+            {"id": "a" * 32, "now": "2026-11-21 08:00:00.000000"},
+        )
+        connection.execute(
+            text("INSERT INTO voice_references VALUES (:id, 0, 'Hello.', 1.5, 22050, :clip)"),
+            {"id": "a" * 32, "clip": b""},
+        )
+    engine.dispose()
+    with VoiceLibrary.open(url) as library:
+        (record,) = library.list()
+        assert (record.name, record.duration, record.demo, record.shared) == ("Ada", 1.5, "", False)
+        install_samples(library)
+        assert len(library.list()) == 7
+        assert library.find("Ada") == record
 
 
 def test_who_opens_while_another_migrates_waits(postgresql: str) -> None:

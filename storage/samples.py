@@ -1,0 +1,49 @@
+"""The sample voices that come with the code: reading them, and having them in a library."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+from engine.errors import InvalidVoiceFile, RepriseError
+from engine.voice import Voice
+from storage.library import VoiceLibrary
+from storage.sharing import Sample
+
+SAMPLES = Path(__file__).parent.parent / "assets" / "samples"
+INDEX = "index.json"
+
+log = logging.getLogger(__name__)
+
+
+def read_samples(folder: Path = SAMPLES) -> list[Sample]:
+    """The sample voices of a folder: voice files, and in `index.json` the demo sentence of each.
+
+    Raises InvalidVoiceFile, and OSError where files are missing.
+    """
+    index = (folder / INDEX).read_text("utf-8")
+    try:
+        entries: list[tuple[str, str]] = [_entry(voice) for voice in json.loads(index)["voices"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidVoiceFile(f"{folder / INDEX} is no index of sample voices.") from error
+    return [Sample(Voice.from_bytes((folder / file).read_bytes()), demo) for file, demo in entries]
+
+
+def install_samples(library: VoiceLibrary, folder: Path = SAMPLES) -> None:
+    """Have the folder's voices as the library's shared ones. Where they are already, nothing is written.
+
+    What goes wrong is logged, not raised: without samples all else works.
+    """
+    try:
+        library.share(read_samples(folder))
+    except (OSError, RepriseError) as error:
+        log.warning("The sample voices could not be put into the library. %s", error)
+
+
+def _entry(voice: Any) -> tuple[str, str]:
+    file, demo = voice["file"], voice["demo"]
+    if not (isinstance(file, str) and isinstance(demo, str)):
+        raise TypeError("a file and a sentence are text")
+    return file, demo

@@ -1,0 +1,37 @@
+"""What is spoken, for tests of its keeping: takes, cards, and a clock that goes when it is told."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from storage.generations import Spoken
+from tests.storage.making import clip
+
+FLAC = clip(seconds=0.01)
+
+
+class Clock:
+    """Gives the time that was set."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def pass_time(self, *, days: float = 0, seconds: float = 0) -> None:
+        self.now += timedelta(days=days, seconds=seconds)
+
+
+@dataclass(frozen=True)
+class NewCard:
+    text: str
+    speaker: str | None = None
+    pause: float = 0.2
+
+
+def card(text: str, speaker: str | None = None, pause: float = 0.2) -> NewCard:
+    return NewCard(text, speaker, pause)
+
+
+def spoken(text: str = "Hello.", *, voice_id: str | None = "e" * 32, duration: float = 1.5) -> Spoken:
+    return Spoken(text=text, audio=FLAC, duration=duration, seed=7, voice_name="Ada", voice_id=voice_id)

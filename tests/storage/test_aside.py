@@ -1,0 +1,209 @@
+"""Voices that are deleted, and put back: nothing is lost on the way, and in the end nothing is left."""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.errors import NameTaken, VoiceNotFound, VoiceProtected
+from engine.voice import MAX_NAME, Voice
+from storage import Studio, VoiceLibrary
+from storage.library import UNDO_TIME
+from storage.sharing import Sample
+from tests.storage.making import count, recoded, voice
+from tests.storage.speaking import Clock
+
+TABLES = ("voices", "voice_references", "reference_codes")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(datetime(2026, 11, 21, 12, tzinfo=UTC))
+
+
+@pytest.fixture
+def studio(url: str, clock: Clock) -> Iterator[Studio]:
+    with Studio.open(url, clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def library(studio: Studio) -> VoiceLibrary:
+    return studio.voices
+
+
+def tagged(name: str = "Ada") -> Voice:
+    return replace(voice(name), tags=("warm", "story"), description="Low.", language="fr")
+
+
+def test_what_is_put_back_is_as_it_was(library: VoiceLibrary) -> None:
+    record = library.add(tagged())
+    codes = library.ready(record.id, "codec-b", lambda kept: replace(recoded(kept, "codec-b"), tags=kept.tags))
+    gone = library.set_aside(record.id)
+    assert gone == record
+    assert library.put_back(record.id) == record
+    assert library.list() == [record]
+    assert library.load(record.id) == tagged()
+    assert library.ready(record.id, "codec-b", pytest.fail).references == codes.references
+
+
+def test_what_is_set_aside_is_nowhere_to_be_found(library: VoiceLibrary, studio: Studio) -> None:
+    record = library.add(tagged())
+    library.set_aside(record.id)
+    assert library.list() == library.list(search="ada") == []
+    for act in (
+        library.get,
+        library.load,
+        library.delete,
+        library.set_aside,
+        library.export_voice,
+        library.duplicate,
+        lambda voice_id: library.rename(voice_id, "Bea"),
+        lambda voice_id: library.ready(voice_id, "codec-a", lambda kept: kept),
+    ):
+        with pytest.raises(VoiceNotFound):
+            act(record.id)
+    with pytest.raises(VoiceNotFound):
+        library.find("Ada")
+    assert studio.storage_use().voices == 0
+    (aside,) = library.aside()
+    assert replace(aside, set_aside=None) == record
+
+
+def test_its_name_is_free_and_undoing_finds_another(library: VoiceLibrary) -> None:
+    first = library.add(voice("Ada"))
+    library.set_aside(first.id)
+    second = library.add(voice("ADA", seed=1))
+    library.set_aside(second.id)
+    third = library.rename(library.add(voice("Bea")).id, "ada")
+    back = library.put_back(first.id)
+    assert (back.name, library.put_back(second.id).name) == ("Ada 2", "ADA 3")
+    assert library.find("ada") == third
+    assert library.load(first.id).references == voice("Ada").references
+    assert library.list(search="2") == [back]
+
+
+def test_only_the_owner_can_set_aside_and_put_back(library: VoiceLibrary) -> None:
+    record = library.add(voice(), owner="her")
+    with pytest.raises(VoiceNotFound):
+        library.set_aside(record.id, owner="him")
+    library.set_aside(record.id, owner="her")
+    assert library.aside(owner="him") == []
+    assert library.delete_aside(owner="him") == 0
+    for voice_id in (record.id, "nonsense"):
+        with pytest.raises(VoiceNotFound):
+            library.put_back(voice_id, owner="him")
+    assert library.put_back(record.id, owner="her") == record
+    with pytest.raises(VoiceNotFound):
+        library.put_back(record.id, owner="her")
+
+
+def test_samples_are_not_set_aside(library: VoiceLibrary) -> None:
+    library.share([Sample(voice("Ben"), "I am Ben.")])
+    with pytest.raises(VoiceProtected):
+        library.set_aside(library.find("Ben").id)
+
+
+def test_after_ten_minutes_it_is_gone_for_good(library: VoiceLibrary, clock: Clock, url: str) -> None:
+    early, late, kept = (library.add(voice(name)) for name in ("Early", "Late", "Kept"))
+    library.set_aside(early.id)
+    clock.now += timedelta(minutes=1)
+    library.set_aside(late.id)
+    assert [each.name for each in library.aside()] == ["Late", "Early"]
+    clock.now += UNDO_TIME - timedelta(seconds=30)
+    assert [each.name for each in library.aside()] == ["Late"]
+    assert library.sweep() == 1
+    assert library.sweep() == 0
+    assert [count(url, table) for table in TABLES] == [2, 4, 4]
+    with pytest.raises(VoiceNotFound):
+        library.put_back(early.id)
+    assert library.delete_aside() == 1
+    assert [count(url, table) for table in TABLES] == [1, 2, 2]
+    assert library.list() == [kept]
+
+
+def test_who_opens_the_library_again_can_still_undo(url: str, clock: Clock) -> None:
+    with Studio.open(url, clock=clock) as studio:
+        record = studio.voices.add(voice())
+        studio.voices.set_aside(record.id)
+    with Studio.open(url, clock=clock) as studio:
+        assert studio.voices.sweep() == 0
+        assert studio.voices.put_back(record.id) == record
+
+
+def test_forgetting_takes_what_is_set_aside_too(studio: Studio, url: str) -> None:
+    studio.voices.set_aside(studio.voices.add(voice(), owner="her").id, owner="her")
+    studio.forget("her")
+    assert [count(url, table) for table in TABLES] == [0, 0, 0]
+
+
+def test_swept_bytes_are_overwritten(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "voices.sqlite"
+    clip = voice().references[0].clip
+    with Studio.open(path, clock=clock) as studio:
+        record = studio.voices.add(voice())
+        studio.voices.set_aside(record.id)
+        clock.now += UNDO_TIME + timedelta(seconds=1)
+        with sqlite3.connect(path) as look:
+            look.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        look.close()
+        assert clip[60:160] in path.read_bytes()
+        studio.voices.sweep()
+        written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert clip[60:160] not in written
+
+
+def test_a_copy_is_a_voice_of_its_own(library: VoiceLibrary) -> None:
+    record = library.add(tagged())
+    copy = library.duplicate(record.id)
+    assert (copy.name, copy.tags, copy.consent) == ("Ada 2", record.tags, record.consent)
+    assert library.load(copy.id) == replace(tagged(), name="Ada 2")
+    library.delete(record.id)
+    assert library.load(copy.id).references == tagged().references
+    with pytest.raises(VoiceNotFound):
+        library.duplicate(copy.id, owner="him")
+
+
+def test_a_copy_of_a_sample_is_ones_own(library: VoiceLibrary) -> None:
+    library.share([Sample(voice("Ben"), "I am Ben.")])
+    sample = library.find("Ben")
+    copy = library.duplicate(sample.id, owner="her")
+    assert (copy.name, copy.owner, copy.demo, copy.shared) == ("Ben", "her", "I am Ben.", False)
+    assert library.rename(copy.id, "Mine", owner="her").name == "Mine"
+    assert library.get(sample.id) == sample
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.sampled_from(["a" * MAX_NAME, "A" * MAX_NAME, "x", "X 2", "x  3"]), min_size=1, max_size=6))
+def test_copies_always_find_a_name(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
+    with VoiceLibrary.open(tmp_path_factory.mktemp("names") / "voices.db") as library:
+        for name in names:
+            try:
+                record = library.add(voice(name, references=1))
+            except NameTaken:
+                record = library.find(name)
+            copy = library.duplicate(record.id)
+            assert len(copy.name) <= MAX_NAME
+        keys = [record.name.casefold() for record in library.list()]
+        assert len(keys) == len(set(keys)) >= len(names)
+
+
+# --- tags
+
+
+def test_tags_are_kept_and_found(library: VoiceLibrary) -> None:
+    record = library.add(tagged())
+    assert record.tags == ("warm", "story")
+    changed = library.update(record.id, tags=[" #Grand   Père ", "grand père", "", "Story"])
+    assert changed.tags == ("Grand Père", "Story")
+    assert library.load(record.id).tags == changed.tags
+    for search, hits in (("pere", 1), ("warm", 0), ("fr", 1), ("ada story FR", 1), ("de", 0)):
+        assert len(library.list(search=search)) == hits, search
+    assert library.update(record.id, tags=()).tags == ()
+    assert library.update(record.id, language="de").tags == ()
+    assert library.list(search="de") != []

@@ -1,0 +1,196 @@
+"""Whatever owners do, in whatever order: each sees their own, as a plain dict would have it, and nothing else."""
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+
+from engine.errors import GenerationNotFound, InvalidInput, ScriptNotFound
+from storage.studio import Studio
+from tests.storage.speaking import FLAC, card, spoken
+
+OWNERS = ("ann", "bob", "Ann")
+owners = st.sampled_from(OWNERS)
+texts = st.sampled_from(["One.", "שלום.", "🎉 Two?", "Naïve three!"])
+
+
+class Keeping(RuleBasedStateMachine):
+    """The database beside a model of dicts and lists; an id is tried by all owners, and works for its own."""
+
+    generations = Bundle("generations")
+    scripts = Bundle("scripts")
+    cards = Bundle("cards")
+
+    @initialize()
+    def open(self) -> None:
+        self.folder = TemporaryDirectory()
+        self.studio = Studio.open(Path(self.folder.name, "voices.sqlite"))
+        self.kept: dict[str, tuple[str, str, bool, bool, str | None]] = {}  # owner, text, listed, starred, card
+        self.off: set[str] = set()
+        self.written: dict[str, tuple[str, list[str]]] = {}  # owner, cards
+        self.texts: dict[str, str] = {}  # of cards
+        self.chosen: dict[str, str | None] = {}
+
+    def teardown(self) -> None:
+        if hasattr(self, "studio"):
+            self.studio.close()
+            self.folder.cleanup()
+
+    def allowed(self, call: Callable[[], object], may: bool) -> bool:
+        """Whether it was done, which it must be exactly if it may."""
+        if may:
+            call()
+        else:
+            with pytest.raises((GenerationNotFound, ScriptNotFound)):
+                call()
+        return may
+
+    @rule(target=generations, owner=owners, text=texts)
+    def speak(self, owner: str, text: str) -> str:
+        made = self.studio.history.add(spoken(text), owner=owner)
+        assert (made is None) == (owner in self.off)
+        if made is None:
+            return "0" * 32
+        self.kept[made.id] = (owner, text, True, False, None)
+        return made.id
+
+    @rule(owner=owners, on=st.booleans())
+    def switch(self, owner: str, on: bool) -> None:
+        self.studio.history.change_settings(history=on, owner=owner)
+        self.off = self.off - {owner} if on else self.off | {owner}
+
+    @rule(one=generations, owner=owners, starred=st.booleans())
+    def star(self, one: str, owner: str, starred: bool) -> None:
+        may = one in self.kept and self.kept[one][0] == owner
+        if self.allowed(lambda: self.studio.history.star(one, starred, owner=owner), may):
+            _, text, listed, _, of = self.kept[one]
+            self.kept[one] = (owner, text, listed or starred, starred, of)
+
+    @rule(one=generations, owner=owners)
+    def hear(self, one: str, owner: str) -> None:
+        may = one in self.kept and self.kept[one][0] == owner
+        self.allowed(lambda: self.studio.history.audio(one, owner=owner), may)
+
+    @rule(one=generations, owner=owners)
+    def delete(self, one: str, owner: str) -> None:
+        may = one in self.kept and self.kept[one][0] == owner
+        if self.allowed(lambda: self.studio.history.delete(one, owner=owner), may):
+            self.lose(one)
+
+    def lose(self, one: str) -> None:
+        *_, of = self.kept.pop(one)
+        if of is not None and self.chosen.get(of) == one:
+            self.chosen[of] = None
+
+    @rule(target=scripts, owner=owners, written=st.lists(texts, min_size=1, max_size=3))
+    def write(self, owner: str, written: list[str]) -> str:
+        script = self.studio.scripts.create("Play", map(card, written), owner=owner)
+        made = [each.id for each in self.studio.scripts.cards(script.id, owner=owner)]
+        self.written[script.id] = (owner, made)
+        self.texts |= dict(zip(made, written, strict=True))
+        self.chosen |= dict.fromkeys(made)
+        return script.id
+
+    @rule(target=cards, script=scripts, place=st.integers(0, 2))
+    def pick(self, script: str, place: int) -> str:
+        _, made = self.written.get(script, ("", []))
+        return made[place] if place < len(made) else "1" * 32
+
+    def owner_of(self, one: str) -> str | None:
+        return next((owner for owner, made in self.written.values() if one in made), None)
+
+    @rule(target=generations, one=cards, owner=owners, text=texts)
+    def attach(self, one: str, owner: str, text: str) -> str:
+        before = {record.id for record in self.takes_of(one, owner)}
+        may = self.owner_of(one) == owner
+        if not self.allowed(lambda: self.studio.scripts.attach(one, spoken(text), owner=owner), may):
+            return "0" * 32
+        (made,) = {record.id for record in self.takes_of(one, owner)} - before
+        self.kept[made] = (owner, text, owner not in self.off, False, one)
+        if text == self.texts[one]:
+            self.chosen[one] = made
+        return made
+
+    def takes_of(self, one: str, owner: str) -> list:
+        return self.studio.scripts.takes(one, owner=owner) if self.owner_of(one) == owner else []
+
+    @rule(one=cards, owner=owners, text=texts)
+    def edit(self, one: str, owner: str, text: str) -> None:
+        may = self.owner_of(one) == owner
+        if self.allowed(lambda: self.studio.scripts.edit(one, text, owner=owner), may) and text != self.texts[one]:
+            self.texts[one] = text
+            self.chosen[one] = None
+
+    @rule(one=cards, owner=owners, place=st.integers(0, 2))
+    def move(self, one: str, owner: str, place: int) -> None:
+        made = next((made for _, made in self.written.values() if one in made), [])
+        if self.owner_of(one) == owner and place >= len(made):
+            with pytest.raises(InvalidInput):
+                self.studio.scripts.move(one, place, owner=owner)
+        elif self.allowed(lambda: self.studio.scripts.move(one, place, owner=owner), self.owner_of(one) == owner):
+            made.remove(one)
+            made.insert(place, one)
+
+    @rule(one=cards, owner=owners)
+    def delete_card(self, one: str, owner: str) -> None:
+        may = self.owner_of(one) == owner
+        if self.allowed(lambda: self.studio.scripts.delete_card(one, owner=owner), may):
+            next(made for _, made in self.written.values() if one in made).remove(one)
+            self.release(one)
+
+    def release(self, one: str) -> None:
+        """The takes of a card that is no more: the history's stay."""
+        for made, (owner, text, listed, starred, of) in list(self.kept.items()):
+            if of == one and listed:
+                self.kept[made] = (owner, text, listed, starred, None)
+            elif of == one:
+                del self.kept[made]
+
+    @rule(script=consumes(scripts), owner=owners)
+    def discard(self, script: str, owner: str) -> None:
+        may = script in self.written and self.written[script][0] == owner
+        if self.allowed(lambda: self.studio.scripts.discard(script, owner=owner), may):
+            for one in self.written.pop(script)[1]:
+                self.release(one)
+
+    @rule(owner=owners)
+    def forget(self, owner: str) -> None:
+        self.studio.forget(owner)
+        self.kept = {one: kept for one, kept in self.kept.items() if kept[0] != owner}
+        self.written = {one: written for one, written in self.written.items() if written[0] != owner}
+        self.off.discard(owner)
+
+    @invariant()
+    def everyone_sees_their_own(self) -> None:
+        for owner in OWNERS if hasattr(self, "studio") else ():
+            seen = {
+                each.id: (each.text, each.starred) for each in self.studio.history.page(owner=owner, limit=500).records
+            }
+            assert seen == {
+                one: (text, starred)
+                for one, (whose, text, listed, starred, _) in self.kept.items()
+                if whose == owner and listed
+            }
+            assert self.studio.storage_use(owner=owner).generations == len(FLAC) * sum(
+                whose == owner for whose, *_ in self.kept.values()
+            )
+            assert {each.id for each in self.studio.scripts.list(owner=owner)} == {
+                one for one, (whose, _) in self.written.items() if whose == owner
+            }
+            self.check_cards(owner)
+
+    def check_cards(self, owner: str) -> None:
+        for script, (whose, made) in self.written.items():
+            if whose == owner:
+                assert [
+                    (each.position, each.id, each.text, each.take_id)
+                    for each in self.studio.scripts.cards(script, owner=owner)
+                ] == [(place, one, self.texts[one], self.chosen[one]) for place, one in enumerate(made)]
+
+
+Keeping.TestCase.settings = settings(deadline=None, max_examples=12, stateful_step_count=25)
+TestOwners = Keeping.TestCase

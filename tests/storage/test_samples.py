@@ -1,0 +1,219 @@
+"""The sample voices: there from the first start, everyone's to use and nobody's to change."""
+
+import json
+import logging
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.errors import InvalidInput, InvalidVoiceFile, NameTaken, VoiceNotFound, VoiceProtected
+from engine.voice import VOICE_FILE_SUFFIX, Voice
+from storage import VoiceLibrary, VoiceRecord
+from storage.samples import INDEX, install_samples, read_samples
+from storage.sharing import Sample
+from tests.storage.making import at_once, count, recoded, voice
+
+SIX = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]
+TABLES = ("voices", "voice_references", "reference_codes")
+
+
+def names(library: VoiceLibrary, **which: str) -> list[str]:
+    return [record.name for record in library.list(**which)]
+
+
+def test_the_first_start_brings_six_that_are_ready(library: VoiceLibrary) -> None:
+    install_samples(library)
+    records = library.list()
+    assert [record.name for record in records] == SIX
+    for record, sample in zip(records, read_samples(), strict=True):
+        assert record.shared
+        assert record.demo == sample.demo != ""
+        assert library.ready(record.id, sample.voice.codec_fingerprint, pytest.fail) == sample.voice
+
+
+def test_the_second_start_writes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It could not: another has the database to itself."""
+    path = tmp_path / "voices.db"
+    with VoiceLibrary.open(path) as library:
+        install_samples(library)
+        before = library.list()
+    with VoiceLibrary.open(path, busy_timeout=0.01) as library, closing(sqlite3.connect(path)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert library.share(read_samples()) is False
+        install_samples(library)
+        assert library.list() == before
+        with pytest.raises(sqlite3.OperationalError, match="locked"), closing(sqlite3.connect(path, 0.01)) as third:
+            third.execute("BEGIN IMMEDIATE")
+    assert caplog.records == []
+
+
+def test_a_new_version_takes_the_place_of_the_old_one(library: VoiceLibrary, url: str) -> None:
+    same, changed, gone = (Sample(voice(name), f"I am {name}.") for name in ("Same", "Changed", "Gone"))
+    mine = library.add(voice("Changed", seed=5))
+    assert library.share([same, changed, gone]) is True
+    kept = library.find("Same")
+    library.ready(kept.id, "codec-b", lambda original: recoded(original, "codec-b"))
+
+    other, new = replace(changed, demo="Listen."), Sample(voice("New"), "")
+    assert library.share([new, other, same]) is True
+    assert names(library, owner="somebody") == ["Changed", "New", "Same"]
+    assert library.find("Same") == kept
+    library.ready(kept.id, "codec-b", pytest.fail)
+    assert library.find("Changed", owner="somebody").demo == "Listen."
+    assert library.find("Changed") == mine
+
+    assert library.share([]) is True
+    assert library.list() == [mine]
+    assert [count(url, table) for table in TABLES] == [1, 2, 2]
+
+
+def test_a_change_of_anything_is_a_new_version() -> None:
+    sample = Sample(voice(), "Hello.")
+    others = [Sample(voice(seed=1), "Hello."), Sample(voice(fingerprint="codec-b"), "Hello."), Sample(voice(), "Ho.")]
+    assert len({sample.id, *(other.id for other in others)}) == 4
+    assert Sample(voice(), "Hello.").id == sample.id
+
+
+def test_a_set_that_cannot_be_leaves_the_old_one(library: VoiceLibrary) -> None:
+    library.share([Sample(voice("Ada"), "")])
+    before = library.list()
+    with pytest.raises(NameTaken):
+        library.share([Sample(voice("Ben"), ""), Sample(voice("ben", seed=1), "")])
+    assert library.list() == before
+    with pytest.raises(InvalidInput, match="demo sentence"):
+        Sample(voice(), "x" * 2001)
+
+
+def test_many_that_start_at_once_install_them_once(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    libraries = [VoiceLibrary.open(url) for _ in range(4)]
+    at_once([lambda library=library: install_samples(library) for library in libraries])
+    for library in libraries:
+        assert names(library) == SIX
+        library.close()
+    assert [count(url, table) for table in TABLES] == [6, 6, 6]
+    assert caplog.records == []
+
+
+def test_everyone_sees_the_samples_after_their_own(library: VoiceLibrary) -> None:
+    install_samples(library)
+    hers, his = library.add(voice("Zoe"), owner="her"), library.add(voice("Max"), owner="him")
+    assert names(library, owner="her") == ["Zoe", *SIX]
+    assert names(library, owner="him") == ["Max", *SIX]
+    assert [record.shared for record in library.list(owner="her")] == [False] + 6 * [True]
+    assert library.list(owner="her")[1:] == library.list(owner="him")[1:]
+    assert names(library, owner="her", search="WOMAN") == ["Clara", "Emma", "Flora"]
+    with pytest.raises(VoiceNotFound):
+        library.get(his.id, owner="her")
+    assert library.delete_all("her") == 1
+    with pytest.raises(VoiceNotFound):
+        library.get(hers.id, owner="her")
+    assert names(library, owner="her") == SIX
+
+
+def rename(library: VoiceLibrary, record: VoiceRecord) -> None:
+    library.rename(record.id, "Mine", owner="her")
+
+
+def describe(library: VoiceLibrary, record: VoiceRecord) -> None:
+    library.update(record.id, description="Mine.", owner="her")
+
+
+def delete(library: VoiceLibrary, record: VoiceRecord) -> None:
+    library.delete(record.id, owner="her")
+
+
+def begin_to_change(library: VoiceLibrary, record: VoiceRecord) -> None:
+    library.own(record.id, owner="her")
+
+
+@pytest.mark.parametrize("change", [rename, describe, delete, begin_to_change])
+def test_nobody_changes_a_sample(library: VoiceLibrary, change: Callable[[VoiceLibrary, VoiceRecord], None]) -> None:
+    install_samples(library)
+    before = library.list(owner="her")
+    with pytest.raises(VoiceProtected, match=r"^“Adam” is a sample voice .* cannot be renamed, changed or deleted"):
+        change(library, before[0])
+    assert library.list(owner="her") == before
+
+
+def test_nobody_is_everybody(library: VoiceLibrary) -> None:
+    install_samples(library)
+    for act in (
+        lambda: library.add(voice(), owner=""),
+        lambda: library.delete(library.find("Adam").id, owner=""),
+        lambda: library.delete_all(""),
+    ):
+        with pytest.raises(InvalidInput, match="owner"):
+            act()
+    assert names(library) == SIX
+
+
+def test_a_voice_of_ones_own_goes_before_the_sample_of_its_name(library: VoiceLibrary) -> None:
+    install_samples(library)
+    sample = library.find("adam", owner="her")
+    mine = library.import_voice(library.export_voice(sample.id, owner="her"), owner="her")
+    assert library.find("ADAM", owner="her") == mine
+    assert not mine.shared
+    assert library.own(mine.id, owner="her") == mine
+    assert library.find("Adam", owner="him") == sample
+    assert names(library, owner="her") == ["Adam", *SIX]
+    library.delete(mine.id, owner="her")
+    assert library.find("Adam", owner="her") == sample
+
+
+def test_another_codec_makes_the_codes_of_a_sample_once_for_all(library: VoiceLibrary) -> None:
+    install_samples(library)
+    adam = library.find("Adam")
+    made = library.ready(adam.id, "codec-b", lambda original: recoded(original, "codec-b"), owner="her")
+    assert library.ready(adam.id, "codec-b", pytest.fail, owner="him") == made
+    assert library.find("Adam") == adam
+
+
+def written(folder: Path, index: str) -> Path:
+    """A folder of one sample, with this index."""
+    folder.mkdir()
+    (folder / "ada").with_suffix(VOICE_FILE_SUFFIX).write_bytes(voice().to_bytes())
+    (folder / INDEX).write_text(index, "utf-8")
+    return folder
+
+
+def entry(file: object = "ada.voice", demo: object = "Hello.") -> str:
+    return json.dumps({"voices": [{"file": file, "demo": demo}]})
+
+
+@pytest.mark.parametrize(
+    "index", ["", "[]", "{}", '{"voices": 3}', '{"voices": [{}]}', entry(file=1), entry(demo=None)]
+)
+def test_an_index_that_is_none_is_refused(tmp_path: Path, index: str) -> None:
+    with pytest.raises(InvalidVoiceFile, match="no index of sample voices"):
+        read_samples(written(tmp_path / "samples", index))
+
+
+@pytest.mark.parametrize("index", ["", entry("gone.voice"), entry(INDEX), entry(demo="x" * 2001)])
+def test_samples_that_cannot_be_had_are_a_warning(
+    library: VoiceLibrary, tmp_path: Path, index: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    install_samples(library, written(tmp_path / "samples", index))
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "could not be put into the library" in caplog.text
+    assert library.list() == []
+
+
+def test_a_library_that_cannot_be_written_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "voices.db"
+    with VoiceLibrary.open(path, busy_timeout=0.01) as library, closing(sqlite3.connect(path)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        install_samples(library, written(tmp_path / "samples", entry()))
+        assert "locked" in caplog.text
+        assert library.list() == []
+        other.rollback()
+        install_samples(library, tmp_path / "samples")
+        assert names(library) == ["Ada"]
+
+
+def test_a_sample_comes_from_its_file(tmp_path: Path) -> None:
+    (sample,) = read_samples(written(tmp_path / "samples", entry(demo="Ho.")))
+    assert sample == Sample(Voice.from_bytes((tmp_path / "samples" / "ada.voice").read_bytes()), "Ho.")

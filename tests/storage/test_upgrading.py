@@ -1,0 +1,55 @@
+"""Libraries of versions before, with voices in them, get history and scripts and lose nothing."""
+
+import pytest
+from alembic import command
+from sqlalchemy import create_engine, text
+
+from engine.voice import codes_to_bytes
+from storage import migrations
+from storage.studio import Studio
+from tests.storage.making import clip, codes
+from tests.storage.speaking import card, spoken
+
+VOICE = "a" * 32
+
+
+def write_voice(url: str, version: str) -> None:
+    """A library as that version left it: one voice with one reference and its codes."""
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        command.upgrade(migrations.config(connection), version)
+        connection.execute(
+            text(
+                "INSERT INTO voices (id, owner, name, name_key, search_key, language, description,"
+                " codec_fingerprint, created, updated)"
+                " VALUES (:id, 'local', 'Ada', 'ada', 'ada', 'en', '', 'codec-a', :now, :now)"
+            ),
+            {"id": VOICE, "now": "2026-11-20 08:00:00.000000"},
+        )
+        connection.execute(
+            text("INSERT INTO voice_references VALUES (:id, 0, 'Hello.', 0.1, 22050, :clip)"),
+            {"id": VOICE, "clip": clip()},
+        )
+        connection.execute(
+            text("INSERT INTO reference_codes VALUES (:id, 0, 'codec-a', :codes)"),
+            {"id": VOICE, "codes": codes_to_bytes(codes())},
+        )
+    engine.dispose()
+
+
+@pytest.mark.parametrize("version", ["0001", "0002"])
+def test_a_library_of_a_version_before_keeps_its_voices(url: str, version: str) -> None:
+    write_voice(url, version)
+    with Studio.open(url) as studio:
+        whole = studio.voices.load(VOICE)
+        assert (whole.name, len(whole.references)) == ("Ada", 1)
+        assert studio.storage_use().voices > len(clip())
+        assert studio.history.page().total == 0
+        made = studio.history.add(spoken(voice_id=VOICE))
+        assert made is not None
+        script = studio.scripts.create("Play", [card("Hello.")])
+        (first,) = studio.scripts.cards(script.id)
+        assert studio.scripts.set_voice(first.id, VOICE).voice_id == VOICE
+    with Studio.open(url) as studio:
+        assert studio.voices.load(VOICE) == whole
+        assert studio.history.get(made.id) == made
