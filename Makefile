@@ -7,9 +7,10 @@ PYTHON := $(VENV)/bin/python
 PIP    := $(PYTHON) -m pip --disable-pip-version-check -q
 ARGS   ?=
 WORK   ?= $(HOME)/.cache/reprise/training
+KEPT   ?= $(WORK)/kept
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench bench-gpu bench-speaking bench-codec bench-quality bench-precision data train clean
+.PHONY: help run test check format bench bench-gpu bench-speaking bench-codec bench-quality bench-precision data train train-recogniser samples pages clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,7 +22,8 @@ test: check  ## style, types, then every test that needs no GPU
 	@scripts/test-system $(PYTHON)
 	@scripts/can-build $(PYTHON) && $(MAKE) --no-print-directory $(VENV)/.lab || \
 		echo "MISSING: pyworld and resemblyzer; the tests of training and judging that need them will be skipped."
-	$(PYTHON) -m pytest -m "not gpu" $(ARGS)
+	@scripts/test-page
+	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -m "not gpu" -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 check: $(VENV)/.dev  ## style, types and import directions only
 	$(PYTHON) -m ruff format --check .
@@ -33,10 +35,11 @@ format: $(VENV)/.dev  ## rewrite the sources as `make check` wants them
 	$(PYTHON) -m ruff check --fix-only .
 	$(PYTHON) -m ruff format .
 
-bench: $(VENV)/.app  ## speed, memory and exactness on this machine, and docs/performance.md
+bench: $(VENV)/.dev  ## speed, memory and exactness on this machine, and docs/performance.md
 	$(PYTHON) -m benchmarks.reference_baseline $(ARGS)
 	$(PYTHON) -m benchmarks.speaking $(ARGS)
 	$(PYTHON) -m benchmarks.first_audio $(ARGS)
+	$(PYTHON) -m benchmarks.page_latency
 	$(PYTHON) -m benchmarks.throughput $(ARGS)
 	$(PYTHON) -m benchmarks.floor $(ARGS)
 	$(PYTHON) -m benchmarks.memory $(ARGS)
@@ -55,19 +58,29 @@ bench-codec: $(VENV)/.app  ## the codec's views: memory, exactness
 	$(PYTHON) -m benchmarks.codec_views $(ARGS)
 
 bench-quality: $(VENV)/.lab  ## what the bundled model's speech is worth
-	$(PYTHON) -m benchmarks.voice_quality $(ARGS)
+	$(PYTHON) -m benchmarks.voice_quality --keep $(KEPT) $(ARGS)
+	$(PYTHON) -m benchmarks.quality_page $(KEPT)
+	$(PYTHON) -m benchmarks.endings $(ARGS)
+	$(PYTHON) -m benchmarks.real_person $(ARGS)
 
 bench-precision: $(VENV)/.lab  ## what weights in fewer bits change: codes, ends, words (ARGS="--precision int4")
 	$(PYTHON) -m benchmarks.quantization --words $(ARGS)
 
-data: $(VENV)/.lab  ## synthesize the bundled model's training speech
-	$(PYTHON) -m training.synthesize --work $(WORK) $(ARGS)
+data: $(VENV)/.lab  ## the training speech alone (the first stage of make train)
+	$(PYTHON) -m training.pipeline --work $(WORK) --until speech $(ARGS)
+	$(PYTHON) -m training.corpus --work $(WORK)
 
-train: $(VENV)/.lab  ## train the bundled model from that; starts again where it was stopped
-	$(PYTHON) -m training.train_codec --work $(WORK)
-	$(PYTHON) -m training.encode --work $(WORK) --codec $(WORK)/codec
-	$(PYTHON) -m training.train_ar --work $(WORK) $(ARGS)
-	$(PYTHON) -m training.export --work $(WORK) --codec $(WORK)/codec --out $(WORK)/release
+train: $(VENV)/.lab  ## make the bundled model from nothing, or go on; minutes with ARGS="--setting tiny"
+	$(PYTHON) -m training.pipeline --work $(WORK) $(ARGS)
+
+train-recogniser: $(VENV)/.lab  ## the phone recogniser that judges speech, anew
+	$(PYTHON) -m training.train_recogniser --work $(WORK) $(ARGS)
+
+pages: $(VENV)/.dev  ## the pictures of docs/pages
+	$(PYTHON) -m scripts.screenshots
+
+samples: $(VENV)/.lab  ## render the sample voices anew (ARGS="--codec FOLDER")
+	$(PYTHON) -m training.make_samples $(ARGS)
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

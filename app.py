@@ -7,11 +7,13 @@ python app.py voices list …         keeps voices
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -25,9 +27,13 @@ if TYPE_CHECKING:
     from engine.engine import Engine
     from engine.speech import AudioChunk, SpeechResult
     from engine.voice import Consent, Voice
-    from storage import VoiceLibrary
+    from storage import Studio, VoiceLibrary
+    from web.engines import Engines
     from web.take import Take
 
+log = logging.getLogger("reprise")
+
+Progress = Callable[[str, float], None]
 CONSENT = "The speaker has agreed that this voice is cloned."
 FORMATS = (".wav", ".flac", ".mp3", ".opus")
 
@@ -103,18 +109,62 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            envvar="REPRISE_MODELS",
+            help="Models that visitors may choose from, for everyone: as for --model, which is otherwise the first. "
+            "May be given several times. Default: no choice.",
+            show_default=False,
+        ),
+    ] = None,
     share: Annotated[bool, typer.Option(envvar="REPRISE_SHARE", help="Make a public link through Gradio.")] = False,
+    auth: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Who may open the page: USER:PASSWORD, or a file with such lines, whose passwords are then replaced "
+            "by their hashes. May be given several times. Else from REPRISE_AUTH, one a line. Default: everyone.",
+            show_default=False,
+        ),
+    ] = None,
+    owners: Annotated[
+        Literal["auto", "local", "browser"],
+        typer.Option(
+            envvar="REPRISE_OWNERS",
+            help="Whose voices: everyone the same library as the command line (local), each browser its own "
+            "(browser); auto goes by who can reach the page.",
+        ),
+    ] = "auto",
+    root_path: Annotated[
+        str | None,
+        typer.Option(
+            envvar="GRADIO_ROOT_PATH", help="Where a proxy serves the page, such as /reprise.", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Serve the page."""
+    source = context.get_parameter_source("model")
+    if models and source is not None and source.name == "DEFAULT":
+        model = models[0]
     context.obj = {"model": model, "device": device, "database": database, "slots": speakers, "graphs": graphs}
     context.obj |= {"precision": precision, "compiled": compiled}
     if context.invoked_subcommand:
         return
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    log.setLevel(logging.INFO)
     from web.serve import serve as serve_page
 
-    with sentences(), _library(context) as library, _engine(context) as engine:
-        serve_page(engine, library, server_name=host, server_port=port, share=share)
+    with sentences():
+        from web.accounts import accounts_from, auth_settings
+        from web.daily import daily
+
+        accounts = accounts_from(auth_settings(auth or []))
+        notices = _notices(model, models or [])
+        with _studio(context) as studio, _engines(context, notices) as engines, daily(lambda: _expire(studio)):
+            serve_page(
+                engines, studio, server_name=host, server_port=port, share=share, root_path=root_path,
+                accounts=accounts, owners=owners,
+            )  # fmt: skip
 
 
 @cli.command()
@@ -125,14 +175,16 @@ def speak(
         Path,
         typer.Option("-o", "--output", help=f"File to write ({', '.join(FORMATS)}); replaced if it is there."),
     ] = Path("out.wav"),
-    voice: Annotated[str | None, typer.Option(help="Name of a saved voice.")] = None,
+    voice: Annotated[str | None, typer.Option(help="Name of a saved voice or a sample voice.")] = None,
     reference: Annotated[
         Path | None,
         typer.Option(help="A clip to speak like, instead of a saved voice.", exists=True, dir_okay=False),
     ] = None,
     transcript: Annotated[str, typer.Option(help="The words spoken in the reference.")] = "",
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same speech. Default: a new one.")] = None,
-    temperature: Annotated[float, typer.Option(help="0 to 2; higher is livelier.")] = 0.7,
+    temperature: Annotated[
+        float | None, typer.Option(help="0 to 2; higher is livelier. Default: the model's own.", show_default=False)
+    ] = None,
     top_p: Annotated[float, typer.Option(help="Share of likely choices kept, up to 1.")] = 0.8,
     top_k: Annotated[int, typer.Option(help="How many choices are kept at most.")] = 30,
     model: ModelToo = None,
@@ -145,10 +197,14 @@ def speak(
         _check_request(output, voice, reference, transcript)
         from engine.engine import SpeakOptions
 
-        options = SpeakOptions(temperature=temperature, top_p=top_p, top_k=top_k, seed=seed)
+        options = SpeakOptions(top_p=top_p, top_k=top_k, seed=seed)
+        if temperature is not None:
+            options = replace(options, temperature=temperature)
         saved = _id_of(context, voice) if voice else None
         with _engine(context) as engine:
             speaker = _saved_voice(context, engine, saved) if saved else _one_off(engine, reference, transcript)
+            if temperature is None:
+                options = replace(options, temperature=engine.usual.temperature)
             take, result = _spoken(engine, text, speaker, options)
         _finish(take, result, output)
 
@@ -159,12 +215,13 @@ def list_voices(
     search: Annotated[str, typer.Argument(help="Only voices whose name or description hold these words.")] = "",
     database: DatabaseToo = None,
 ) -> None:
-    """List the saved voices."""
+    """List the saved voices, then the sample voices."""
     _given(context, database=database)
     with sentences(), _library(context) as library:
         found = library.list(search=search)
         for record in found:
-            typer.echo(f"{record.name}\t{record.duration:.1f} s\t{record.created:%Y-%m-%d}")
+            since = "sample" if record.shared else f"{record.created:%Y-%m-%d}"
+            typer.echo(f"{record.name}\t{record.duration:.1f} s\t{since}")
         if not found:
             say("No voice matches." if search else "There are no voices yet.")
 
@@ -219,7 +276,7 @@ def delete(
     """Delete a voice for good."""
     _given(context, database=database)
     with sentences(), _library(context) as library:
-        record = library.find(name)
+        record = library.own(library.find(name).id)
         if not yes:
             typer.confirm(f"Delete “{record.name}” with its clip for good?", abort=True, err=True)
         library.delete(record.id)
@@ -268,24 +325,65 @@ def _given(context: typer.Context, **values: str | None) -> None:
 
 
 @contextmanager
-def _library(context: typer.Context) -> Iterator[VoiceLibrary]:
+def _studio(context: typer.Context) -> Iterator[Studio]:
     from platformdirs import user_data_path
 
-    from storage import VoiceLibrary
+    from storage import Studio
+    from storage.samples import install_samples
 
     place = context.obj["database"] or user_data_path("reprise", ensure_exists=True) / "voices.db"
-    with VoiceLibrary.open(place) as library:
-        yield library
+    with Studio.open(place) as studio:
+        install_samples(studio.voices)
+        yield studio
+
+
+@contextmanager
+def _library(context: typer.Context) -> Iterator[VoiceLibrary]:
+    with _studio(context) as studio:
+        yield studio.voices
 
 
 @contextmanager
 def _engine(context: typer.Context) -> Iterator[Engine]:
+    with closing(_loaded(context, context.obj["model"], _show_loading)) as engine:
+        yield engine
+
+
+def _loaded(context: typer.Context, model: str, progress: Progress) -> Engine:
     from engine.engine import Engine
 
     settings: dict[str, Any] = context.obj
     chosen = {name: settings[name] for name in ("precision", "graphs", "compiled", "slots") if settings.get(name)}
-    with closing(Engine.load(settings["model"], settings["device"], progress=_show_loading, **chosen)) as engine:
-        yield engine
+    return Engine.load(model, settings["device"], progress=progress, **chosen)
+
+
+@contextmanager
+def _engines(context: typer.Context, notices: dict[str, str]) -> Iterator[Engines]:
+    """The engine that the page starts with, and the others that it may be told to load."""
+    from engine.checkpoint import find_release
+    from web.engines import Choice, Engines
+
+    def load(model: str, progress: Progress) -> Engine:
+        gc.collect()  # of the model before nothing may be left when this one asks how much memory there is
+        return _loaded(context, model, progress)
+
+    choice = Choice(notices, find_release, load) if notices else None
+    with closing(Engines(_loaded(context, context.obj["model"], _show_loading), choice)) as engines:
+        yield engines
+
+
+def _notices(model: str, models: list[str]) -> dict[str, str]:
+    """The models to choose from, each with what it is licensed for; none where there is no choice."""
+    from engine.checkpoint import notice_of
+
+    return {name: notice_of(name) for name in dict.fromkeys([model, *models])} if models else {}
+
+
+def _expire(studio: Studio) -> None:
+    """Has the history forget what is old."""
+    gone = studio.history.expire()
+    if gone:
+        log.info("Deleted from the history, being older than their owners keep them: %d.", gone)
 
 
 def _show_loading(stage: str, done: float) -> None:
@@ -333,13 +431,14 @@ def _consent(who: str) -> Consent:
 def _spoken(engine: Engine, text: str, voice: Voice, options: Any) -> tuple[Take, SpeechResult]:
     from web.sentences import progress
     from web.take import Take
+    from web.translations import english
 
-    take = Take(engine.sample_rate)
+    take, words = Take(engine.sample_rate), english()
     with closing(engine.speak(text, voice, options)) as speech, ctrl_c(speech.cancel):
         chunk: AudioChunk
         for chunk in speech:
             take.add(chunk)
-            line(progress(chunk, take.seconds))
+            line(progress(chunk, take.seconds, words))
     line("")
     assert speech.result is not None, "a speech that ended has a result"
     return take, speech.result
@@ -348,12 +447,14 @@ def _spoken(engine: Engine, text: str, voice: Voice, options: Any) -> tuple[Take
 def _finish(take: Take, result: SpeechResult, output: Path) -> None:
     """Writes the file and says how it went; exit status 130 after Ctrl-C."""
     from web.sentences import ending
+    from web.translations import english
 
+    how = ending(result, english())
     if take.length:
         write(output, take.encode(output.suffix.lower().removeprefix(".")))  # type: ignore[arg-type]
-        say(f"{ending(result)} Wrote {output}.")
+        say(f"{how} Wrote {output}.")
     else:
-        say(ending(result))
+        say(how)
     if result.stop_reason == "cancelled":
         raise typer.Exit(130)
 

@@ -1,10 +1,12 @@
 """The command line, with the bundled model and real files."""
 
+import logging
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -15,14 +17,19 @@ import typer
 from typer.testing import CliRunner, Result
 
 import app
+from engine.checkpoint import BUNDLED, Profile
+from engine.errors import ReleaseNotFound
 from engine.speech import AudioChunk, SpeechResult
 from engine.voice import Voice
+from storage import Studio
+from tests.storage.speaking import Clock, spoken
 from web import terminal
 from web.take import Take
 
 ROOT = Path(__file__).parents[1]
 CLIP = ROOT / "tests" / "fixtures" / "speech" / "flite_slt.flac"
 WORDS = "The train was late, so we walked along the river."
+SAMPLES = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]
 Run = Callable[..., Result]
 
 
@@ -32,6 +39,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REPRISE_DATABASE", str(tmp_path / "voices.db"))
     return lambda *arguments, **options: CliRunner().invoke(app.cli, list(map(str, arguments)), **options)
+
+
+def listed(result: Result, *, samples: bool = False) -> list[str]:
+    """Names in the list: of the samples, or of all others."""
+    assert result.exit_code == 0, result.stderr
+    lines = [line.split("\t") for line in result.stdout.splitlines()]
+    return [name for name, _, since in lines if (since == "sample") == samples]
 
 
 def refused(result: Result, says: str) -> None:
@@ -57,7 +71,7 @@ def test_listing_voices_needs_no_torch(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "There are no voices yet." in done.stderr
+    assert done.stdout.startswith("Adam\t")
 
 
 def test_speaking_like_a_clip(run: Run) -> None:
@@ -109,14 +123,15 @@ def test_a_clip_that_cannot_be_used_leaves_the_old_file(run: Run) -> None:
 
 
 def test_voices_are_kept_renamed_moved_and_deleted(run: Run) -> None:
-    assert "There are no voices yet." in run("voices", "list").stderr
+    assert listed(run("voices", "list")) == []
     refused(run("voices", "add", "Anna", CLIP, "--transcript", WORDS), "agreed")
     assert run("voices", "add", "Anna", CLIP, "--transcript", WORDS, "--consent", "--speaker", "A. B.").exit_code == 0
     refused(run("voices", "add", "anna", CLIP, "--transcript", WORDS, "--consent"), "anna")
-    assert run("voices", "list").stdout.startswith("Anna\t")
+    assert listed(run("voices", "list")) == ["Anna"]
     assert run("voices", "rename", "Anna", "Zoë / 1").exit_code == 0
     assert run("voices", "list", "zoe").stdout.startswith("Zoë / 1\t")
-    assert run("voices", "list", "nobody").stdout == ""
+    result = run("voices", "list", "nobody")
+    assert (result.stdout, result.stderr) == ("", "No voice matches.\n")
 
     assert run("voices", "export", "Zoë / 1").exit_code == 0
     exported = Path("Zoë - 1.voice")
@@ -126,16 +141,45 @@ def test_voices_are_kept_renamed_moved_and_deleted(run: Run) -> None:
     refused(run("voices", "export", "Zoë / 1"), "already")
 
     assert run("voices", "delete", "Zoë / 1", input="n\n").exit_code == 1
-    assert run("voices", "list").stdout != ""
+    assert listed(run("voices", "list")) == ["Zoë / 1"]
     assert run("voices", "delete", "Zoë / 1", "--yes").exit_code == 0
-    assert run("voices", "list").stdout == ""
+    assert listed(run("voices", "list")) == []
 
     assert run("voices", "import", exported).exit_code == 0
     refused(run("voices", "import", exported), "Zoë / 1")
     assert run("voices", "import", exported, "--name", "Other").exit_code == 0
     exported.write_bytes(exported.read_bytes()[:-1])
     refused(run("voices", "import", exported, "--name", "Third"), "damaged")
-    assert [line.split("\t")[0] for line in run("voices", "list").stdout.splitlines()] == ["Other", "Zoë / 1"]
+    assert listed(run("voices", "list")) == ["Other", "Zoë / 1"]
+
+
+def test_a_sample_speaks_on_a_fresh_machine(run: Run) -> None:
+    spoken = run("speak", "Good morning.", "--voice", "adam", "--seed", 5)
+    assert spoken.exit_code == 0, spoken.stderr
+    assert len(soundfile.read("out.wav")[0]) > 0
+    assert listed(run("voices", "list"), samples=True) == SAMPLES
+
+
+def test_samples_are_nobodys_to_change(run: Run) -> None:
+    for change in (["rename", "Adam", "Mine"], ["delete", "Adam"], ["delete", "Adam", "--yes"]):
+        refused(run("voices", *change), "“Adam” is a sample voice")
+    assert run("voices", "export", "Adam").exit_code == 0
+    assert run("voices", "import", "Adam.voice").exit_code == 0
+    assert listed(run("voices", "list")) == ["Adam"]
+    assert run("voices", "rename", "Adam", "Mine").exit_code == 0, "one's own goes first"
+    assert listed(run("voices", "list"), samples=True) == SAMPLES
+
+
+def test_two_first_starts_at_once_both_list_the_samples(tmp_path: Path) -> None:
+    command = [sys.executable, "app.py", "voices", "list", "--database", str(tmp_path / "v.db")]
+    both = [
+        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    for process in both:
+        with process:
+            said, complaints = process.communicate()
+            assert (process.returncode, complaints) == (0, "")
+            assert [line.split("\t")[0] for line in said.splitlines()] == SAMPLES
 
 
 def test_options_may_stand_before_or_after_the_command(run: Run, tmp_path: Path) -> None:
@@ -143,6 +187,34 @@ def test_options_may_stand_before_or_after_the_command(run: Run, tmp_path: Path)
         assert run(*arguments).exit_code == 0
     assert run("--database", "not-this.db", "voices", "list", "--database", "three.db").exit_code == 0
     assert {path.name for path in tmp_path.glob("*.db")} == {"one.db", "two.db", "three.db"}
+
+
+def test_the_models_to_choose_from_come_with_what_they_are_licensed_for() -> None:
+    assert app._notices("bundled", []) == {}
+    notices = app._notices("bundled", ["fishaudio/s2-pro", "bundled"])
+    assert list(notices) == ["bundled", "fishaudio/s2-pro"]
+    assert "research and non-commercial use" in notices["fishaudio/s2-pro"]
+    assert notices["bundled"] == Profile.load(BUNDLED).notice
+    with pytest.raises(ReleaseNotFound):
+        app._notices("bundled", ["nowhere/at/all"])
+
+
+def test_the_first_model_to_choose_is_loaded_unless_another_is_named(run: Run) -> None:
+    speak = ("speak", "Hello.", "--reference", CLIP, "--transcript", WORDS)
+    refused(run("--models", "first/of/all", "--models", "bundled", *speak), "first/of/all")
+    refused(run("--models", "bundled", "--model", "named/in/full", *speak), "named/in/full")
+
+
+def test_what_is_old_goes_and_the_log_says_so_only_then(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock(datetime(2026, 11, 21, tzinfo=UTC))
+    with Studio.open(tmp_path / "v.db", clock=clock) as studio, caplog.at_level(logging.INFO):
+        studio.history.add(spoken())
+        app._expire(studio)
+        assert caplog.text == ""
+        clock.pass_time(days=31)
+        app._expire(studio)
+        assert "older than their owners keep them: 1." in caplog.text
+        assert studio.history.page().total == 0
 
 
 def test_the_page_is_served_and_leaves_nothing_behind(tmp_path: Path) -> None:

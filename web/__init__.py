@@ -1,1 +1,1 @@
-"""The page: a thin face over the engine and the voice library. Start at `web.page.create_app`."""
+"""The page: a thin face over the engine and what is kept. Start at `web.page.create_app`."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from engine.speech import Speech
+
+class Cancellable(Protocol):
+    """What of a speech is needed here."""
+
+    def cancel(self) -> None:
+        """Stop within one frame, from any thread."""
 
 
 class Running:
@@ -16,7 +20,7 @@ class Running:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._speeches: dict[str, Speech | None] = {}
+        self._speeches: dict[str, Cancellable | None] = {}
         self._stopped: set[str] = set()
 
     @contextmanager
@@ -31,7 +35,7 @@ class Running:
                 self._speeches.pop(ticket, None)
                 self._stopped.discard(ticket)
 
-    def began(self, ticket: str, speech: Speech) -> None:
+    def began(self, ticket: str, speech: Cancellable) -> None:
         with self._lock:
             self._speeches[ticket] = speech
             stopped = ticket in self._stopped

@@ -6,11 +6,12 @@ import logging
 from html import escape
 from typing import TYPE_CHECKING, Literal
 
-from engine.errors import RepriseError
+from engine.errors import EngineBusy, EngineClosed, RepriseError
 
 if TYPE_CHECKING:
     from engine.engine import EngineStatus
     from engine.speech import AudioChunk, SpeechResult
+    from web.translations import Words
 
 log = logging.getLogger(__name__)
 
@@ -19,12 +20,19 @@ _GRAPHS = {"frame": "", "fast": ", recorded in part", "off": ", not recorded"}
 OUR_FAULT = "Something went wrong on the server, and it was not your doing. Its log says what."
 
 
-def sentence_of(error: Exception) -> str:
-    """The sentence for a person. Errors that nobody raised on purpose go to the log, with their trace."""
+def sentence_of(error: Exception, words: Words | None = None) -> str:
+    """The sentence for a person, in English where `words` are missing or the error has its own.
+
+    Errors that nobody raised on purpose go to the log, with their trace.
+    """
+    if isinstance(error, EngineBusy) and words:
+        return words("speech.busy")
+    if isinstance(error, EngineClosed) and words:
+        return words("speech.closed")
     if isinstance(error, RepriseError):
         return str(error)
     log.error("an unexpected error", exc_info=error)
-    return OUR_FAULT
+    return words("speech.our_fault") if words else OUR_FAULT
 
 
 def notice(text: str, kind: Literal["good", "bad", "busy"] = "good") -> str:
@@ -41,44 +49,45 @@ def running(status: EngineStatus) -> str:
     return f"{status.precision}{graphs}{busy}{waiting}"
 
 
-def progress(chunk: AudioChunk, seconds: float) -> str:
+def progress(chunk: AudioChunk, seconds: float, words: Words) -> str:
     """Where a running take stands."""
-    where = f"Segment {chunk.segment + 1} of {chunk.segments} · " if chunk.segments > 1 else ""
-    pace = f" · {seconds / chunk.elapsed:.1f} × real time" if chunk.elapsed > 0 else ""
-    return f"{where}{seconds:.1f} s spoken{pace}"
+    parts = [words("speech.spoken", seconds=f"{seconds:.1f}")]
+    if chunk.segments > 1:
+        parts.insert(0, words("speech.segment", number=chunk.segment + 1, count=chunk.segments))
+    if chunk.elapsed > 0:
+        parts.append(words("speech.pace", factor=f"{seconds / chunk.elapsed:.1f}"))
+    return " · ".join(parts)
 
 
-def ending(result: SpeechResult) -> str:
+def ending(result: SpeechResult, words: Words) -> str:
     """Why a take ended, and its figures."""
     if not result.frames:
-        return "Stopped before anything was spoken." if result.stop_reason == "cancelled" else "Nothing was spoken."
-    return f"{_why(result)} {figures(result)}"
+        return words("speech.stopped_early") if result.stop_reason == "cancelled" else words("speech.nothing")
+    return f"{_why(result, words)} {figures(result, words)}"
 
 
-def _why(result: SpeechResult) -> str:
+def _why(result: SpeechResult, words: Words) -> str:
     if result.stop_reason == "cancelled":
-        return "Stopped; what was spoken is kept."
+        return words("speech.stopped")
     cut = [number for number, segment in enumerate(result.segments, 1) if segment.stop_reason == "length"]
     if result.stop_reason != "length":
-        return "Spoken to the end."
+        return words("speech.to_the_end")
     if len(result.segments) <= 1 or not cut:
-        return "Stopped at its length limit: the end may be missing or repeated."
-    which = ", ".join(map(str, cut))
-    of = len(result.segments)
-    return f"Segment {which} of {of} stopped at its length limit: words may be missing or repeated."
+        return words("speech.cut")
+    return words("speech.cut_segments", which=", ".join(map(str, cut)), count=len(result.segments))
 
 
-def figures(result: SpeechResult) -> str:
+def figures(result: SpeechResult, words: Words) -> str:
     """Length, speed and seed of a take."""
-    first = "" if result.first_audio is None else f"first audio after {result.first_audio:.2f} s, "
-    return (
-        f"{result.seconds:.1f} s in {result.elapsed:.1f} s, {first}"
-        f"real-time factor {result.real_time_factor:.2f}, seed {result.seed}.{_gaps(result)}"
-    )
+    parts = [words("speech.length", seconds=f"{result.seconds:.1f}", elapsed=f"{result.elapsed:.1f}")]
+    if result.first_audio is not None:
+        parts.append(words("speech.first_audio", seconds=f"{result.first_audio:.2f}"))
+    parts.append(words("speech.factor", factor=f"{result.real_time_factor:.2f}"))
+    parts.append(words("speech.with_seed", seed=result.seed))
+    return " · ".join(parts) + _gaps(result, words)
 
 
-def _gaps(result: SpeechResult) -> str:
+def _gaps(result: SpeechResult, words: Words) -> str:
     if not result.underruns:
         return ""
-    times = "once" if result.underruns == 1 else f"{result.underruns} times"
-    return f" The sound had to wait {times}, {result.starved:.1f} s in all."
+    return " · " + words("speech.waits", times=result.underruns, seconds=f"{result.starved:.1f}")

@@ -6,15 +6,26 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import gradio as gr
+    from starlette.routing import BaseRoute
 
-    from engine.engine import Engine
-    from storage import VoiceLibrary
+    from storage import Studio
+    from web.accounts import Accounts
+    from web.engines import Engines
+    from web.house import House
+    from web.links import Links
+    from web.owners import Hosting
+    from web.takes import Takes
+    from web.translations import Translations
+
+SWEEPING = 60.0  # seconds between two looks for voices whose deletion can no longer be undone
+SIGNING = "signing"  # the server's secret that keys and links are signed with
 
 
 @contextmanager
@@ -34,15 +45,28 @@ def private_folder() -> Iterator[str]:
             os.environ["GRADIO_TEMP_DIR"] = before
 
 
-def launch(demo: gr.Blocks, **options: Any) -> Any:
+def launch(
+    demo: gr.Blocks,
+    *,
+    translations: Translations | None = None,
+    accounts: Accounts | None = None,
+    routes: Sequence[BaseRoute] = (),
+    **options: Any,
+) -> Any:
     """Launches with our looks and our privacy: no run history, no monitoring, no API page, bounded uploads.
 
-    `options` are `launch`'s own: server_name, server_port, share, prevent_thread_lock.
+    `routes`: of our own beside Gradio's. They are there before the server listens, so there is no need to hold its
+    thread for adding them. `options` are `launch`'s own: server_name, server_port, share, root_path,
+    prevent_thread_lock.
     """
     from web.components import MAX_UPLOAD_MB
-    from web.page import looks
+    from web.looks import looks
 
     return demo.launch(
+        auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits it where it is async
+        i18n=translations.i18n if translations else None,
+        app_kwargs={"routes": list(routes)},
+        ssr_mode=False,  # a second server before ours would have to know the routes, and renders none of our parts
         run_history=False,
         enable_monitoring=False,
         footer_links=[],
@@ -54,10 +78,81 @@ def launch(demo: gr.Blocks, **options: Any) -> Any:
     )
 
 
-def serve(engine: Engine, library: VoiceLibrary, **options: Any) -> None:
-    """Serves the page until the process is told to stop. `options` as for `launch`."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is private is cleared away
-    with private_folder() as folder:
-        from web.page import create_app
+def hosting(server_name: str | None, *, share: bool, root_path: str | None, accounts: bool) -> Hosting:
+    """How the page will be served, by the options and by what Gradio and Spaces read from the environment."""
+    from web.owners import Hosting
 
-        launch(create_app(engine, library, folder), **options)
+    return Hosting(
+        host=server_name or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1",
+        share=share,
+        accounts=accounts,
+        sign_in=bool(os.environ.get("SPACE_ID") and os.environ.get("OAUTH_CLIENT_ID")),
+        root_path=root_path or os.environ.get("GRADIO_ROOT_PATH", ""),
+    )
+
+
+def serve(
+    engine: Engines,
+    studio: Studio,
+    *,
+    server_name: str | None = None,
+    share: bool = False,
+    root_path: str | None = None,
+    accounts: Accounts | None = None,
+    owners: str = "auto",
+    **options: Any,
+) -> None:
+    """Serves the page until the process is told to stop.
+
+    `accounts`: who may log in; None for everyone. `owners`: how owners are told apart (`web.owners.way_of`). The other
+    options are as for `launch`. Raises InvalidOption.
+    """
+    from web.daily import daily
+    from web.page import create_app
+    from web.translations import Translations
+
+    place = hosting(server_name, share=share, root_path=root_path, accounts=accounts is not None)
+    translations = Translations.load()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is private is cleared away
+    with private_folder() as folder, daily(studio.voices.sweep, seconds=SWEEPING):
+        house = furnish(engine, studio, folder, translations, place, owners)
+        launch(
+            create_app(house),
+            translations=translations,
+            accounts=accounts,
+            routes=house.links.routes(),
+            server_name=place.host,
+            share=place.share,  # said either way: where nothing is said, Gradio may decide to share
+            root_path=place.root_path or None,
+            **options,
+        )
+
+
+def furnish(
+    engine: Engines, studio: Studio, folder: str, translations: Translations, place: Hosting, owners: str
+) -> House:
+    """What the page works with. `owners`: as for `serve`. Raises InvalidOption."""
+    from web.house import House
+    from web.owners import Owners, way_of
+    from web.takes import Takes
+
+    known = Owners(way_of(owners, place), studio.voices.secret(SIGNING))
+    takes = Takes(studio.history)
+    return House(engine, studio, known, links_to(studio, takes, place.root_path), translations, Path(folder), takes)
+
+
+def links_to(studio: Studio, takes: Takes, root_path: str = "") -> Links:
+    """Links to everything that is kept and that the page hands out."""
+    from web.links import Links, voice_files
+    from web.parcels import voice_archives
+    from web.script_files import script_files
+    from web.sounds import clip_files, take_files
+
+    producers = {
+        "voice": voice_files(studio.voices),
+        "voices": voice_archives(studio.voices),
+        "clip": clip_files(studio.voices),
+        "take": take_files(takes),
+        "script": script_files(studio.scripts),
+    }
+    return Links(studio.voices.secret(SIGNING), producers, root_path=root_path)

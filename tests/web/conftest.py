@@ -6,6 +6,7 @@ import wave
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +14,15 @@ import soundfile
 from playwright.sync_api import Browser, sync_playwright
 
 from engine.audio import to_int16
-from storage import VoiceLibrary
+from storage import Studio, VoiceLibrary
 from tests.web.fake_engine import FakeEngine
+from web.engines import Engines
+from web.house import House
+from web.owners import Owners, Way
 from web.page import create_app
-from web.serve import launch, private_folder
+from web.serve import SIGNING, launch, links_to, private_folder
+from web.takes import Takes
+from web.translations import Translations
 
 SPEECH = Path(__file__).parents[1] / "fixtures" / "speech" / "flite_slt.flac"
 # Somewhere that is neither localhost nor https, as a computer in the same house is.
@@ -24,9 +30,28 @@ PLAIN_HTTP_HOST = "voices.example"
 
 
 @pytest.fixture
-def library(tmp_path: Path) -> Iterator[VoiceLibrary]:
-    with VoiceLibrary.open(tmp_path / "voices.db") as opened:
+def studio(tmp_path: Path) -> Iterator[Studio]:
+    with Studio.open(tmp_path / "voices.db") as opened:
         yield opened
+
+
+@pytest.fixture
+def library(studio: Studio) -> VoiceLibrary:
+    return studio.voices
+
+
+@pytest.fixture
+def house(engine: FakeEngine, studio: Studio, tmp_path: Path) -> House:
+    """For events without a page; uploads lie in `uploads`."""
+    (tmp_path / "uploads").mkdir()
+    return furnished(engine, studio, tmp_path / "uploads")
+
+
+def furnished(engine: Any, studio: Studio, folder: Path, way: Way = "local", root_path: str = "") -> House:
+    owners = Owners(way, studio.voices.secret(SIGNING))
+    takes = Takes(studio.history)
+    links = links_to(studio, takes, root_path)
+    return House(Engines(engine), studio, owners, links, Translations.load(), folder, takes)
 
 
 @pytest.fixture
@@ -36,13 +61,15 @@ def engine() -> FakeEngine:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., str]]:
-    """Serves a page over an engine and a library, and gives its URL."""
+    """Serves a page over an engine and a studio, and gives its URL."""
     with ExitStack() as stack:
 
-        def start(engine: object, library: VoiceLibrary) -> str:
-            folder = stack.enter_context(private_folder())
-            demo = create_app(engine, library, folder)  # type: ignore[arg-type]
-            _, url, _ = launch(demo, prevent_thread_lock=True, quiet=True)
+        def start(engine: object, studio: Studio, way: Way = "local", **options: Any) -> str:
+            folder = Path(stack.enter_context(private_folder()))
+            house = furnished(engine, studio, folder, way, options.get("root_path") or "")
+            demo = create_app(house)
+            own = {"translations": house.translations, "routes": house.links.routes()}
+            _, url, _ = launch(demo, **{**own, "prevent_thread_lock": True, "quiet": True, **options})
             stack.callback(demo.close, verbose=False)
             return str(url)
 

@@ -108,10 +108,13 @@ class FakeEngine:
     frame_length = FRAME
     frame_rate = SAMPLE_RATE / FRAME
     slots = 1
+    style_tags = False
+    english_only = True
 
     def __init__(self, script: Script | None = None, prepare: Callable | None = None) -> None:
         self.script = script or Script()
         self.notice = self.script.notice
+        self.usual = SpeakOptions(temperature=0.6)
         self.codec_fingerprint = "fake-1"
         self.speeches: list[FakeSpeech] = []
         self.asked: list[tuple[str, Voice | None, SpeakOptions]] = []
@@ -128,8 +131,11 @@ class FakeEngine:
     def reencode(self, voice: Voice) -> Voice:
         return replace(voice, codec_fingerprint=self.codec_fingerprint)
 
+    def reconstruct(self, voice: Voice) -> np.ndarray:
+        return buzz(0, sum(reference.codes.shape[1] for reference in voice.references) * FRAME, 220)
+
     def speak(self, text: str, voice: Voice | None = None, options: SpeakOptions | None = None) -> FakeSpeech:
-        options = options or SpeakOptions()
+        options = options or self.usual
         self.asked.append((text, voice, options))
         self.speeches.append(FakeSpeech(text, options, self.script))
         return self.speeches[-1]

@@ -1,26 +1,22 @@
-"""The page as a person uses it: real Gradio, real Chromium, a microphone that plays a voice."""
+"""The page as a person uses it to speak: real Gradio, real Chromium."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from engine.engine import Engine
-from engine.voice import Voice
-from storage import VoiceLibrary
-from tests.web.conftest import PLAIN_HTTP_HOST, SPEECH, read_wav
+from storage import Studio, VoiceLibrary
+from storage.samples import install_samples
+from tests.web.conftest import PLAIN_HTTP_HOST, read_wav
 from tests.web.fake_engine import FakeEngine, Script, voice
-from web.page import SCRIPT
+from tests.web.visiting import downloaded, pick, picker, player, speak, visit, wait_for
+from tests.web.visitor import Visitor
+from web.owners import Owners
 
 Serve = Callable[..., str]
-WORDS = "The train was late, so we walked along the river."
-PATIENCE = 120_000  # ms: a busy machine is slow, not wrong
-expect.set_options(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module", params=["fake", "bundled"])
@@ -34,89 +30,18 @@ def speaker(request: pytest.FixtureRequest) -> Iterator[Any]:
     engine.close()
 
 
-@contextmanager
-def visit(chromium: Browser, url: str) -> Iterator[Page]:
-    """A page of a new visitor. Fails when its scripts do, or when it asks anyone but our server."""
-    context = chromium.new_context()
-    context.set_default_timeout(PATIENCE)
-    page = context.new_page()
-    troubles: list[str] = []
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.on(
-        "console",
-        lambda said: troubles.append(said.text) if said.type == "error" else None,
-    )
-    page.on("request", lambda asked: troubles.extend(_foreign(asked.url, url)))
-    page.goto(url)
-    expect(page.get_by_role("button", name="Speak", exact=True)).to_be_visible()
-    yield page
-    assert troubles == []
-    context.close()
+def download(page: Page) -> tuple[str, bytes]:
+    return downloaded(page, page.locator("#rp-dock .rp-download"))
 
 
-def _foreign(asked: str, home: str) -> list[str]:
-    parts = urlsplit(asked)
-    return [asked] if parts.scheme in ("http", "https") and parts.netloc != urlsplit(home).netloc else []
-
-
-def player(page: Page) -> dict[str, Any]:
-    stats: dict[str, Any] = page.evaluate("window.reprisePlayer.stats")
-    return stats
-
-
-def wait_for(page: Page, condition: str) -> None:
-    page.wait_for_function(f"(() => {{ const player = window.reprisePlayer.stats; return {condition}; }})()")
-
-
-def picker(page: Page) -> Locator:
-    return page.get_by_label("Speak with")
-
-
-def pick(page: Page, name: str) -> None:
-    picker(page).click()
-    page.get_by_role("option", name=name).click()
-    expect(picker(page)).to_have_value(name)
-
-
-def speak(page: Page, text: str) -> None:
-    page.get_by_label("Text to speak").fill(text)
-    page.get_by_role("button", name="Speak", exact=True).click()
-
-
-def fill_form(page: Page, name: str) -> None:
-    page.get_by_label("The words in this clip").fill(WORDS)
-    page.get_by_label("Name of the voice").fill(name)
-    page.get_by_label("the speaker has agreed").check()
-    page.get_by_role("button", name="Save voice").click()
-    expect(page.locator("#rp-shelf-notice")).to_contain_text(f"Saved “{name}”.")
-
-
-def downloaded(page: Page, what: Locator) -> tuple[str, bytes]:
-    with page.expect_download() as waiting:
-        what.click()
-    return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
-
-
-def test_record_save_reload_pick_speak_hear_download_stop(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, speaker: Any
+def test_pick_speak_hear_download_stop_reload(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio, speaker: Any
 ) -> None:
-    with visit(chromium, serve(speaker, library)) as page:
-        expect(page.get_by_text("There is no voice here yet.")).to_be_visible()
-
-        page.get_by_role("button", name="Record").click()
-        expect(page.locator(".rp-say")).to_contain_text("Recording 4.")
-        page.get_by_role("button", name="Stop", exact=True).first.click()
-        expect(page.locator(".rp-say")).to_contain_text("Recorded 4.")
-        fill_form(page, "Anna")
-        expect(picker(page)).to_have_value("Anna")
-        expect(page.get_by_text("There is no voice here yet.")).to_be_hidden()
-        assert 2.0 < library.find("Anna").duration < 6.0
-
-        library.add(voice("Ben"))
-        page.reload()
-        expect(picker(page)).to_have_value("Anna")
-        pick(page, "Ben")
-        pick(page, "Anna")
+    install_samples(library)
+    with visit(chromium, serve(speaker, studio)) as page:
+        expect(page.get_by_role("heading", name="Welcome")).to_be_visible()
+        expect(picker(page)).to_have_value("Adam (sample)")
+        pick(page, "Ben (sample)")
 
         speak(page, "We walked along the river. The train was late again.")
         wait_for(page, "player.finished")
@@ -126,9 +51,10 @@ def test_record_save_reload_pick_speak_hear_download_stop(
         assert heard["playedAtFinish"] > 0, "nothing sounded before all was spoken"
         assert heard["lost"] == 0
         assert "real-time factor" in heard["status"]
-        name, wav = downloaded(page, page.get_by_role("link", name="Download WAV"))
+        expect(page.locator(".rp-first")).to_contain_text("ms after the click")
+        name, wav = download(page)
         samples, rate = read_wav(wav)
-        assert name == "Anna.wav"
+        assert name == "Ben – We walked along the river. The train was.wav"
         assert rate == speaker.sample_rate
         assert len(samples) == heard["length"]
         assert np.abs(samples.astype(int)).max() > 300, "the take is silent"
@@ -141,51 +67,64 @@ def test_record_save_reload_pick_speak_hear_download_stop(
         stopped = player(page)
         assert stopped["stopReason"] == "cancelled"
         assert "what was spoken is kept" in stopped["status"]
-        _, wav = downloaded(page, page.get_by_role("link", name="Download WAV"))
-        assert len(read_wav(wav)[0]) == stopped["length"] > 0
+        assert len(read_wav(download(page)[1])[0]) == stopped["length"] > 0
+
+        expect(page.locator(".rp-take")).to_have_count(2)
+        expect(page.locator(".rp-take").first).to_contain_text("stopped early")
+        kept = studio.history.page().records
+        assert [record.stop_reason for record in kept] == ["cancelled", heard["stopReason"]]
+        page.reload()
+        expect(picker(page)).to_have_value("Ben (sample)")
+        expect(page.locator(".rp-take")).to_have_count(2)
+        page.get_by_role("button", name="Play: We walked").click()
+        wait_for(page, "player.position > 0")
+        assert player(page)["length"] == heard["length"], "fetched by its link"
 
 
-def test_over_plain_http_a_file_is_uploaded_and_voices_are_kept_in_order(
-    chromium: Browser, serve: Serve, library: VoiceLibrary
+def test_a_newcomer_hears_a_sample_say_its_sentence(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio
 ) -> None:
-    library.add(voice("Ben"))
-    url = serve(FakeEngine(Script(pace=0.3)), library).replace("127.0.0.1", PLAIN_HTTP_HOST)
-    with visit(chromium, url) as page:
-        page.get_by_role("button", name="New voice").click()
-        expect(page.get_by_role("button", name="Record")).to_be_disabled()
-        expect(page.locator(".rp-say")).to_contain_text("Open it as http://localhost:")
-        page.get_by_role("button", name="Give me something to read").click()
-        expect(page.get_by_label("The words in this clip")).to_have_value(SCRIPT)
-        page.locator(".rp-file").set_input_files(SPEECH)
-        expect(page.locator(".rp-say")).to_contain_text("flite_slt.flac is ready.")
-        fill_form(page, "Anna `${alert(1)}` <b>{{x}}</b>")
-        voice_name = library.list()[0].name
-        expect(picker(page)).to_have_value(voice_name)
+    install_samples(library)
+    adam, ben = library.list()[:2]
+    engine = FakeEngine(Script(pace=0.1))
+    with visit(chromium, serve(engine, studio)) as page:
+        expect(picker(page)).to_have_value("Adam (sample)")
+        text = page.get_by_label("Text to speak")
+        expect(text).to_have_value(adam.demo)
+        page.get_by_role("button", name="Speak", exact=True).click()
+        wait_for(page, "player.finished")
+        assert engine.asked[0][0] == adam.demo
+        pick(page, "Ben (sample)")
+        expect(text).to_have_value(ben.demo)
 
+        text.fill("My own words.")
+        pick(page, "Adam (sample)")
+        expect(text).to_have_value("My own words.")
+
+
+def test_over_plain_http_it_sounds_all_the_same(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio
+) -> None:
+    name = "Anna `${alert(1)}` <b>{{x}}</b>"
+    library.add(voice(name))
+    url = serve(FakeEngine(Script(pace=0.3)), studio).replace("127.0.0.1", PLAIN_HTTP_HOST)
+    with visit(chromium, url) as page:
+        expect(picker(page)).to_have_value(name)
         speak(page, "Browsers have no audio thread here. It sounds all the same.")
         wait_for(page, "player.finished && player.position >= player.length - 1")
         heard = player(page)
         assert (heard["output"], heard["lost"], heard["underruns"]) == ("buffers", 0, 0)
-
-        page.get_by_role("button", name="Manage this voice").click()
-        expect(page.get_by_label("Name", exact=True)).to_have_value(voice_name)
-        page.get_by_label("Name", exact=True).fill("Zoe")
-        page.get_by_role("button", name="Rename").click()
-        expect(picker(page)).to_have_value("Zoe")
-        name, data = downloaded(page, page.get_by_role("button", name="Export"))
-        assert (name, Voice.from_bytes(data).name) == ("Zoe.voice", "Zoe")
-        page.get_by_role("button", name="Delete …").click()
-        page.get_by_role("button", name="Delete for good").click()
-        expect(picker(page)).to_have_value("Ben")
-        assert [record.name for record in library.list()] == ["Ben"]
+        expect(page.locator(".rp-take")).to_contain_text(name)
+        page.get_by_role("button", name="Hear this voice").click()
+        wait_for(page, "player.position > 0 && player.on.startsWith('voice:')")
 
 
 def test_whoever_waits_may_leave_and_whoever_leaves_frees_the_engine(
-    chromium: Browser, serve: Serve, library: VoiceLibrary
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio
 ) -> None:
     engine = FakeEngine(Script(pace=0.5))
     library.add(voice("Ben"))
-    url = serve(engine, library)
+    url = serve(engine, studio)
     with visit(chromium, url) as first, visit(chromium, url) as second:
         expect(picker(first)).to_have_value("Ben")
         expect(picker(second)).to_have_value("Ben")
@@ -201,3 +140,41 @@ def test_whoever_waits_may_leave_and_whoever_leaves_frees_the_engine(
         wait_for(second, "player.finished")
         assert player(second)["stopReason"] == "end"
         assert engine.speeches[0].closed
+
+
+@pytest.mark.parametrize("history", [True, False])
+def test_two_at_the_same_time_never_see_each_others_takes(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio, history: bool
+) -> None:
+    install_samples(library)
+    url = serve(FakeEngine(Script(pace=0.2)), studio, "browser")
+    with visit(chromium, url) as anna, visit(chromium, url) as ben:
+        owners = Owners("browser", library.secret("signing"))
+        for page, text in ((anna, "Hers alone."), (ben, "His alone.")):
+            expect(picker(page)).to_have_value("Adam (sample)")
+            token = page.evaluate("localStorage.getItem('reprise.owner')")
+            studio.history.change_settings(history=history, owner=owners.owner_of(None, token).key)
+            speak(page, text)
+        for page, own, other in ((anna, "Hers alone.", "His alone."), (ben, "His alone.", "Hers alone.")):
+            wait_for(page, "player.finished")
+            expect(page.locator(".rp-take")).to_have_count(1)
+            expect(page.locator(".rp-take-text")).to_have_text(own)
+            expect(page.get_by_text(other)).to_have_count(0)
+
+        hers = player(anna)["on"]
+        thief = Visitor(url)
+        thief.arrive()
+        thief.token = ben.evaluate("localStorage.getItem('reprise.owner')")
+        (stolen,) = thief.event("fresh", "rp-takes", [thief.token], sent={"ids": [hers]})
+        assert (stolen["takes"], stolen["gone"]) == ([], [hers])
+        for kind in ("star", "erase"):
+            asked = {"ids": [hers], "id": hers, "starred": True}
+            assert 'role="alert"' in thief.event(kind, "rp-takes", [thief.token], sent=asked)[1]
+        ben.evaluate(f"sessionStorage.setItem('reprise.takes', JSON.stringify([{{ id: '{hers}', ms: 1 }}]))")
+        ben.reload()
+        expect(picker(ben)).to_have_value("Adam (sample)")
+        wait_for(ben, "sessionStorage.getItem('reprise.takes') === '[]'")
+        expect(ben.locator(".rp-take")).to_have_count(0)
+        anna.evaluate("window.repriseTakes.refresh()")
+        expect(anna.locator(".rp-take")).to_have_count(1)
+        expect(anna.locator(".rp-take-star")).to_have_attribute("aria-pressed", "false")

@@ -1,152 +1,354 @@
-"""The player's buffer, as the audio thread runs it."""
+"""The player alone on a page: what it renders, sample by sample, and how it is used."""
 
+import base64
+import json
+import time
+from collections.abc import Iterator
 from typing import Any
 
+import gradio as gr
+import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
-from web.components import read
+from engine.audio import wav_bytes
+from tests.web.conftest import read_wav
+from tests.web.stage import PATIENCE, opened, served
+from tests.web.visiting import downloaded
+from web.components import player, read
 
-RATE = 1_000
-# A ramp is easy to follow: each sample says where in the take it is.
-HELPERS = """
-const ramp = (start, count) => Int16Array.from({length: count}, (_, i) => start + i);
-const read = (take, count, step = 1) => {
-  const out = new Float32Array(count);
-  take.read(out, step);
-  return out;
-};
-const whole = (out) => Array.from(out, (value) => Math.round(value * 32768));
-const largestStep = (out) => Math.max(...out.slice(1).map((value, i) => Math.abs(value - out[i])));
+RATE = 22_050
+SECONDS = 3.0
+expect.set_options(timeout=PATIENCE)
+
+
+def tone(seconds: float, pitch: float = 220.0) -> np.ndarray:
+    """A steady tone as 16-bit samples: any gap or click in it is plain."""
+    phase = 2 * np.pi * pitch * np.arange(int(seconds * RATE)) / RATE
+    samples: np.ndarray = np.rint(16_000 * np.sin(phase + 0.5)).astype(np.int16)
+    return samples
+
+
+TAKE = tone(SECONDS)
+
+
+def messages(ticket: str) -> Iterator[dict[str, Any]]:
+    """A take as `web.events.speaking` sends it, made twice as fast as it is heard."""
+    frame = {"ticket": ticket, "status": "Speaking."}
+    yield {**frame, "number": 0, "kind": "start", "rate": RATE, "expected": SECONDS}
+    piece = RATE // 4
+    for number, start in enumerate(range(0, len(TAKE), piece), 1):
+        time.sleep(piece / RATE / 2)
+        pcm = base64.b64encode(TAKE[start : start + piece].astype("<i2").tobytes()).decode()
+        yield {**frame, "number": number, "kind": "chunk", "start": start, "pcm": pcm}
+    end = {"stop_reason": "end", "total": len(TAKE), "wav": None, "problem": False, "take": "take-1"}
+    yield {**frame, "number": 1_000, "kind": "end", **end}
+
+
+def losing(ticket: str) -> Iterator[dict[str, Any]]:
+    """The same with a message lost on its way, and a link to the whole."""
+    wav = base64.b64encode(wav_bytes(TAKE / np.float32(32768), RATE)).decode()
+    for message in messages(ticket):
+        if message["number"] != 4:
+            more = {"wav": {"url": f"data:audio/wav;base64,{wav}", "name": "Anna – Hello.wav"}}
+            yield {**message, **more} if message["kind"] == "end" else message
+
+
+def build(_folder: str) -> None:
+    stage = player(RATE)
+    # The component's value is not its label: the event takes the ticket that the click makes.
+    for name, speak in (("Speak", messages), ("Lose", losing)):
+        gr.Button(name).click(
+            speak, [stage], stage,
+            js="() => [window.reprisePlayer.begin()]", preprocess=False, show_progress="hidden",
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with served(build) as address:
+        yield address
+
+
+# ---- rendering, at a pace that a test chooses and in a time of its own
+
+RENDER = """
+const SOON = () => new Promise((done) => setTimeout(done, 4));
+
+// Renders chunks [time, start, samples], then the end of the take, through an output; gives what sounded.
+async function render(kind, rate, seconds, chunks) {
+  const context = new OfflineAudioContext(1, rate * seconds, rate);
+  let at = {};
+  const report = (heard) => (at = heard);
+  class Offline extends BufferOutput { get running() { return true; } }
+  const output = kind === "worklet" ? await WorkletOutput.open(context, context.destination, report)
+    : new Offline(context, context.destination, report);
+  clearInterval(output.timer);
+  const total = chunks.reduce((sum, [, , count]) => sum + count, 0);
+  const sample = (i) => Math.round(16000 * Math.sin(2 * Math.PI * 220 * i / rate + 0.5));
+  output.call("load", rate, { expected: total / rate });
+  await SOON();
+  const moments = new Map();
+  const plan = (time, act) => {
+    const frame = Math.ceil(time * rate / 128) * 128;
+    moments.set(frame, [...(moments.get(frame) ?? []), act]);
+  };
+  for (const [time, start, count] of chunks) {
+    const samples = Int16Array.from({ length: count }, (_, i) => sample(start + i));
+    plan(time, (now) => output.call("write", start, samples, now));
+  }
+  plan(chunks.at(-1)[0] + 0.01, () => output.call("finish"));
+  if (kind === "buffers") for (let time = 0.1; time < seconds; time += 0.1) plan(time, () => output.pump());
+  for (const [frame, acts] of moments) {
+    if (frame >= rate * seconds) continue;
+    context.suspend(frame / rate).then(async () => {
+      for (const act of acts) act(frame / rate);
+      await SOON(); // the audio thread reads its messages
+      context.resume();
+    });
+  }
+  const rendered = (await context.startRendering()).getChannelData(0);
+  await SOON();
+  const bytes = new Uint8Array(Float32Array.from(rendered).buffer);
+  let text = "";
+  for (let i = 0; i < bytes.length; i += 32768) text += String.fromCharCode(...bytes.subarray(i, i + 32768));
+  return { at, rendered: btoa(text) };
+}
 """
 
 
 @pytest.fixture(scope="module")
-def blank(chromium: Browser) -> Page:
-    page = chromium.new_page()
-    page.add_script_tag(content=read("take.js") + HELPERS)
-    return page
+def studio(chromium: Browser, url: str) -> Iterator[Page]:
+    """A page on a secure origin with the player's outputs as globals."""
+    with opened(chromium, url) as page:
+        worklet = f"var WORKLET_SOURCE = {json.dumps(read('samples.js', 'take.js', 'take_worklet.js'))};"
+        page.add_script_tag(content=worklet + read("samples.js", "take.js", "outputs.js") + RENDER)
+        yield page
+
+
+def rendered(studio: Page, kind: str, factor: float, chunk: float, seconds: float = 4.0) -> tuple[np.ndarray, Any]:
+    """What sounds of a take made at a real-time factor in chunks of so many seconds; and the last report."""
+    count, total = int(chunk * RATE), int(seconds * RATE)
+    starts = range(0, total, count)
+    chunks = [
+        [factor * min(start + count, total) / RATE, start, min(count, total - start)] for start in starts
+    ]  # arrives when it is made
+    length = seconds * max(1.0, factor) + chunk + 8.0
+    answer = studio.evaluate("(args) => render(...args)", [kind, RATE, int(length), chunks])
+    return np.frombuffer(base64.b64decode(answer["rendered"]), np.float32), answer["at"]
+
+
+def gaps(sound: np.ndarray) -> list[tuple[int, int]]:
+    """Runs of silence of a millisecond or more between the first sound and the last."""
+    loud = np.flatnonzero(np.abs(sound) > 1e-4)
+    steps = np.diff(loud)
+    return [(int(loud[i]), int(steps[i])) for i in np.flatnonzero(steps > RATE // 1_000)]
+
+
+def click(sound: np.ndarray) -> float:
+    """The largest step from one sample to the next."""
+    return float(np.abs(np.diff(sound)).max())
+
+
+OUTPUTS = ("worklet", "buffers")
+TONE_STEP = float(np.abs(np.diff(tone(0.1) / 32768.0)).max())
+FADE_STEP = 0.5 / (0.005 * RATE)  # of the loudest sample in 5 ms
+
+
+@pytest.mark.parametrize("kind", OUTPUTS)
+@pytest.mark.parametrize("chunk", [0.0465, 0.2, 1.0])
+@pytest.mark.parametrize("factor", [0.2, 0.9])
+def test_no_gap_up_to_nine_tenths_of_real_time(studio: Page, kind: str, factor: float, chunk: float) -> None:
+    seconds = 3 * chunk if chunk >= 1 else 1.5
+    sound, at = rendered(studio, kind, factor, chunk, seconds)
+    take = tone(seconds) / 32768.0
+    first = int(np.flatnonzero(np.abs(sound) > 1e-5)[0])
+    assert gaps(sound) == []
+    assert at["underruns"] == 0
+    wait = first / RATE - factor * chunk
+    assert wait < 0.05, "it starts with the first chunk"
+    best = min(range(first - 3, first + 4), key=lambda i: np.abs(sound[i : i + len(take)] - take).sum())
+    off = np.abs(sound[best : best + len(take)] - take)
+    assert off[RATE // 100 :].max() < 1e-4, "sample for sample, to the last one"
+    assert at["ended"]
+
+
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_a_slower_engine_leaves_gaps_but_no_clicks_and_nothing_is_lost(studio: Page, kind: str) -> None:
+    sound, at = rendered(studio, kind, 1.6, 0.2)
+    found = gaps(sound)
+    assert len(found) == at["underruns"] >= 1
+    assert click(sound) < TONE_STEP + FADE_STEP + 0.005
+    heard = np.count_nonzero(np.abs(sound) > 1e-4) / RATE
+    assert heard == pytest.approx(4.0, abs=0.1)
+    tail = tone(4.0)[-RATE // 10 :] / 32768.0
+    end = int(np.flatnonzero(np.abs(sound) > 1e-4)[-1])
+    around = [np.abs(sound[i : i + len(tail)] - tail).max() for i in range(end - len(tail) - 200, end - len(tail) + 20)]
+    assert min(around) < 1e-4, "the last word is whole"
+
+
+# ---- the page
+
+
+def stats(page: Page) -> dict[str, Any]:
+    found: dict[str, Any] = page.evaluate("window.reprisePlayer.stats")
+    return found
+
+
+def until(page: Page, condition: str) -> None:
+    page.wait_for_function(
+        f"(() => {{ const player = window.reprisePlayer, stats = player.stats; return {condition}; }})()"
+    )
+
+
+LISTEN = """async () => {
+  await new Promise((done) => {
+    const look = () => (window.reprisePlayer.speakers ? done() : setTimeout(look, 5));
+    look();
+  });
+  const { context, volume } = window.reprisePlayer.speakers;
+  const source = `registerProcessor("ear", class extends AudioWorkletProcessor {
+    process([[heard]]) { if (heard) this.port.postMessage(heard.slice()); return true; }
+  });`;
+  await context.audioWorklet.addModule(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+  const ear = new AudioWorkletNode(context, "ear", { numberOfOutputs: 0 });
+  window.heard = [];
+  ear.port.onmessage = ({ data }) => window.heard.push(...data);
+  volume.connect(ear);
+}"""
 
 
 @pytest.fixture
-def run(blank: Page) -> Any:
-    """Runs statements with a new take at 1,000 Hz, and gives what they return."""
-    return lambda statements: blank.evaluate(f"() => {{ const take = new Take({RATE}); {statements} }}")
-
-
-def test_it_starts_with_the_first_chunk_and_gives_its_samples(run: Any) -> None:
-    heard = run("take.write(0, ramp(1000, 100), 0); return whole(read(take, 100));")
-    assert heard[10:] == list(range(1010, 1100)), "after a fade of 5 ms, the samples themselves"
-    assert sorted(heard[:10]) == heard[:10]
-
-
-def test_a_first_chunk_that_is_too_short_waits_for_the_next(run: Any) -> None:
-    state = run("take.write(0, ramp(0, 20), 0); read(take, 10); return [take.played, take.waiting, take.underruns];")
-    assert state == [0, True, 0]
-
-
-def test_unheard_samples_are_replaced_when_a_segment_is_spoken_anew(run: Any) -> None:
-    heard = run("""
-        take.write(0, ramp(1000, 100), 0); take.write(100, ramp(2000, 100), 0); read(take, 100);
-        take.write(100, ramp(5000, 50), 0); take.finish();
-        return [whole(read(take, 50)), take.length];""")
-    assert heard == [list(range(5000, 5050)), 150]
-
-
-def test_a_segment_heard_halfway_is_heard_again_from_its_start(run: Any) -> None:
-    position, heard, played = run("""
-        take.write(0, ramp(1000, 200), 0); read(take, 150);
-        take.write(100, ramp(5000, 100), 0);
-        const position = take.position;
-        return [position, whole(read(take, 80)), take.played];""")
-    assert position == 100
-    assert heard[60:] == list(range(5060, 5080))
-    assert played == 230
-
-
-def test_running_dry_is_counted_and_waits_for_more_than_a_little(run: Any) -> None:
-    first, second, third = run("""
-        const state = () => [take.underruns, take.waiting];
-        take.write(0, ramp(1000, 100), 0); read(take, 150);
-        const first = state();
-        take.write(100, ramp(1100, 100), 0.1); read(take, 10);
-        const second = state();
-        take.write(200, ramp(1200, 400), 0.2); read(take, 10);
-        return [first, second, state()];""")
-    assert first == [1, True]
-    assert second == [1, True], "a tenth of a second would only run dry again"
-    assert third == [1, False]
-
-
-def test_the_end_of_a_take_is_no_underrun_and_play_begins_again(run: Any) -> None:
-    ended, again = run("""
-        take.write(0, ramp(1000, 100), 0); take.finish(); read(take, 200);
-        const ended = [take.underruns, take.ended, take.wanted];
-        take.play(); read(take, 10);
-        return [ended, take.position];""")
-    assert ended == [0, True, False]
-    assert again == 10
-
-
-def test_no_edge_clicks(run: Any) -> None:
-    steps = run("""
-        const loud = (count) => new Int16Array(count).fill(30000);
-        take.write(0, loud(500), 0);
-        const parts = [read(take, 300)];
-        take.pause(); parts.push(read(take, 100));
-        take.play(); parts.push(read(take, 100));
-        take.seek(50); parts.push(read(take, 400));
-        parts.push(read(take, 300));
-        const all = parts.flatMap((part) => Array.from(part));
-        return [largestStep(all), Math.max(...all.map(Math.abs))];""")
-    assert steps[0] < 0.25, "at 1,000 Hz a fade of 5 ms is five steps"
-    assert steps[1] < 1.0
-
-
-@pytest.mark.parametrize("pace", [0.5, 0.8])
-def test_a_known_slow_engine_is_given_a_head_start_and_never_runs_dry(blank: Page, pace: float) -> None:
-    underruns, waited, ended = blank.evaluate(
-        """(pace) => {
-            const total = 6000, take = new Take(1000, { expected: 6, pace });
-            let made = 0, waited = 0;
-            for (let time = 0; time < 30000 && !take.ended; time += 10) {
-                const ready = Math.min(total, Math.floor(time * pace));
-                if (ready - made >= 100 || ready === total) {
-                    if (ready > made) take.write(made, ramp(0, ready - made), time / 1000);
-                    made = ready;
-                    if (made === total) take.finish();
-                }
-                read(take, 10);
-                if (!take.played) waited = time;
+def page(chromium: Browser, url: str) -> Iterator[Page]:
+    with opened(chromium, url) as opened_page:
+        expect(opened_page.locator(".rp-wave")).to_be_visible()
+        opened_page.evaluate("""() => {
+            window.told = [];
+            for (const name of ["playing", "stopped", "spoken", "heard"]) {
+                const note = ({ detail }) => window.told.push([name, detail.id, detail.reason]);
+                document.addEventListener(`reprise:${name}`, note);
             }
-            return [take.underruns, waited, take.ended];
-        }""",
-        pace,
+        }""")
+        yield opened_page
+
+
+def test_a_take_is_heard_as_it_arrives_sample_for_sample(page: Page) -> None:
+    page.evaluate("() => { window.reprisePlayer.play('silence', new Int16Array(2205)); }")
+    page.evaluate(LISTEN)
+    page.get_by_role("button", name="Speak").click()
+    until(page, "stats.finished && stats.position >= stats.length - 1")
+    page.wait_for_timeout(200)
+    sound = np.array(page.evaluate("window.heard"), np.float32)
+    heard = stats(page)
+    assert heard["output"] == "worklet"
+    assert heard["played"] == len(TAKE)
+    assert len(gaps(sound)) == page.evaluate("window.reprisePlayer.gaps")
+    assert click(sound) < TONE_STEP + FADE_STEP
+    assert np.count_nonzero(np.abs(sound) > 1e-4) >= len(TAKE) * 0.99
+    assert heard["firstSoundAt"] >= heard["firstChunkAt"] > heard["clickedAt"]
+    expect(page.locator(".rp-first")).to_have_text(
+        f"First sound {round(heard['firstSoundAt'] - heard['clickedAt'])} ms after the click."
     )
-    assert ended
-    assert underruns == 0
-    assert waited < 6000 / pace, "it does not wait for the whole take"
 
 
-def test_a_fast_engine_is_not_waited_for(run: Any) -> None:
-    assert run("const fast = new Take(1000, {expected: 60, pace: 3}); return fast.lead();") == pytest.approx(40)
+def test_seeking_pausing_and_playing_again_without_fetching(page: Page) -> None:
+    wave, button = page.locator(".rp-wave"), page.locator(".rp-play")
+    expect(wave).to_have_attribute("aria-disabled", "true")
+    expect(button).to_be_disabled()
+    page.get_by_role("button", name="Speak").click()
+    until(page, "stats.finished && stats.position >= stats.length - 1")
+    expect(wave).to_have_attribute("aria-valuemax", "3.0")
+    expect(button).to_have_attribute("aria-label", "Play")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "file=" in request.url else None)
+
+    box = wave.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.click(box["x"] + box["width"] / 3, middle)
+    expect(wave).to_have_attribute("aria-valuenow", "1.0")
+    page.mouse.move(box["x"] + 5, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.4, middle, steps=4)
+    page.mouse.move(box["x"] + box["width"] * 0.5, middle)
+    page.mouse.up()
+    expect(wave).to_have_attribute("aria-valuenow", "1.5")
+    expect(wave).to_be_focused()
+    for key, time_ in (("Home", "0.0"), ("ArrowRight", "2.0"), ("ArrowLeft", "0.0"), ("End", "3.0")):
+        wave.press(key)
+        expect(wave).to_have_attribute("aria-valuenow", time_)
+    expect(wave).to_have_attribute("aria-valuetext", "0:03 of 0:03")
+
+    wave.press(" ")
+    until(page, "player.playing === 'take-1' && stats.position > 0.2 * 22050 && stats.position < 2.9 * 22050")
+    wave.press(" ")
+    until(page, "player.playing === null")
+    paused = stats(page)["position"]
+    page.wait_for_timeout(300)
+    assert stats(page)["position"] == pytest.approx(paused, abs=RATE * 0.15)
+    button.click()
+    until(page, "stats.position >= stats.length - 1")
+    told = page.evaluate("window.told")
+    assert ["spoken", "take-1", None] in told
+    assert [name for name, *_ in told].count("heard") == 1
+    told = [event for event in told if event[0] in ("playing", "stopped")]
+    assert [name for name, *_ in told] == ["playing", "stopped"] * 3
+    assert told[-1] == ["stopped", "take-1", "ended"]
+    assert told[-3] == ["stopped", "take-1", "paused"]
+    assert asked == []
 
 
-def test_another_output_rate_keeps_pitch_and_length(run: Any) -> None:
-    count, crossings = run("""
-        const tone = Int16Array.from({length: 1000}, (_, i) => 20000 * Math.sin(2 * Math.PI * 50 * i / 1000));
-        take.write(0, tone, 0); take.finish();
-        const out = read(take, 3000, 1000 / 2500);
-        let crossings = 0;
-        for (let i = 1; i < out.length; i++) crossings += out[i - 1] < 0 && out[i] >= 0;
-        return [take.position, crossings];""")
-    assert count == pytest.approx(1000, abs=1)
-    assert crossings == pytest.approx(50, abs=1)
+def test_what_was_lost_on_the_way_is_fetched_and_the_file_is_whole(page: Page) -> None:
+    page.get_by_role("button", name="Lose").click()
+    until(page, "stats.refilled && stats.length === 3 * 22050")
+    name, wav = downloaded(page, page.get_by_role("button", name="Download WAV"))
+    samples, rate = read_wav(wav)
+    assert (name, rate) == ("Anna – Hello.wav", RATE)
+    np.testing.assert_array_equal(samples, TAKE)
 
 
-def test_a_lost_chunk_leaves_silence_and_is_counted(run: Any) -> None:
-    lost, length, between = run("""
-        take.write(0, ramp(1000, 100), 0); take.write(150, ramp(1150, 50), 0);
-        return [take.lost, take.length, Array.from(take.samples.slice(100, 150))];""")
-    assert (lost, length) == (50, 200)
-    assert set(between) == {0}
+def test_the_take_list_plays_and_compares(page: Page) -> None:
+    page.evaluate("""() => {
+        const tone = (seconds) => new Int16Array(22050 * seconds).fill(9000);
+        window.list = [["a", tone(4)], ["b", { rate: 11025, samples: tone(4) }]];
+        window.played = window.reprisePlayer.play(...window.list[0]);
+    }""")
+    until(page, "player.playing === 'a' && stats.position > 22050 * 0.5")
+    share = "stats.position / stats.length"
+    before = page.evaluate(f"(() => {{ const stats = window.reprisePlayer.stats; return {share}; }})()")
+    assert page.evaluate("window.reprisePlayer.compare(...window.list)") == "b"
+    until(page, f"player.playing === 'b' && {share} > {before}")
+    after = page.evaluate(f"(() => {{ const stats = window.reprisePlayer.stats; return {share}; }})()")
+    assert before < after < before + 0.5, "at the same place, not from the start"
+    assert page.evaluate("window.reprisePlayer.compare('a', 'b')") == "a"
+    assert page.evaluate("window.reprisePlayer.toggle('a')") is True
+    until(page, "player.playing === null")
+    assert page.evaluate("window.reprisePlayer.play('never heard of')") is False
+    expect(page.locator(".rp-status")).to_contain_text("cannot be played")
+    told = page.evaluate("window.told.map(([name, id, reason]) => [name, id, reason ?? null])")
+    assert told[:3] == [["playing", "a", None], ["stopped", "a", "replaced"], ["playing", "b", None]]
+
+
+def test_light_and_dark_and_sharp_screens(chromium: Browser, url: str) -> None:
+    colours = """() => {
+        const canvas = document.querySelector(".rp-wave canvas");
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        const found = new Set();
+        for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255) found.add([...data.slice(i, i + 3)].join());
+        return [...found];
+    }"""
+    with opened(chromium, url, device_scale_factor=2, reduced_motion="reduce", color_scheme="light") as page:
+        expect(page.locator(".rp-wave")).to_be_visible()
+        page.evaluate("window.reprisePlayer.play('a', new Int16Array(22050 * 3).fill(9000))")
+        until(page, "stats.position > 22050 * 1.2")
+        now = page.locator(".rp-wave").get_attribute("aria-valuenow")
+        assert now is not None
+        assert float(now) % 1 == 0, "where motion is not wanted, the line goes second by second"
+        until(page, "stats.position >= stats.length - 1")
+        page.wait_for_timeout(100)
+        assert "15,118,110" in page.evaluate(colours)
+        page.evaluate("document.body.classList.add('dark')")
+        page.wait_for_timeout(100)
+        assert "45,212,191" in page.evaluate(colours)
+        width = page.evaluate("document.querySelector('.rp-wave').clientWidth")
+        assert page.evaluate("document.querySelector('.rp-wave canvas').width") == 2 * width

@@ -1,10 +1,16 @@
 import logging
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from engine.errors import InvalidText
+from engine.errors import EngineBusy, InvalidText
 from engine.speech import AudioChunk, SegmentResult, SpeechResult
 from web import sentences
+from web.translations import Translations, english
+
+WORDS = english()
+GERMAN = Translations.load().words(SimpleNamespace(headers={"accept-language": "de"}))  # type: ignore[arg-type]
 
 
 def result(*reasons: str, frames: int = 20, overall: str | None = None) -> SpeechResult:
@@ -28,24 +34,33 @@ def result(*reasons: str, frames: int = 20, overall: str | None = None) -> Speec
     ],
 )
 def test_an_ending_says_why(spoken: SpeechResult, says: str) -> None:
-    assert sentences.ending(spoken).startswith(says)
+    assert sentences.ending(spoken, WORDS).startswith(says)
 
 
 def test_an_ending_has_its_figures() -> None:
-    assert sentences.ending(result("end")).endswith(
-        "2.0 s in 0.9 s, first audio after 0.25 s, real-time factor 0.45, seed 5."
+    assert sentences.ending(result("end"), WORDS).endswith(
+        "2.0 s in 0.9 s · first audio after 0.25 s · real-time factor 0.45 · seed 5"
     )
+    waited = replace(result("end"), underruns=2, starved=0.75)
+    assert sentences.ending(waited, WORDS).endswith("seed 5 · the sound had to wait 0.8 s (2 ×)")
 
 
 def test_progress_counts_segments_only_where_there_are_some() -> None:
     one = AudioChunk(None, 0, 3, 0.5, 0, 1, "a")  # type: ignore[arg-type]
-    assert sentences.progress(one, 1.0) == "1.0 s spoken · 2.0 × real time"
+    assert sentences.progress(one, 1.0, WORDS) == "1.0 s spoken · 2.0 × real time"
     many = AudioChunk(None, 0, 3, 0.0, 1, 5, "a")  # type: ignore[arg-type]
-    assert sentences.progress(many, 1.0) == "Segment 2 of 5 · 1.0 s spoken"
+    assert sentences.progress(many, 1.0, WORDS) == "Segment 2 of 5 · 1.0 s spoken"
 
 
 def test_our_own_errors_speak_for_themselves() -> None:
     assert sentences.sentence_of(InvalidText("There is nothing to say.")) == "There is nothing to say."
+
+
+def test_sentences_are_in_the_readers_language() -> None:
+    assert sentences.ending(result("cancelled", frames=0), GERMAN) == "Gestoppt, bevor etwas gesprochen war."
+    assert "Protokoll" in sentences.sentence_of(KeyError("x"), GERMAN)
+    assert "keinen Platz" in sentences.sentence_of(EngineBusy("All 4 places are taken."), GERMAN)
+    assert sentences.sentence_of(EngineBusy("All 4 places are taken.")) == "All 4 places are taken."
 
 
 def test_other_errors_go_to_the_log_and_not_to_the_page(caplog: pytest.LogCaptureFixture) -> None:

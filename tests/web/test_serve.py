@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from storage import VoiceLibrary
+from storage import Studio, VoiceLibrary
 from tests.web.fake_engine import FakeEngine, voice
 from web.serve import private_folder
 
@@ -16,10 +16,10 @@ Serve = Callable[..., str]
 
 
 @pytest.fixture
-def url(serve: Serve, engine: FakeEngine, library: VoiceLibrary) -> str:
+def url(serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio) -> str:
     engine.notice = "Cannot <sing>."
-    library.add(voice("Anna"))
-    return serve(engine, library)
+    library.add(voice("Wilhelmina"))
+    return serve(engine, studio)
 
 
 def test_nothing_is_recorded_and_nobody_is_told(url: str) -> None:
@@ -36,8 +36,8 @@ def test_the_page_names_the_model_with_its_notice(url: str) -> None:
 
 
 def test_voices_are_not_in_what_everyone_gets(url: str) -> None:
-    assert "Anna" not in httpx.get(url).text
-    assert "Anna" not in httpx.get(f"{url}config").text
+    assert "Wilhelmina" not in httpx.get(url).text
+    assert "Wilhelmina" not in httpx.get(f"{url}config").text
 
 
 def test_no_event_is_a_public_call(url: str) -> None:

@@ -2,7 +2,6 @@ import base64
 import io
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,19 +9,23 @@ import numpy as np
 import pytest
 import soundfile
 
-from engine.errors import EngineClosed, InvalidOption
-from storage import VoiceLibrary
+from engine.errors import EngineFailed, InvalidOption
+from storage import Studio, VoiceLibrary
+from storage.library import LOCAL
 from tests.web.fake_engine import CHUNK, FRAME, FakeEngine, voice
+from web.events.speaking import Speaking, speak_options
+from web.house import House
 from web.running import Running
 from web.sentences import OUR_FAULT
-from web.speaking import Speaking, file_name, speak_options
+from web.translations import english
 
+WORDS = english()
 SETTINGS = ("", 0.7, 0.8, 30)
 
 
 @pytest.fixture
-def speaking(engine: FakeEngine, library: VoiceLibrary, tmp_path: Path) -> Speaking:
-    return Speaking(engine, library, tmp_path / "served")  # type: ignore[arg-type]
+def speaking(house: House) -> Speaking:
+    return Speaking(house)
 
 
 @pytest.fixture
@@ -33,7 +36,7 @@ def anna(library: VoiceLibrary) -> str:
 def messages(
     speaking: Speaking, text: Any, voice_id: Any, ticket: Any = "t", settings: Any = SETTINGS
 ) -> Iterator[dict]:
-    return speaking.speak(text, voice_id, *settings, ticket, None)  # type: ignore[arg-type]
+    return speaking.speak(text, voice_id, *settings, None, ticket, None)  # type: ignore[arg-type]
 
 
 def received(sent: list[dict[str, Any]]) -> np.ndarray:
@@ -46,11 +49,19 @@ def received(sent: list[dict[str, Any]]) -> np.ndarray:
     return heard
 
 
-def file_of(end: dict[str, Any]) -> np.ndarray:
-    return soundfile.read(io.BytesIO(Path(end["wav"]["path"]).read_bytes()), dtype="int16")[0]
+def again(speaking: Speaking, take: str, same: bool) -> list[dict[str, Any]]:
+    event = SimpleNamespace(id=take, same=same, ticket="t")
+    return list(speaking.again(None, None, event))  # type: ignore[arg-type]
 
 
-def test_a_take_starts_sends_chunks_and_ends_with_the_same_samples_in_a_file(speaking: Speaking, anna: str) -> None:
+def kept(house: House, end: dict[str, Any]) -> np.ndarray:
+    """The samples of what was kept."""
+    return soundfile.read(io.BytesIO(house.takes.audio(end["take"], owner=LOCAL)), dtype="int16")[0]
+
+
+def test_a_take_starts_sends_chunks_and_ends_with_the_same_samples_kept(
+    speaking: Speaking, house: House, anna: str
+) -> None:
     sent = list(messages(speaking, "Hello there. How are you?", anna))
     assert [m["number"] for m in sent] == list(range(len(sent)))
     assert {m["ticket"] for m in sent} == {"t"}
@@ -60,11 +71,13 @@ def test_a_take_starts_sends_chunks_and_ends_with_the_same_samples_in_a_file(spe
     assert end["stop_reason"] == "end"
     assert not end["problem"]
     assert end["total"] == len(received(sent)) > 0
-    np.testing.assert_array_equal(file_of(end), received(sent))
-    assert end["wav"]["orig_name"] == "Anna.wav"
+    np.testing.assert_array_equal(kept(house, end), received(sent))
+    assert end["wav"]["name"] == "Anna – Hello there. How are you.wav"
+    assert end["wav"]["url"].startswith("/reprise/files/")
+    assert not list(house.folder.iterdir()), "nothing lies where files are served"
 
 
-def test_a_retried_segment_is_in_the_file_once(speaking: Speaking, engine: FakeEngine, anna: str) -> None:
+def test_a_retried_segment_is_kept_once(speaking: Speaking, house: House, engine: FakeEngine, anna: str) -> None:
     text = "One sentence to say. Another one to say. The last."
     plain = received(list(messages(speaking, text, anna)))
     engine.script.retry_at = 1
@@ -72,7 +85,7 @@ def test_a_retried_segment_is_in_the_file_once(speaking: Speaking, engine: FakeE
     starts = [m["start"] for m in sent if m["kind"] == "chunk"]
     assert starts != sorted(starts), "the fake did not go back"
     assert len(received(sent)) == len(plain)
-    np.testing.assert_array_equal(file_of(sent[-1]), received(sent))
+    np.testing.assert_array_equal(kept(house, sent[-1]), received(sent))
 
 
 def test_the_engine_gets_text_voice_and_settings(speaking: Speaking, engine: FakeEngine, anna: str) -> None:
@@ -84,7 +97,7 @@ def test_the_engine_gets_text_voice_and_settings(speaking: Speaking, engine: Fak
     assert (options.seed, options.temperature, options.top_p, options.top_k) == (42, 1.0, 0.5, 7)
 
 
-def test_stop_ends_its_own_take_and_keeps_what_was_spoken(speaking: Speaking, anna: str) -> None:
+def test_stop_ends_its_own_take_and_keeps_what_was_spoken(speaking: Speaking, house: House, anna: str) -> None:
     mine, other = (
         messages(speaking, "Long text. " * 20, anna, "mine"),
         messages(speaking, "Hi.", anna, "other"),
@@ -95,16 +108,18 @@ def test_stop_ends_its_own_take_and_keeps_what_was_spoken(speaking: Speaking, an
     sent += mine
     assert sent[-1]["stop_reason"] == "cancelled"
     assert sent[-1]["total"] == CHUNK * FRAME
-    np.testing.assert_array_equal(file_of(sent[-1]), received(sent))
+    np.testing.assert_array_equal(kept(house, sent[-1]), received(sent))
     assert list(other)[-1]["stop_reason"] == "end"
+    record = house.takes.get(sent[-1]["take"], owner=LOCAL)
+    assert (record.stop_reason, record.duration) == ("cancelled", pytest.approx(CHUNK * FRAME / 22_050))
 
 
-def test_stop_before_the_first_chunk_leaves_no_file(speaking: Speaking, anna: str) -> None:
+def test_stop_before_the_first_chunk_keeps_nothing(speaking: Speaking, anna: str) -> None:
     take = messages(speaking, "Hello.", anna)
     next(take)
     speaking.stop(SimpleNamespace(ticket="t"))  # type: ignore[arg-type]
     end = list(take)[-1]
-    assert (end["stop_reason"], end["wav"], end["total"]) == ("cancelled", None, 0)
+    assert (end["stop_reason"], end["wav"], end["take"], end["total"]) == ("cancelled", None, None, 0)
 
 
 def test_a_page_that_leaves_ends_the_speech(speaking: Speaking, engine: FakeEngine, anna: str) -> None:
@@ -123,7 +138,10 @@ def test_a_page_that_leaves_ends_the_speech(speaking: Speaking, engine: FakeEngi
         ("Hi.", "no-such-voice", SETTINGS, "voice"),
         ("Hi.", ["anna"], SETTINGS, "Pick a voice first"),
         ("Hi.", "anna", ("x", 0.7, 0.8, 30), "seed is a whole number"),
-        ("Hi.", "anna", ("-1", 0.7, 0.8, 30), "The seed is -1"),
+        ("Hi.", "anna", ("-1", 0.7, 0.8, 30), "seed is a whole number"),
+        ("Hi.", "anna", ("2147483648", 0.7, 0.8, 30), "from 0 to 2147483647"),
+        ("Hi.", "anna", ("", "much", 0.8, 30), "out of step"),
+        ("x" * 500_001, "anna", SETTINGS, "more than 500,000 characters"),
         ("Hi.", "anna", ("", 9, 0.8, 30), "temperature is 9"),
         ("Hi.", "anna", ("", float("nan"), 0.8, 30), "temperature"),
     ],
@@ -146,10 +164,10 @@ def test_another_owners_voice_is_no_voice(speaking: Speaking, library: VoiceLibr
 
 @pytest.mark.parametrize(
     ("failure", "says"),
-    [(EngineClosed("The engine was closed."), "The engine was closed."), (KeyError("x"), OUR_FAULT)],
+    [(EngineFailed("The model failed."), "The model failed."), (KeyError("x"), OUR_FAULT)],
 )
 def test_an_error_on_the_way_keeps_what_was_spoken(
-    speaking: Speaking, engine: FakeEngine, anna: str, failure: Exception, says: str
+    speaking: Speaking, house: House, engine: FakeEngine, anna: str, failure: Exception, says: str
 ) -> None:
     engine.script.fail_after, engine.script.failure = 2, failure
     sent = list(messages(speaking, "Long text. " * 20, anna))
@@ -158,24 +176,58 @@ def test_an_error_on_the_way_keeps_what_was_spoken(
     assert "What was spoken is kept" in end["status"]
     assert end["problem"]
     assert end["stop_reason"] is None
-    np.testing.assert_array_equal(file_of(end), received(sent))
+    np.testing.assert_array_equal(kept(house, end), received(sent))
+    assert house.takes.get(end["take"], owner=LOCAL).stop_reason == "error"
     assert engine.speeches[0].closed
 
 
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [("Anna", "Anna"), ("../a/b\\c:d", "___a_b_c_d"), ("Zoë 声", "Zoë 声"), ("", "take"), ("x" * 80, "x" * 40)],
-)
-def test_files_are_named_after_the_voice(name: str, file: str) -> None:
-    assert file_name(name) == file
+def test_the_history_has_what_it_takes_to_say_it_again(speaking: Speaking, studio: Studio, anna: str) -> None:
+    end = list(messages(speaking, "Hello there.", anna, settings=("", 0.9, 0.5, 7)))[-1]
+    (record,) = studio.history.page().records
+    assert record.id == end["take"]
+    assert (record.text, record.voice_id, record.voice_name) == ("Hello there.", anna, "Anna")
+    assert (record.seed, record.model, record.stop_reason) == (7, "fake", "end")
+    assert dict(record.settings) == {"temperature": 0.9, "top_p": 0.5, "top_k": 7}
+    assert record.real_time_factor is not None
+    assert record.first_audio is not None
+
+
+def test_without_a_history_the_take_is_kept_for_its_page_alone(
+    speaking: Speaking, house: House, studio: Studio, anna: str
+) -> None:
+    studio.history.change_settings(history=False)
+    sent = list(messages(speaking, "Hello there.", anna))
+    np.testing.assert_array_equal(kept(house, sent[-1]), received(sent))
+    assert studio.history.page().total == 0
+
+
+def test_the_same_again_and_another_take(speaking: Speaking, engine: FakeEngine, anna: str) -> None:
+    end = list(messages(speaking, "Hello there.", anna, settings=("42", 0.9, 0.5, 9)))[-1]
+    assert again(speaking, end["take"], same=True)[-1]["stop_reason"] == "end"
+    assert again(speaking, end["take"], same=False)[-1]["stop_reason"] == "end"
+    (text, _, first), (same_text, _, same), (_, _, another) = engine.asked
+    assert (same_text, same) == (text, first)
+    assert (another.seed, another.temperature, another.top_k) == (None, 0.9, 9)
+
+
+def test_what_cannot_be_said_again_is_said(speaking: Speaking, house: House, library: VoiceLibrary, anna: str) -> None:
+    end = list(messages(speaking, "Hello there.", anna))[-1]
+    library.delete(anna)
+    gone = again(speaking, end["take"], same=True)[-1]
+    assert "no such voice" in gone["status"]
+    assert gone["problem"]
+    house.takes.delete(end["take"], owner=LOCAL)
+    assert "no such take" in again(speaking, end["take"], same=True)[-1]["status"]
+    assert again(speaking, "../../etc", same=True)[-1]["problem"]
 
 
 def test_a_seed_of_nothing_is_a_new_one_and_nought_is_nought() -> None:
-    assert speak_options(None, 0.7, 0.8, 30).seed is None
-    assert speak_options(" ", 0.7, 0.8, 30).seed is None
-    assert speak_options("0", 0.7, 0.8, 30).seed == 0
+    assert speak_options(None, 0.7, 0.8, 30, WORDS).seed is None
+    assert speak_options(" ", 0.7, 0.8, 30, WORDS).seed is None
+    assert speak_options("0", 0.7, 0.8, 30, WORDS).seed == 0
+    assert speak_options(0, 0.7, 0.8, 30, WORDS).seed == 0
     with pytest.raises(InvalidOption):
-        speak_options("1.5", 0.7, 0.8, 30)
+        speak_options("1.5", 0.7, 0.8, 30, WORDS)
 
 
 def test_stopping_while_a_speech_begins_is_not_lost() -> None:

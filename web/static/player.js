@@ -1,10 +1,7 @@
 // The page's player. The event that speaks sends messages through `props.value`: "start", "chunk"s of 16-bit samples,
-// and "end" with the finished WAV; see web/speaking.py. Given by the page: element, trigger, props, watch.
-
-const BARS_PER_SECOND = 20;
-const find = (selector) => element.querySelector(selector);
-const seconds = () => performance.now() / 1000;
-const clock = (time) => `${Math.floor(time / 60)}:${String(Math.floor(time % 60)).padStart(2, "0")}`;
+// and "end" with a link to the finished WAV; see web/events/speaking.py. Lists play through `window.reprisePlayer`, and
+// the document hears `reprise:playing`, `reprise:stopped`, `reprise:spoken` (a take is kept) and `reprise:heard`.
+// Given by the page: element, trigger, props, watch. Needs deck.js, outputs.js, wav.js, words.js, player_view.js.
 
 function decodePcm(base64) {
   const text = atob(base64);
@@ -13,83 +10,72 @@ function decodePcm(base64) {
   return new Int16Array(bytes.buffer);
 }
 
+const newTicket = () =>
+  [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
+
 class Player {
   constructor() {
-    this.sound = null; // { context, volume, output }, opened at the first gesture
-    this.pace = Infinity; // of the last take: a slow engine is known before the next one starts
+    this.shelf = new Shelf();
+    this.deck = new Deck(openOutput, (...told) => this.told(...told));
+    this.view = new PlayerView(element, this);
+    this.wishes = 0; // to play a take of the list
     this.reset();
-    find(".rp-play").onclick = () => this.toggle();
-    find(".rp-volume input").oninput = ({ target }) => this.setVolume(Number(target.value));
-    find(".rp-volume input").value = localStorage.getItem("reprise.volume") ?? 1;
-    const wave = find(".rp-wave");
-    wave.onclick = (event) => this.seekTo((event.offsetX / wave.clientWidth) * this.span());
-    wave.onkeydown = (event) => this.steer(event);
-    new ResizeObserver(() => this.draw()).observe(wave);
     watch("value", () => this.receive(props.value));
   }
 
+  // ---- the take that is spoken
+
   reset(ticket = null) {
     this.ticket = ticket;
-    this.running = false; // the engine has begun
-    this.rate = props.rate;
-    this.expected = 0;
-    this.length = 0;
-    this.peaks = [];
-    this.at = { position: 0, wanted: true, waiting: true, ended: false };
+    this.live = null; // its Sound, once the engine has begun
     this.nextMessage = 0;
     this.status = "";
-    this.wav = null;
-    this.refilled = false;
+    this.state = "empty";
     this.stats = {
-      ticket, received: 0, chunks: 0, played: 0, underruns: 0, lost: 0, finished: false, stopReason: null,
+      ticket, received: 0, chunks: 0, played: 0, underruns: 0, lost: 0,
+      finished: false, stopReason: null, refilled: false,
       clickedAt: performance.now(), firstChunkAt: null, firstSoundAt: null, playedAtFinish: null, output: null,
     };
   }
 
   // Called in the click on Speak: browsers let sound start only from a gesture. Returns the ticket of the new take.
   begin() {
-    const ticket = [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
-    this.sound?.output.call("pause");
+    if (this.busy) this.stop(); // nobody would hear its end
+    const ticket = newTicket();
+    this.wishes += 1;
+    if (this.live && !this.stats.finished) this.shelf.forget(this.ticket);
+    this.deck.clear();
+    this.deck.wake(props.rate);
     this.reset(ticket);
-    this.open();
-    this.status = "Waiting for the engine …";
-    this.show("waiting");
+    this.say(words("player.waiting"), "waiting");
     return ticket;
   }
 
   // Called in the click on Stop: silence at once; what was spoken stays. A take still in the queue is abandoned.
   stop() {
-    if (!this.ticket || this.stats.finished) return;
-    this.sound?.output.call("pause");
-    if (this.running) {
+    this.deck.pause();
+    if (!this.busy) return;
+    if (this.live) {
       trigger("halt", { ticket: this.ticket });
     } else {
       trigger("abandon");
       this.reset();
-      this.status = "Stopped before it began.";
-      this.show("empty");
+      this.say(words("player.stopped"), "empty");
     }
   }
 
   // The event failed before it began: the queue was full.
   refused() {
-    if (!this.ticket || this.stats.finished) return;
+    if (!this.busy) return;
     this.reset();
-    this.status = "Too many people are waiting already. Try again in a moment.";
-    this.show("problem");
+    this.say(words("player.full"), "problem");
   }
 
-  open() {
-    this.opening ??= openOutput(this.rate, (at) => this.report(at)).then((sound) => {
-      this.sound = sound;
-      this.setVolume(Number(find(".rp-volume input").value));
-      return sound;
-    });
-    this.opening.then(({ context }) => context.resume());
-    return this.opening;
+  get busy() {
+    return this.ticket !== null && !this.stats.finished;
   }
 
-  async receive(message) {
+  receive(message) {
     if (!message?.ticket || message.ticket !== this.ticket) return;
     if (message.number < this.nextMessage) return; // Gradio sends the last one again when the event is done
     this.nextMessage = message.number + 1;
@@ -100,11 +86,9 @@ class Player {
   }
 
   start({ rate, expected }) {
-    this.running = true;
-    this.rate = rate;
-    this.expected = expected;
-    this.call("load", this.ticket, rate, { expected, pace: this.pace });
-    this.show("waiting");
+    this.live = this.shelf.put(new Sound(this.ticket, rate, { expected: expected * rate }));
+    this.deck.load(this.live);
+    this.say(this.status, "waiting");
   }
 
   addChunk({ start, pcm }) {
@@ -112,151 +96,173 @@ class Player {
     this.stats.firstChunkAt ??= performance.now();
     this.stats.chunks += 1;
     this.stats.received += samples.length;
-    this.length = start + samples.length;
-    this.addPeaks(start, samples);
-    this.call("write", start, samples, seconds());
-    this.show("speaking");
+    this.deck.feed(this.live, start, samples);
+    this.say(this.status, "speaking");
   }
 
-  finish({ wav, stop_reason: reason, total, problem }) {
-    this.call("finish");
-    this.wav = wav;
+  finish({ wav, stop_reason: reason, total, problem, take }) {
     Object.assign(this.stats, { finished: true, stopReason: reason, playedAtFinish: this.stats.played });
-    if (wav && this.length !== total) this.refill();
-    this.show(problem ? "problem" : "finished");
+    if (this.live) {
+      Object.assign(this.live, { wav: wav && { ...wav }, status: this.status });
+      this.deck.finish(this.live);
+      if (take) this.rename(take);
+      if (wav?.url && (this.live.length !== total || this.live.lost)) this.refill(wav.url);
+      if (take) tellAll("spoken", { id: take, ms: firstSound(this.stats) });
+    }
+    this.say(this.status, problem ? "problem" : "finished");
+  }
+
+  // From now on the take list's name for it is its own.
+  rename(id) {
+    this.shelf.forget(this.live.id);
+    this.live.id = id;
+    this.shelf.put(this.live);
   }
 
   // The WAV is whole even where a message was lost on its way.
-  async refill() {
-    this.refilled = true;
-    const bytes = await (await fetch(this.wav.url)).arrayBuffer();
-    const samples = new Int16Array(bytes.slice(44));
-    this.length = samples.length;
-    this.peaks = [];
-    this.addPeaks(0, samples);
-    this.call("load", this.ticket, this.rate, {});
-    this.call("pause");
-    this.call("write", 0, samples, seconds());
-    this.call("finish");
-    this.draw();
+  async refill(url) {
+    this.stats.refilled = true;
+    const sound = Sound.whole(this.live.id, await fetchedWav(url));
+    Object.assign(sound, { wav: this.live.wav, status: this.live.status });
+    const on = this.deck.sound === this.live;
+    this.live = this.shelf.put(sound);
+    if (!on) return;
+    this.deck.load(sound);
+    this.deck.pause();
   }
 
-  call(...message) {
-    this.open().then(({ output }) => output.call(...message));
+  // ---- the take list
+
+  // Plays a take: `source` is Int16Array samples, { rate, samples }, or an URL of a 16-bit WAV; none where the browser
+  // holds the take. title: shown while it is on. Goes on where it was paused. False when it cannot be had, or another
+  // was asked for meanwhile.
+  async play(id, source, title = "") {
+    this.deck.wake(props.rate); // in the click, before anything is fetched
+    const sound = await this.had([[id, source, title]]).then((sounds) => sounds?.[0]);
+    if (!sound) return false;
+    if (this.deck.sound !== sound) this.deck.load(sound);
+    else if (!this.deck.wanted) this.deck.play();
+    this.view.show();
+    return true;
   }
 
-  report(at) {
-    if (at.ticket !== this.ticket) return; // the last words of the take before
-    this.at = at;
-    Object.assign(this.stats, { played: at.played, underruns: at.underruns, lost: at.lost, output: this.sound?.output.kind });
-    if (at.pace > 0 && Number.isFinite(at.pace)) this.pace = at.pace;
-    if (at.startedAt !== null && this.stats.firstSoundAt === null) {
-      const since = this.sound.context.currentTime - at.startedAt;
-      this.stats.firstSoundAt = performance.now() - since * 1000;
-      this.show();
-    }
-    this.refresh();
+  // The same button again: pause.
+  async toggle(id, source, title) {
+    if (this.playing !== id) return this.play(id, source, title);
+    this.deck.pause();
+    return true;
   }
 
-  toggle() {
-    this.call(this.at.wanted && !this.at.ended ? "pause" : "play");
+  // Switches between two takes at the same share of their length; each is an id, or [id, source, title]. Gives the id of the
+  // one that sounds now, null when one cannot be had.
+  async compare(...pair) {
+    this.deck.wake(props.rate);
+    const sounds = await this.had(pair.map((take) => [take].flat()));
+    if (!sounds) return null;
+    const on = sounds.indexOf(this.deck.sound);
+    this.deck.load(sounds[on === 0 ? 1 : 0], on < 0 || this.deck.at.ended ? 0 : this.deck.place);
+    this.view.show();
+    return this.deck.sound.id;
   }
 
-  seekTo(time) {
-    if (this.length) this.call("seek", Math.min(time * this.rate, this.length));
-  }
-
-  steer(event) {
-    const step = { ArrowLeft: -2, ArrowRight: 2, Home: -Infinity, End: Infinity }[event.key];
-    if (step === undefined) return;
-    event.preventDefault();
-    const end = this.length / this.rate;
-    this.seekTo(Math.max(0, Math.min(end, this.at.position / this.rate + step)));
-  }
-
-  setVolume(volume) {
-    localStorage.setItem("reprise.volume", volume);
-    if (this.sound) this.sound.volume.gain.value = volume ** 2; // loudness is heard in powers
-  }
-
-  span() {
-    return Math.max(this.length / this.rate, this.stats.finished ? 0 : this.expected);
-  }
-
-  addPeaks(start, samples) {
-    const size = Math.floor(this.rate / BARS_PER_SECOND);
-    this.peaks.length = Math.min(this.peaks.length, Math.ceil(start / size));
-    for (let i = 0; i < samples.length; i++) {
-      const bar = Math.floor((start + i) / size);
-      const value = Math.abs(samples[i]) / 32768;
-      if (!(this.peaks[bar] >= value)) this.peaks[bar] = value;
+  async had(takes) {
+    const wish = ++this.wishes;
+    try {
+      const sounds = await Promise.all(takes.map((take) => this.fetched(...take)));
+      return wish === this.wishes ? sounds : null;
+    } catch (error) {
+      if (wish === this.wishes) this.say(words("player.unplayable", { reason: error.message }), "problem");
+      return null;
     }
   }
 
-  show(state) {
-    const section = find(".rp-player");
-    if (state) section.dataset.state = state;
-    document.documentElement.toggleAttribute("data-rp-busy", this.ticket !== null && !this.stats.finished);
-    const { clickedAt, firstSoundAt } = this.stats;
-    const heard = firstSoundAt === null ? "" : ` Heard ${((firstSoundAt - clickedAt) / 1000).toFixed(2)} s after the click.`;
-    find(".rp-status").textContent = this.status + (this.stats.finished ? heard : "");
-    const link = find(".rp-download");
-    link.hidden = !this.wav;
-    if (this.wav) Object.assign(link, { href: this.wav.url, download: this.wav.orig_name });
-    find(".rp-play").disabled = !this.length;
-    this.refresh();
+  async fetched(id, source, title = "") {
+    const known = this.shelf.get(id);
+    if (known) return known;
+    if (!source) throw new Error(words("player.gone"));
+    const samples = source instanceof Int16Array ? { rate: props.rate, samples: source } : source;
+    const sound = Sound.whole(id, samples.samples ? samples : await fetchedWav(source));
+    return this.shelf.put(Object.assign(sound, { status: title }));
   }
 
-  refresh() {
-    this.frame ??= requestAnimationFrame(() => {
-      this.frame = null;
-      this.draw();
-    });
+  // The id of the take that sounds, or is about to; null in silence.
+  get playing() {
+    return this.deck.wanted ? this.deck.sound.id : null;
   }
 
-  draw() {
-    const position = this.at.position / this.rate;
-    const sounding = this.at.wanted && !this.at.ended && this.length > 0;
-    find(".rp-play").setAttribute("aria-label", sounding ? "Pause" : "Play");
-    find(".rp-player").dataset.sounding = sounding;
-    find(".rp-time").textContent = `${clock(position)} / ${clock(this.length / this.rate)}`;
-    const wave = find(".rp-wave");
-    wave.setAttribute("aria-valuemax", (this.length / this.rate).toFixed(1));
-    wave.setAttribute("aria-valuenow", position.toFixed(1));
-    wave.setAttribute("aria-valuetext", `${clock(position)} of ${clock(this.length / this.rate)}`);
-    this.paint(wave, find("canvas"), position);
+  // A take that was deleted is not here any more either.
+  forget(id) {
+    this.shelf.forget(id);
+    if (this.deck.sound?.id !== id) return;
+    this.deck.clear();
+    if (this.live?.id === id) this.live = null;
+    if (!this.busy) this.say(words("player.empty"), "empty");
+    this.view.show();
   }
 
-  paint(wave, canvas, position) {
-    const scale = devicePixelRatio || 1;
-    const [width, height] = [wave.clientWidth, wave.clientHeight];
-    canvas.width = width * scale;
-    canvas.height = height * scale;
-    const pen = canvas.getContext("2d");
-    pen.scale(scale, scale);
-    const colours = getComputedStyle(wave);
-    const bars = Math.max(1, Math.floor(width / 4));
-    const perBar = Math.max(this.span() * BARS_PER_SECOND, 1) / bars;
-    const heard = position * BARS_PER_SECOND / perBar;
-    for (let bar = 0; bar < bars; bar++) {
-      const part = this.peaks.slice(Math.floor(bar * perBar), Math.max(Math.floor((bar + 1) * perBar), Math.floor(bar * perBar) + 1));
-      const peak = part.length ? Math.max(...part) : 0;
-      const size = Math.max(2, Math.sqrt(peak) * (height - 6));
-      pen.fillStyle = colours.getPropertyValue(!part.length ? "--rp-rest" : bar < heard ? "--rp-heard" : "--rp-here");
-      pen.beginPath();
-      pen.roundRect(bar * 4, (height - size) / 2, 2.5, size, 1.25);
-      pen.fill();
-    }
+  // ---- what the deck tells
+
+  told(event, id, reason) {
+    if (event !== "moved") tellAll(event, { id, reason });
+    if (this.live && this.deck.sound === this.live) this.measure(this.deck.at);
+    this.view.refresh();
   }
+
+  measure({ played, underruns, lost, startedAt }) {
+    const { stats, deck } = this;
+    if (underruns === undefined) return; // nothing was reported yet
+    Object.assign(stats, { played, underruns, lost, output: deck.speakers.output.kind });
+    if (typeof startedAt !== "number" || stats.firstSoundAt !== null) return;
+    const since = (deck.speakers.context.currentTime - startedAt) * 1000;
+    stats.firstSoundAt = Math.max(stats.firstChunkAt, performance.now() - since); // the two clocks differ by a little
+    tellAll("heard", { id: this.live.id, ms: firstSound(stats) });
+    this.view.show();
+  }
+
+  say(status, state) {
+    this.status = status;
+    this.state = state;
+    document.documentElement.toggleAttribute("data-rp-busy", this.busy);
+    this.view.show();
+  }
+}
+
+function tellAll(event, detail) {
+  document.dispatchEvent(new CustomEvent(`reprise:${event}`, { detail }));
+}
+
+async function fetchedWav(url) {
+  const answer = await fetch(url);
+  if (!answer.ok) throw new Error(words("player.answered", { status: answer.status }));
+  const sound = decodeWav(await answer.arrayBuffer());
+  if (!sound) throw new Error(words("player.no_wav"));
+  return sound;
 }
 
 const player = new Player();
 window.reprisePlayer = {
+  wake: () => player.deck.wake(props.rate), // in a click after which something is to sound by itself
   begin: () => player.begin(),
   stop: () => player.stop(),
   refused: () => player.refused(),
+  play: (...take) => player.play(...take),
+  toggle: (...take) => player.toggle(...take),
+  compare: (first, second) => player.compare(first, second),
+  pause: () => player.deck.pause(),
+  seek: (time) => player.deck.seek(time),
+  forget: (id) => player.forget(id),
+  get playing() {
+    return player.playing;
+  },
+  get gaps() {
+    return player.deck.gaps;
+  },
+  get speakers() {
+    return player.deck.speakers;
+  },
   get stats() {
-    return { ...player.stats, length: player.length, position: player.at.position, status: player.status, refilled: player.refilled };
+    const { stats, deck, status } = player;
+    const { length = 0, id = null } = deck.sound ?? {};
+    return { ...stats, length, on: id, position: deck.at.position, status };
   },
 };
-player.draw();

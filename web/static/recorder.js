@@ -1,188 +1,308 @@
-// Records a clip as the microphone gives it (the browser's echo cancelling, noise suppression and gain control change a
-// voice), or takes a file. The value is null or { path, name } of the uploaded clip.
-// Given by the page: element, trigger, props, upload, watch.
+// Records clips as the microphone gives them, or takes files, and lets one choose the part that is meant, write down its
+// words, and mend it. The value is null or { chosen, clips: [{ path, name, seconds, start, end, words }] }. The server
+// may give it back with other ends, another choice, or fewer clips.
+// Given by the page: element, props, server, upload, watch. Needs words.js, microphone.js, meter.js, recording.js,
+// clips.js, echo.js, trim_view.js, doctor.js, transcript.js, recorder_view.js.
 
-const LIMIT_SECONDS = 30; // all that is used of a clip
-const INVITATION = "Ten to thirty seconds of one voice, in a quiet room.";
-const EXACT = { echoCancellation: false, noiseSuppression: false, autoGainControl: false, channelCount: 1 };
-const find = (selector) => element.querySelector(selector);
-
-const TAP_SOURCE = `
-registerProcessor("tap", class extends AudioWorkletProcessor {
-  process([[samples]]) {
-    if (samples) this.port.postMessage(samples.slice());
-    return true;
-  }
-});`;
-
-function say(text, state) {
-  find(".rp-say").textContent = text;
-  if (state) find(".rp-clip").dataset.state = state;
-}
-
-// Why there is no microphone, and what to do about it; "" where there is one.
-function obstacle() {
-  if (navigator.mediaDevices?.getUserMedia) return "";
-  if (isSecureContext) return "This browser offers no microphone. You can still choose a file.";
-  const local = `http://localhost${location.port ? ":" + location.port : ""}`;
-  return (
-    "Browsers lend the microphone only to secure pages, and this one came over plain http. " +
-    `Open it as ${local} on the computer that runs it, put https in front of it, or start it with --share. ` +
-    "You can still choose a file."
-  );
-}
-
-const REFUSALS = {
-  NotAllowedError: "The browser was not allowed to use the microphone. Allow it beside the address bar, then record again.",
-  NotFoundError: "No microphone was found. Plug one in, or choose a file.",
-  NotReadableError: "The microphone is in use by another program. Close that program, then record again.",
-};
-
-// 32-bit float WAV: exactly the samples that were heard.
-function floatWav(blocks, rate) {
-  const length = blocks.reduce((sum, block) => sum + block.length, 0);
-  const bytes = new ArrayBuffer(44 + length * 4);
-  const view = new DataView(bytes);
-  const text = (at, word) => [...word].forEach((letter, i) => view.setUint8(at + i, letter.charCodeAt(0)));
-  text(0, "RIFF");
-  view.setUint32(4, 36 + length * 4, true);
-  text(8, "WAVEfmt ");
-  view.setUint32(16, 16, true);
-  view.setUint16(20, 3, true); // IEEE float
-  view.setUint16(22, 1, true); // mono
-  view.setUint32(24, rate, true);
-  view.setUint32(28, rate * 4, true);
-  view.setUint16(32, 4, true);
-  view.setUint16(34, 32, true);
-  text(36, "data");
-  view.setUint32(40, length * 4, true);
-  const samples = new Float32Array(bytes, 44);
-  let at = 0;
-  for (const block of blocks) {
-    samples.set(block, at);
-    at += block.length;
-  }
-  return new File([bytes], "recording.wav", { type: "audio/wav" });
-}
+const COUNT_FROM = 3;
 
 class Recorder {
   constructor() {
-    this.taking = null; // { context, stream, blocks, length, peak }
-    find(".rp-record").onclick = () => (this.taking ? this.stop() : this.start());
-    find(".rp-choose").onclick = () => find(".rp-file").click();
-    find(".rp-clear").onclick = () => this.clear();
-    find(".rp-file").onchange = ({ target }) => target.files[0] && this.take(target.files[0]);
-    this.acceptDrops(find(".rp-clip"));
-    watch("value", () => props.value || this.clear());
-    const trouble = obstacle();
-    find(".rp-record").disabled = Boolean(trouble);
-    if (trouble) say(trouble, "refused");
+    this.clips = new Clips(props.together);
+    this.taking = null; // { microphone, countdown, recording, meter, instead } while the microphone is open
+    this.pending = Promise.resolve(); // files are taken one after the other
+    this.scriptAt = 0;
+    this.told = "null"; // the value as it was last told to the server
+    this.view = new RecorderView(element, this);
+    const echo = server.hear_back
+      ? new Echo((clip) => this.ask("hear_back", clip.value), () => this.trim.update(), (text) => this.refuse(text))
+      : null;
+    this.trim = new TrimView(element, { changed: () => this.publish(), echo });
+    this.doctor = new DoctorView(element, (clip, row) => this.mend(clip, row));
+    this.transcript = new TranscriptView(element, {
+      written: () => this.publish(),
+      check: (clip) => this.checkWords(clip),
+      dictate: props.dictates ? (clip) => this.dictate(clip) : null,
+    });
+    watch("value", () => this.accept(props.value));
+    document.addEventListener("reprise:playing", () => this.trim.hush());
+    this.showScript();
+    this.trouble = obstacle(window);
+    this.invite();
   }
 
-  acceptDrops(area) {
-    const over = (on) => (event) => {
-      event.preventDefault();
-      area.classList.toggle("rp-over", on);
-    };
-    area.ondragover = over(true);
-    area.ondragleave = over(false);
-    area.ondrop = (event) => {
-      over(false)(event);
-      if (event.dataTransfer.files[0]) this.take(event.dataTransfer.files[0]);
-    };
+  invite() {
+    this.view.say(this.trouble || words("clip.invitation"), this.trouble ? "refused" : "empty");
   }
 
-  async start() {
-    this.clear();
-    say("Waiting for the microphone …", "asking");
+  refuse(text) {
+    this.view.say(text, "refused");
+  }
+
+  // ---- the texts to read
+
+  showScript() {
+    this.view.showScript(props.scripts[this.scriptAt] ?? "", props.scripts.length > 1);
+  }
+
+  nextScript() {
+    this.scriptAt = (this.scriptAt + 1) % props.scripts.length;
+    this.showScript();
+  }
+
+  // ---- the microphone
+
+  press() {
+    const { taking } = this;
+    if (!taking) return this.start();
+    if (taking.recording) return this.stop();
+    return taking.countdown?.cancel();
+  }
+
+  // instead: the clip that this recording is to replace.
+  async start(instead = null) {
+    if (this.taking || this.hasNoRoom(instead)) return;
+    const taking = (this.taking = { meter: new Meter(), instead });
+    this.trim.hush();
+    window.reprisePlayer?.pause(); // or it would be recorded as well
+    this.view.say(words("clip.asking"), "asking");
     try {
-      const stream = await navigator.mediaDevices.getUserMedia({ audio: EXACT });
-      const context = new AudioContext();
-      const source = URL.createObjectURL(new Blob([TAP_SOURCE], { type: "text/javascript" }));
-      await context.audioWorklet.addModule(source);
-      URL.revokeObjectURL(source);
-      const tap = new AudioWorkletNode(context, "tap", { numberOfOutputs: 0 });
-      this.taking = { context, stream, blocks: [], length: 0, peak: 0, shown: 0 };
-      tap.port.onmessage = ({ data }) => this.hear(data);
-      context.createMediaStreamSource(stream).connect(tap);
-      find(".rp-record-label").textContent = "Stop";
-      say("Recording 0.0 s", "recording");
+      const gone = () => this.stop(words("clip.unplugged"));
+      taking.microphone = await Microphone.open((samples) => this.hear(samples), gone);
     } catch (error) {
-      say(REFUSALS[error.name] ?? `The microphone could not be used (${error.message}).`, "refused");
-    }
-  }
-
-  hear(block) {
-    const taking = this.taking;
-    if (!taking) return;
-    taking.blocks.push(block);
-    taking.length += block.length;
-    for (const sample of block) taking.peak = Math.max(taking.peak, Math.abs(sample));
-    const { sampleRate } = taking.context;
-    if (taking.length - taking.shown >= sampleRate / 20) {
-      taking.shown = taking.length;
-      this.showLevel(taking.peak, taking.length / sampleRate);
-      taking.peak = 0;
-    }
-    if (taking.length >= LIMIT_SECONDS * sampleRate) this.stop();
-  }
-
-  showLevel(peak, time) {
-    const level = Math.max(-60, Math.min(0, 20 * Math.log10(peak + 1e-6)));
-    find(".rp-level").style.width = `${((level + 60) / 60) * 100}%`;
-    find(".rp-level").dataset.loud = peak >= 0.98;
-    find(".rp-meter").setAttribute("aria-valuenow", level.toFixed(0));
-    const advice = peak >= 0.98 ? " · too loud, move back a little" : time < 10 ? " · ten seconds or more is best" : "";
-    say(`Recording ${time.toFixed(1)} s${advice}`);
-  }
-
-  async stop() {
-    const { context, stream, blocks, length } = this.taking;
-    this.taking = null;
-    find(".rp-record-label").textContent = "Record again";
-    for (const track of stream.getTracks()) track.stop();
-    await context.close();
-    if (length) await this.take(floatWav(blocks, context.sampleRate), length / context.sampleRate);
-    else say("The microphone gave no sound. Check that it is the right one, then record again.", "refused");
-  }
-
-  async take(file, duration) {
-    const name = file.name;
-    if (file.size > props.max_mb * 2 ** 20) {
-      say(`${name} is larger than ${props.max_mb} MB. A minute of sound is plenty.`, "refused");
+      this.taking = null;
+      this.refuse(refusal(error));
       return;
     }
-    say("Uploading …", "uploading");
-    try {
-      const { path } = await upload(file);
-      this.preview(file);
-      props.value = { path, name };
-      say(duration ? `Recorded ${duration.toFixed(1)} s.` : `${name} is ready.`, "ready");
-      trigger("change");
-    } catch (error) {
-      say(`The clip could not be uploaded (${error.message}). Try again.`, "refused");
+    taking.countdown = new Countdown(COUNT_FROM, (left) => this.view.count(left));
+    if (await taking.countdown.over) this.record(taking);
+    else await this.cancel(taking);
+  }
+
+  record(taking) {
+    if (this.taking !== taking) return; // the microphone went while it was counting
+    taking.recording = new Recording(taking.microphone.rate, props.longest);
+    taking.words = this.view.script;
+    this.view.say(words("clip.recording_short", { seconds: "0.0" }), "recording");
+  }
+
+  hear(samples) {
+    const { taking } = this;
+    if (!taking?.microphone) return;
+    taking.meter.hear(samples, taking.microphone.rate);
+    taking.recording?.hear(samples);
+    this.view.refresh();
+    if (taking.recording?.full) this.stop(words("clip.full", { longest: props.longest }));
+  }
+
+  async stop(why = "") {
+    const { taking } = this;
+    if (!taking || taking.closing) return;
+    taking.closing = true;
+    if (!taking.recording) return taking.countdown?.cancel() ?? undefined;
+    await taking.microphone.close();
+    this.taking = null;
+    await this.keep(taking, why);
+  }
+
+  async cancel(taking) {
+    await taking.microphone.close();
+    this.taking = null;
+    if (taking.closing) this.refuse(words("clip.unplugged"));
+    else this.invite();
+  }
+
+  async keep({ recording, meter, instead, words: read }, why) {
+    if (!recording.length) return this.refuse(words("clip.no_sound"));
+    const name = instead?.name ?? words("clip.recording_name", { number: this.clips.nextNumber() });
+    const file = new File([recording.wav()], `${name}.wav`, { type: "audio/wav" });
+    const loud = meter.clips ? words("clip.was_loud") : "";
+    const recorded = words("clip.recorded", { seconds: recording.seconds.toFixed(1) });
+    const said = [recorded, loud, why].filter(Boolean).join(" ");
+    await this.take(file, { name, said, instead, words: read, recorded: true });
+  }
+
+  // ---- files
+
+  takeAll(files) {
+    if (this.taking) return this.pending;
+    for (const file of files) this.pending = this.pending.then(() => this.take(file, { name: file.name }));
+    return this.pending;
+  }
+
+  hasNoRoom(instead = null) {
+    if (instead || !this.clips.full) return false;
+    this.refuse(words("clip.enough", { number: MOST_CLIPS }));
+    return true;
+  }
+
+  // more: of the Clip that it becomes.
+  async take(file, { name, said = words("clip.ready", { name }), instead = null, ...more }) {
+    if (this.hasNoRoom(instead)) return;
+    if (file.size > props.max_mb * 2 ** 20) {
+      this.refuse(words("clip.too_large", { name, limit: props.max_mb }));
+      return;
     }
-    find(".rp-file").value = "";
+    this.view.say(words("clip.uploading"), "uploading");
+    const path = await upload(underOwnName(file)).then((uploaded) => uploaded.path, (error) => this.failed(error));
+    if (!path) return;
+    try {
+      const heard = await looked(file, name, props.longest, () => this.peaksOf(path));
+      if (!this.clips.list.includes(instead)) instead = null; // removed meanwhile
+      if (instead && instead !== more.before) this.forget(instead);
+      this.clips.add(new Clip({ file, path, name, ...more, ...heard }), instead);
+      this.view.say(said, "ready");
+      this.publish();
+    } catch (error) {
+      this.ask("forget_clip", { path });
+      this.refuse(error.message);
+    }
   }
 
-  preview(file) {
-    const audio = find("audio");
-    if (audio.src) URL.revokeObjectURL(audio.src);
-    audio.src = URL.createObjectURL(file);
-    find(".rp-preview").hidden = false;
+  failed(error) {
+    this.refuse(words("clip.not_uploaded", { reason: error.message ?? error }));
   }
 
-  clear() {
-    const audio = find("audio");
-    audio.pause();
-    if (audio.src) URL.revokeObjectURL(audio.src);
-    audio.removeAttribute("src");
-    find(".rp-preview").hidden = true;
-    find(".rp-record-label").textContent = "Record";
-    find(".rp-level").style.width = 0;
-    if (props.value) props.value = null;
-    say(obstacle() || INVITATION, obstacle() ? "refused" : "empty");
+  // ---- the server
+
+  // The answer of one of its functions, or { problem }.
+  async ask(name, value) {
+    try {
+      return await server[name](value);
+    } catch (error) {
+      return { problem: words("clip.no_answer", { reason: error.message ?? error }) };
+    }
   }
+
+  // What the server hears in a clip; nothing where it cannot be asked.
+  peaksOf(path) {
+    return server.clip_peaks ? this.ask("clip_peaks", { path }) : { seconds: null, peaks: null };
+  }
+
+  // Has the chosen part of a clip examined, unless that was done.
+  async examine(clip) {
+    const { part, trim } = clip;
+    if (!server.examine_clip || clip.found?.part === part || clip.asked === part) return;
+    clip.asked = part;
+    const whole = !trim || trim.whole;
+    const found = await this.ask("examine_clip", clip.value);
+    if (whole) clip.best ??= found.best ?? null;
+    if (clip.part !== part) return this.examine(clip);
+    clip.asked = null;
+    clip.find({ ...found, part });
+    this.show();
+    if (props.dictates && found.spoken && (!clip.words.trim() || (clip.dictated && clip.moved))) this.dictate(clip);
+    else await this.checkWords(clip);
+  }
+
+  async checkWords(clip) {
+    const { words: written, spoken, part } = clip;
+    if (!server.check_words || spoken === null || !written.trim()) return this.transcript.show(this.clips.chosen);
+    const { row = null } = await this.ask("check_words", { words: written, spoken });
+    if (clip.words !== written || clip.part !== part) return;
+    clip.wordsRow = row;
+    this.transcript.show(this.clips.chosen);
+  }
+
+  // Has the words of the chosen part written down.
+  async dictate(clip) {
+    if (clip.dictating) return;
+    const { part, words: before } = clip;
+    clip.dictating = true;
+    this.transcript.show(this.clips.chosen);
+    const { words: heard, problem } = await this.ask("write_words", clip.value);
+    clip.dictating = false;
+    if (problem) this.refuse(problem);
+    else if (clip.part === part && clip.words === before) {
+      clip.write(heard);
+      clip.dictated = true;
+      this.publish();
+    }
+    await this.checkWords(clip);
+  }
+
+  // The remedy of one of the doctor's rows: moves the ends, or has the part mended into a clip of its own.
+  async mend(clip, { fix, part }) {
+    if (part && clip.trim) {
+      clip.trim.set(...part);
+      this.publish();
+      return;
+    }
+    this.trim.hush();
+    this.view.say(words("clip.mending"), "uploading");
+    const { wav, problem } = await this.ask("mend_clip", { ...clip.value, fix });
+    if (problem) return this.refuse(problem);
+    const { name, recorded, words: written, wordsSpoken } = clip;
+    const file = new File([wavOf(wav)], `${name}.wav`, { type: "audio/wav" });
+    const said = words("clip.mended", { name });
+    await this.take(file, { name, said, instead: clip, before: clip, recorded, words: written, wordsSpoken });
+  }
+
+  undo(clip) {
+    const { before } = clip;
+    before.words = clip.words;
+    this.forget(clip, { alone: true });
+    this.clips.add(before, clip);
+    this.publish();
+  }
+
+  // Its file, and those that it was mended from, are no longer wanted.
+  forget(clip, { alone = false } = {}) {
+    if (!server.forget_clip) return;
+    this.ask("forget_clip", { path: clip.path });
+    if (clip.before && !alone) this.forget(clip.before);
+  }
+
+  // ---- the list
+
+  choose(clip) {
+    this.clips.chosen = clip;
+    this.publish();
+  }
+
+  async listen(clip) {
+    const again = this.clips.chosen === clip && this.trim.listening.playing;
+    if (this.clips.chosen !== clip) this.choose(clip);
+    if (again || clip.playable) await this.trim.toggle();
+  }
+
+  remove(clip) {
+    this.forget(clip);
+    this.clips.remove(clip);
+    if (!this.clips.list.length) this.invite();
+    this.publish();
+  }
+
+  publish() {
+    const value = this.clips.value();
+    this.told = JSON.stringify(value);
+    props.value = value;
+    this.show();
+  }
+
+  accept(value) {
+    if (JSON.stringify(value ?? null) === this.told) return; // what it was told by us
+    this.clips.accept(value || null).forEach((clip) => this.forget(clip));
+    this.told = JSON.stringify(this.clips.value());
+    if (!this.clips.list.length && !this.taking) this.invite();
+    this.show();
+  }
+
+  show() {
+    const { chosen, list } = this.clips;
+    this.view.showClips();
+    this.trim.show(chosen);
+    this.doctor.show(server.examine_clip ? chosen : null);
+    this.transcript.show(chosen);
+    for (const clip of list) this.examine(clip);
+  }
+}
+
+// Its name is nobody else's: the same file, uploaded by two people, would be one on the server.
+function underOwnName(file) {
+  const name = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  const ending = /\.[A-Za-z0-9]{1,5}$/.exec(file.name)?.[0] ?? "";
+  return new File([file], name + ending, { type: file.type });
 }
 
 new Recorder();

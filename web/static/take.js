@@ -1,39 +1,39 @@
 // One take as it arrives: its samples, and where the listener is in them. It knows nothing of the page or of Web Audio,
-// so that the audio thread, the plain-http fallback and the tests all run this same code.
+// so that the audio thread, the plain-http fallback and the tests all run this same code. Needs samples.js.
 
 const FADE_SECONDS = 0.005; // no edge clicks, and nobody hears it
 const START_SECONDS = 0.04; // a first chunk of this length starts at once
 const MAX_LEAD_SECONDS = 10; // nobody is made to wait for more than this in hand
 
-class Take {
+class Take extends Samples {
   // rate: Hz; expected: seconds the take will about last; pace: seconds of speech per second of waiting, if known.
   constructor(rate, { expected = 0, pace = Infinity } = {}) {
-    this.rate = rate;
+    super(rate);
     this.expected = expected * rate;
     this.pace = pace;
-    this.samples = new Int16Array(rate * 8);
-    this.length = 0; // samples that have arrived
     this.position = 0; // the next to be heard; fractional where the output has another rate
     this.complete = false; // no more will come
     this.wanted = true; // false: paused, or heard to its end
     this.waiting = true; // for enough samples to start, or to go on
     this.played = 0;
     this.underruns = 0;
-    this.lost = 0; // samples that never came
     this.gain = 0; // of what sounds, rising after a cut
     this.residue = 0; // the value that sounded at the cut, fading away
     this.fading = 0;
     this.last = 0;
   }
 
-  // Samples that begin at `start`. A retried segment begins before the end of what came: it replaces what came from there.
+  // `now`: seconds on any one clock. What was heard already and is replaced is heard again.
   write(start, samples, now) {
-    if (start > this.length) this.fillGap(start);
-    if (this.position > start) this.seek(start);
-    this.reserve(start + samples.length);
-    this.samples.set(samples, start);
-    this.length = start + samples.length;
+    if (this.position > start && start <= this.length) this.seek(start);
+    super.write(start, samples);
     this.measure(samples.length, now);
+  }
+
+  // Takes over from the take that sounded before: what sounded last fades away under the new one.
+  follow(before) {
+    this.last = before.last;
+    this.cut();
   }
 
   finish() {
@@ -125,19 +125,5 @@ class Take {
     const part = position - whole;
     const here = this.samples[whole] / 32768;
     return part && whole + 1 < this.length ? here + part * (this.samples[whole + 1] / 32768 - here) : here;
-  }
-
-  fillGap(start) {
-    this.lost += start - this.length;
-    this.reserve(start);
-    this.samples.fill(0, this.length, start);
-    this.length = start;
-  }
-
-  reserve(length) {
-    if (length <= this.samples.length) return;
-    const larger = new Int16Array(Math.max(length, this.samples.length * 2));
-    larger.set(this.samples.subarray(0, this.length));
-    this.samples = larger;
   }
 }

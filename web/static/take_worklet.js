@@ -6,20 +6,23 @@ class TakeProcessor extends AudioWorkletProcessor {
   constructor() {
     super();
     this.take = null;
+    this.received = 0; // calls
     this.startedAt = null; // context time of the first sample heard
     this.unreported = 0;
     this.port.onmessage = ({ data: [method, ...args] }) => this.receive(method, args);
   }
 
   receive(method, args) {
-    if (method === "load") {
-      const [ticket, rate, hints] = args;
-      this.ticket = ticket;
-      this.take = new Take(rate, hints);
-      this.startedAt = null;
-    } else if (this.take) {
-      this.take[method](...args);
-    }
+    this.received += 1;
+    if (method === "load") this.load(...args);
+    else if (this.take) this.take[method](...args);
+  }
+
+  load(rate, hints) {
+    const before = this.take;
+    this.take = new Take(rate, hints);
+    if (before) this.take.follow(before);
+    this.startedAt = null;
   }
 
   process(_inputs, [[out]]) {
@@ -35,9 +38,9 @@ class TakeProcessor extends AudioWorkletProcessor {
 
   report() {
     const { position, played, underruns, lost, wanted, waiting, ended, pace } = this.take;
-    const { ticket, startedAt } = this;
+    const { received, startedAt } = this;
     this.unreported = 0;
-    this.port.postMessage({ ticket, position, played, underruns, lost, wanted, waiting, ended, pace, startedAt });
+    this.port.postMessage({ received, position, played, underruns, lost, wanted, waiting, ended, pace, startedAt });
   }
 }
 

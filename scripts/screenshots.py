@@ -1,0 +1,113 @@
+"""Takes the pictures of docs/pages: every tab, light and dark, on a desk and on a phone, of the real app at work.
+
+python -m scripts.screenshots
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.web.visiting import PATIENCE, open_tab
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "docs" / "pages"
+TABS = {"speak": "Speak", "new-voice": "New voice", "library": "Library", "script": "Script", "history": "History",
+        "status": "Status"}  # fmt: skip
+SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
+THEMES = ("light", "dark")
+CLIP = ROOT / "tests" / "fixtures" / "speech" / "flite_slt.flac"
+DIALOGUE = "Clara: Have you seen the blue bicycle?\nBen: It is on the bridge.\nClara: Then let us go for a walk."
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """The address of the app, with a library of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "app.py", "--port", "7899", "--database", f"{folder}/voices.db"]
+        app = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        try:
+            assert app.stdout is not None
+            found = next(filter(None, (re.search(r"http://\S+", line) for line in app.stdout)))
+            yield found.group()
+        finally:
+            app.terminate()
+            app.wait()
+
+
+def work(page: Page) -> None:
+    """Two takes and a script, so that there is something to see."""
+    for _ in range(2):
+        page.get_by_role("button", name="Speak", exact=True).click()
+        page.wait_for_function("reprisePlayer.stats.finished && reprisePlayer.stats.length > 0")
+        page.wait_for_timeout(1500)
+    open_tab(page, "Script")
+    page.get_by_label("Text of the new script").fill(DIALOGUE)
+    page.get_by_role("button", name="Make cards").click()
+    page.wait_for_timeout(3000)
+
+
+def picture(browser: Browser, url: str, size: str, theme: str, state: dict) -> None:
+    """Every tab in one size and theme, by someone who has been here before."""
+    width, height = SIZES[size]
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=theme, storage_state=state, device_scale_factor=1
+    )
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    page.goto(f"{url}?__theme={theme}")
+    expect(page.get_by_role("button", name="Speak", exact=True)).to_be_visible(timeout=PATIENCE)
+    page.wait_for_timeout(2500)
+    for name, tab in TABS.items():
+        open_tab(page, tab)
+        if name == "speak":
+            page.get_by_role("button", name="Speak", exact=True).click()
+            page.wait_for_function("reprisePlayer.stats.finished && reprisePlayer.stats.length > 0")
+        if name == "new-voice":
+            page.locator(".rp-file").set_input_files(CLIP)
+        page.wait_for_timeout(3000)
+        if size == "desktop":  # all of it; the player stays at the foot of the window
+            whole = page.evaluate("document.scrollingElement.scrollHeight")
+            page.set_viewport_size({"width": width, "height": max(height, min(whole, 2 * height))})
+            page.wait_for_timeout(300)
+        page.screenshot(path=PAGES / f"{size}-{theme}-{name}.png")
+        page.set_viewport_size({"width": width, "height": height})
+    context.close()
+
+
+def main() -> None:
+    """Writes the pictures and the page that shows them."""
+    PAGES.mkdir(parents=True, exist_ok=True)
+    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    with served() as url, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=executable, args=["--no-sandbox", "--autoplay-policy=no-user-gesture-required"]
+        )
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        context.set_default_timeout(PATIENCE)
+        page = context.new_page()
+        page.goto(url)
+        page.wait_for_timeout(3000)
+        work(page)
+        state = context.storage_state()
+        context.close()
+        for size, theme in product(SIZES, THEMES):
+            picture(browser, url, size, theme, state)
+        browser.close()
+    rows = [f"| {tab} | " + " | ".join(f"![{tab}]({size}-{theme}-{name}.png)" for size, theme in product(SIZES, THEMES))
+            + " |" for name, tab in TABS.items()]  # fmt: skip
+    heads = [f"{size}, {theme}" for size, theme in product(SIZES, THEMES)]
+    table = [f"| | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|", *rows]
+    text = "# The pages\n\nTaken by `make pages`, with the bundled model.\n\n"
+    (PAGES / "README.md").write_text(text + "\n".join(table) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

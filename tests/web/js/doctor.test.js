@@ -1,0 +1,37 @@
+// In which order the doctor's rows stand, and what is said of a clip's words.
+
+const test = require("node:test");
+const assert = require("node:assert/strict");
+const { load, english } = require("./load.js");
+
+const words = english("clip");
+const { inOrder, remarks, Clip } = load(
+  ["trim.js", "clips.js", "doctor.js", "transcript.js"],
+  ["inOrder", "remarks", "Clip"],
+  { words },
+);
+const row = (light, sentence) => ({ light, sentence });
+
+test("what is worst stands first, and what is fine is not among it", () => {
+  const rows = [row("green", "a"), row("amber", "b"), row("red", "c"), row("amber", "d")];
+  assert.deepEqual(inOrder(rows).map(({ sentence }) => sentence), ["c", "b", "d"]);
+});
+
+test("words are remarked on when they cannot be right", () => {
+  const clip = new Clip({ path: "a", name: "a", seconds: 10, words: "Ten seconds of words." });
+  clip.find({ part: clip.part, spoken: 9 });
+  clip.wordsRow = row("green", "fits");
+  assert.deepEqual(remarks(clip), []);
+  clip.trim.move("start", 5);
+  clip.find({ part: clip.part, spoken: 4 });
+  clip.wordsRow = row("amber", "too many");
+  assert.deepEqual(remarks(clip).map(({ light, sentence }) => [light, sentence]), [
+    ["amber", words("clip.moved")],
+    ["amber", "too many"],
+  ]);
+  clip.write("Half of them.");
+  clip.wordsRow = row("red", "far too few");
+  assert.deepEqual(remarks(clip).map(({ sentence }) => sentence), ["far too few"]);
+  clip.write("");
+  assert.deepEqual(remarks(clip), [], "an empty field says so by itself");
+});

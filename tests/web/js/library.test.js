@@ -1,0 +1,77 @@
+// The Library tab: which voices are shown, in which order, and how their figures are written.
+
+const test = require("node:test");
+const assert = require("node:assert/strict");
+const { load } = require("./load.js");
+
+const names = ["folded", "found", "ordered", "tagsOf", "bytesIn", "timeIn", "portrait", "languageName"];
+const { folded, found, ordered, tagsOf, bytesIn, timeIn, portrait, languageName } = load(["library_logic.js"], names);
+
+const voice = (name, more = {}) => ({
+  name, description: "", tags: [], language: "en", made: "2026-11-21T08:00:00+00:00", seconds: 5, spoken: 0, ...more,
+});
+const named = (voices) => voices.map(({ name }) => name);
+
+test("a search is found in name, description, tags and language, whatever case and accents", () => {
+  const voices = [
+    voice("José", { description: "Warm and low" }),
+    voice("Ann", { tags: ["Grand-père"] }),
+    voice("Zoë", { language: "de" }),
+  ];
+  const cases = {
+    "": 3, "  ": 3, jose: 1, "LOW josé": 1, pere: 1, german: 1, de: 1, "zoe deutsch": 0, "ann low": 0, "(": 0, "\\": 0,
+  };
+  for (const [search, count] of Object.entries(cases)) assert.equal(found(voices, search, "en").length, count, search);
+  assert.deepEqual(named(found(voices, "zoe deutsch", "de")), ["Zoë"], "the language as the page calls it");
+});
+
+test("every order has one place for each voice", () => {
+  const voices = [
+    voice("beta", { seconds: 9, spoken: 8 }),
+    voice("Alpha", { spoken: 3 }),
+    voice("voice 10", { made: "2026-11-22T08:00:00+00:00" }),
+    voice("voice 9"),
+  ];
+  assert.deepEqual(named(ordered(voices, "name", "en")), ["Alpha", "beta", "voice 9", "voice 10"]);
+  assert.deepEqual(named(ordered(voices, "newest", "en")), ["voice 10", "Alpha", "beta", "voice 9"]);
+  assert.deepEqual(named(ordered(voices, "used", "en")), ["beta", "Alpha", "voice 9", "voice 10"]);
+  assert.deepEqual(named(ordered(voices, "longest", "en")), ["beta", "Alpha", "voice 9", "voice 10"]);
+  assert.deepEqual(named(ordered(voices, "no such order", "en")), ["Alpha", "beta", "voice 9", "voice 10"]);
+  assert.equal(voices[0].name, "beta", "the list that was given stays as it is");
+});
+
+test("tags are typed with commas of any script", () => {
+  assert.deepEqual(tagsOf(" warm, story ,,"), ["warm", "story"]);
+  assert.deepEqual(tagsOf("温かい、物語，x"), ["温かい", "物語", "x"]);
+  assert.deepEqual(tagsOf(""), []);
+});
+
+test("amounts are written for people", () => {
+  const cases = { 0: "0 bytes", 1: "1 byte", 999: "999 bytes", 1000: "1 kB", 116400: "116 kB", 12_345_678: "12.3 MB", 3e12: "3 TB" };
+  for (const [count, text] of Object.entries(cases)) assert.equal(bytesIn(Number(count), "en"), text);
+  assert.equal(bytesIn(12_345_678, "de"), "12,3 MB");
+});
+
+test("times have their two largest units", () => {
+  const cases = { 0: "0 sec", 0.4: "0 sec", 59.4: "59 sec", 60: "1 min", 125: "2 min 5 sec", 3600: "1 hr", 7384: "2 hr 3 min", 3605: "1 hr" };
+  for (const [seconds, text] of Object.entries(cases)) assert.equal(timeIn(Number(seconds), "en"), text, seconds);
+});
+
+test("a portrait is a voice's own and stays within its circle", () => {
+  const one = portrait("0123456789abcdef0123456789abcdef");
+  assert.deepEqual(one, portrait("0123456789abcdef0123456789abcdef"));
+  assert.notDeepEqual(one, portrait("fedcba98765432100123456789abcdef"));
+  for (const id of ["", "f".repeat(32), "0".repeat(32), "ff"]) {
+    const { strokes, hue } = portrait(id);
+    assert.equal(strokes.length, 9);
+    assert.ok(strokes.every((height) => height >= 0.25 && height <= 1), id);
+    assert.ok(hue >= 0 && hue < 360, id);
+  }
+});
+
+test("what is no language tag is shown as it is", () => {
+  assert.equal(languageName("pt-BR", "en"), "Brazilian Portuguese");
+  assert.equal(languageName("old norse!", "en"), "old norse!");
+  assert.equal(languageName("", "en"), "");
+  assert.equal(folded("ÀÉ"), "ae");
+});

@@ -1,0 +1,177 @@
+// WAV files, peaks, the shelf, the meter, recordings, the countdown, and what stands between a page and a microphone.
+
+const test = require("node:test");
+const assert = require("node:assert/strict");
+const { load, english, ramp, seeded } = require("./load.js");
+
+const { encodeWav, decodeWav, toInt16 } = load(["wav.js"], ["encodeWav", "decodeWav", "toInt16"]);
+const { Peaks, barsOf, Sound, Shelf } = load(
+  ["samples.js", "peaks.js", "shelf.js"],
+  ["Peaks", "barsOf", "Sound", "Shelf"],
+);
+const { Meter, onMeter } = load(["meter.js"], ["Meter", "onMeter"]);
+const { Recording, Countdown } = load(["samples.js", "wav.js", "recording.js"], ["Recording", "Countdown"]);
+const { obstacle, refusal, EXACT } = load(["microphone.js"], ["obstacle", "refusal", "EXACT"], { words: english("clip") });
+const { clock, firstSound } = load(["format.js"], ["clock", "firstSound"]);
+
+const near = (a, b, by = 1e-6) => assert.ok(Math.abs(a - b) <= by, `${a} is not near ${b}`);
+
+test("a WAV that was written is read again, sample for sample", () => {
+  const samples = Int16Array.of(0, 1, -1, 32767, -32768);
+  assert.deepEqual(decodeWav(encodeWav(samples, 22050)), { rate: 22050, samples });
+});
+
+test("a WAV with other parts in it is read, and what is no 16-bit mono WAV is refused", () => {
+  const plain = new Uint8Array(encodeWav(ramp(0, 3), 8000));
+  const list = [...Buffer.from("LIST"), 3, 0, 0, 0, 1, 2, 3, 0];
+  const longer = Uint8Array.from([...plain.slice(0, 36), ...list, ...plain.slice(36)]);
+  assert.deepEqual(Array.from(decodeWav(longer.buffer).samples), [0, 1, 2]);
+  const stereo = plain.slice();
+  stereo[22] = 2;
+  for (const bytes of [stereo, plain.slice(0, 20), new Uint8Array(200)]) assert.equal(decodeWav(bytes.buffer), null);
+  assert.deepEqual(decodeWav(plain.slice(0, 47).buffer).samples, Int16Array.of(0), "a file that was cut off");
+});
+
+test("floats become 16 bits on the decoders' scale, and too loud ones stay in range", () => {
+  const samples = toInt16(Float32Array.of(0, 0.5, -1, 1, 3, -3));
+  assert.deepEqual(Array.from(samples), [0, 16384, -32768, 32767, 32767, -32768]);
+});
+
+test("peaks are the loudest of each moment, however the samples are cut", () => {
+  const random = seeded(3);
+  const samples = Float32Array.from({ length: 5000 }, () => random() * 2 - 1);
+  const whole = new Peaks(1000);
+  whole.add(0, samples);
+  const cut = new Peaks(1000);
+  for (let at = 0; at < samples.length; ) {
+    const count = 1 + Math.floor(random() * 90);
+    cut.add(at, samples.subarray(at, at + count));
+    at += count;
+  }
+  assert.deepEqual(cut.values, whole.values);
+  assert.equal(whole.values.length, 250);
+  near(whole.values[7], Math.max(...samples.subarray(140, 160).map(Math.abs)));
+});
+
+test("peaks of a segment that is spoken anew replace those behind its start", () => {
+  const peaks = new Peaks(1000);
+  peaks.add(0, new Float32Array(200).fill(0.9));
+  peaks.add(100, new Float32Array(50).fill(0.1));
+  assert.deepEqual(peaks.values.map((value) => Math.round(value * 10)), [9, 9, 9, 9, 9, 1, 1, 1]);
+});
+
+test("bars show what came, and nothing where it has not", () => {
+  assert.deepEqual(barsOf([0.1, 0.5, 0.2, 0.3], 8, 4), [0.5, 0.3, null, null]);
+  assert.deepEqual(barsOf([0.1, 0.5], 2, 4), [0.1, 0.1, 0.5, 0.5]);
+  assert.deepEqual(barsOf([], 0, 2), [null, null]);
+});
+
+test("a sound draws as long as it is expected to be, until it is complete", () => {
+  const sound = new Sound("a", 1000, { expected: 5000 });
+  sound.write(0, ramp(0, 1000));
+  assert.deepEqual([sound.seconds, sound.span], [1, 5]);
+  sound.complete = true;
+  assert.equal(sound.span, 1);
+  sound.write(1500, ramp(0, 100)); // a chunk was lost
+  assert.equal(sound.peaks.values.length, 80);
+});
+
+test("the shelf lets the oldest go, but never one that still arrives nor the latest", () => {
+  const bytes = Sound.whole("x", { rate: 1000, samples: ramp(0, 10) }).samples.byteLength;
+  const shelf = new Shelf(bytes * 2);
+  shelf.put(new Sound("live", 1000));
+  for (const id of ["a", "b", "c"]) shelf.put(Sound.whole(id, { rate: 1000, samples: ramp(0, 10) }));
+  assert.deepEqual([...shelf.sounds.keys()], ["live", "c"]);
+  assert.equal(shelf.get("a"), undefined);
+  const small = new Shelf(1);
+  assert.equal(small.put(Sound.whole("a", { rate: 1000, samples: ramp(0, 10) })), small.get("a"));
+});
+
+test("asking for a sound keeps it", () => {
+  const bytes = new Sound("x", 1000).samples.byteLength;
+  const shelf = new Shelf(bytes * 2);
+  for (const id of ["a", "b"]) shelf.put(Sound.whole(id, { rate: 1000, samples: ramp(0, 10) }));
+  shelf.get("a");
+  shelf.put(Sound.whole("c", { rate: 1000, samples: ramp(0, 10) }));
+  assert.deepEqual([...shelf.sounds.keys()], ["a", "c"]);
+});
+
+test("the meter rises at once, falls slowly, and holds the peak", () => {
+  const meter = new Meter();
+  const tone = (loudness) => new Float32Array(1000).fill(loudness);
+  meter.hear(tone(0.1), 10000);
+  near(meter.level, -20, 0.01);
+  meter.hear(tone(0), 10000);
+  near(meter.level, -22.4, 0.01);
+  near(meter.held, -20, 0.01);
+  for (let i = 0; i < 20; i++) meter.hear(tone(0), 10000);
+  assert.ok(meter.held < -50);
+  assert.deepEqual([onMeter(-60), onMeter(-30), onMeter(0)], [0, 0.5, 1]);
+});
+
+test("the lamp is lit by a flattened sample, and goes out again", () => {
+  const meter = new Meter();
+  const quiet = new Float32Array(1000).fill(0.9);
+  meter.hear(quiet, 10000);
+  assert.equal(meter.clipping, false);
+  meter.hear(Float32Array.of(0, -1, 0), 10000);
+  assert.equal(meter.clipping, true);
+  for (let i = 0; i < 21; i++) meter.hear(quiet, 10000);
+  assert.deepEqual([meter.clipping, meter.clips], [false, 1]);
+});
+
+test("a recording is never longer than its limit", () => {
+  const recording = new Recording(1000, 2);
+  for (let i = 0; i < 30; i++) recording.hear(new Float32Array(128).fill(0.25));
+  assert.deepEqual([recording.length, recording.full, recording.seconds], [2000, true, 2]);
+  const { rate, samples } = decodeWav(recording.wav());
+  assert.equal(rate, 1000);
+  assert.ok(samples.length === 2000 && samples.every((value) => value === 8192));
+});
+
+test("the countdown says three, two, one, and begins", async () => {
+  const said = [];
+  const waits = [];
+  const countdown = new Countdown(3, (left) => said.push(left), (done) => waits.push(done));
+  while (waits.length) waits.shift()();
+  assert.equal(await countdown.over, true);
+  assert.deepEqual(said, [3, 2, 1]);
+});
+
+test("a countdown that is cancelled says no more", async () => {
+  const said = [];
+  const waits = [];
+  const countdown = new Countdown(3, (left) => said.push(left), (done) => waits.push(done));
+  countdown.cancel();
+  while (waits.length) waits.shift()();
+  assert.equal(await countdown.over, false);
+  assert.deepEqual(said, [3]);
+});
+
+test("nothing is asked of the microphone but the truth", () => {
+  const { echoCancellation, noiseSuppression, autoGainControl } = EXACT;
+  assert.deepEqual([echoCancellation, noiseSuppression, autoGainControl], [false, false, false]);
+});
+
+test("why there is no microphone, and what to do", () => {
+  const location = { port: "7860" };
+  const page = { navigator: {}, location };
+  assert.equal(obstacle({ ...page, navigator: { mediaDevices: { getUserMedia() {} } }, isSecureContext: true }), "");
+  assert.match(obstacle({ ...page, isSecureContext: false }), /http:\/\/localhost:7860 .* https .* choose a file/);
+  assert.match(obstacle({ ...page, isSecureContext: true }), /no microphone/);
+  assert.match(obstacle({ ...page, location: { port: "" }, isSecureContext: false }), /http:\/\/localhost on/);
+});
+
+test("one sentence or two for each refusal", () => {
+  for (const name of ["NotAllowedError", "NotFoundError", "NotReadableError", "OverconstrainedError"]) {
+    assert.match(refusal({ name, message: "?" }), /^The |^No /);
+    assert.doesNotMatch(refusal({ name, message: "?" }), /\?/);
+  }
+  assert.match(refusal({ name: "AbortError", message: "it broke" }), /it broke/);
+});
+
+test("times", () => {
+  assert.deepEqual([0, 59.9, 61].map(clock), ["0:00", "0:59", "1:01"]);
+  assert.equal(firstSound({ clickedAt: 100, firstSoundAt: null }), null);
+  assert.equal(firstSound({ clickedAt: 100, firstSoundAt: 312.4 }), 212);
+});

@@ -1,0 +1,196 @@
+// A script as the page keeps it: questions in turn, patches, who speaks, and what sounds next.
+
+const assert = require("node:assert/strict");
+const { test } = require("node:test");
+const { load, seeded } = require("./load.js");
+
+const { Line, Script, castOf, nextToHear, partingPlace, characters, Listening } = load(
+  ["script_line.js", "script_cards.js", "script_listening.js"],
+  ["Line", "Script", "castOf", "nextToHear", "partingPlace", "characters", "Listening"],
+);
+
+const card = (id, more = {}) => ({ id, text: `Text ${id}.`, speaker: null, voice: "v", pause: 0.5, state: "spoken", take: `take-${id}`, ...more });
+const patch = (cards, { since = "", version = "1", order = cards.map(({ id }) => id), running = false } = {}) => ({
+  script: "s", since, version, order, cards, head: { running },
+});
+const soon = () => new Promise((resolve) => setTimeout(resolve, 0));
+
+test("a question is put when the one before is answered, as things are then", async () => {
+  const put = [];
+  const line = new Line((question) => put.push(question));
+  let version = 1;
+  const first = line.ask(() => ({ do: "a", version }));
+  const second = line.ask(() => ({ do: "b", version }));
+  await soon();
+  assert.deepEqual(put, [{ do: "a", version: 1, asked: 1 }]);
+  line.hear({ asked: 99 });
+  line.hear(null);
+  assert.equal(put.length, 1);
+  version = 2;
+  line.hear({ asked: 1, told: "x" });
+  assert.deepEqual(await first, { asked: 1, told: "x" });
+  await soon();
+  assert.deepEqual(put[1], { do: "b", version: 2, asked: 2 });
+  line.hear({ asked: 1 });
+  line.hear({ asked: 2 });
+  assert.deepEqual(await second, { asked: 2 });
+});
+
+test("a question that nobody answers is given up, and the next one is put", async () => {
+  const put = [];
+  const line = new Line((question) => put.push(question), 5);
+  assert.equal(await line.ask(() => ({ do: "a" })), null);
+  const next = line.ask(() => ({ do: "b" }));
+  await soon();
+  line.hear({ asked: 1, late: true });
+  line.hear({ asked: 2 });
+  assert.deepEqual(await next, { asked: 2 });
+});
+
+test("patches in turn are the script, and what does not follow is refused", () => {
+  const script = new Script("s");
+  assert.deepEqual(script.apply(patch([card("a"), card("b")])), { changed: [card("a"), card("b")], moved: true });
+  const changed = card("b", { text: "Other." });
+  const news = script.apply({ ...patch([changed], { since: "1", version: "2" }), order: null });
+  assert.deepEqual([news.moved, script.list.map(({ text }) => text)], [false, ["Text a.", "Other."]]);
+  assert.equal(script.apply(patch([], { since: "1", version: "3" })), null);
+  assert.equal(script.apply({ ...patch([]), script: "another" }), null);
+  script.apply({ ...patch([card("c")], { since: "2", version: "3" }), order: ["c", "b"] });
+  assert.deepEqual(script.list.map(({ id }) => id), ["c", "b"]);
+  assert.equal(script.cards.size, 2);
+  script.apply(patch([card("z")], { version: "9" }));
+  assert.deepEqual([script.list.length, script.version], [1, "9"]);
+});
+
+test("whatever happens to a script, patches keep up with it", () => {
+  const random = seeded(7);
+  const pick = (count) => Math.floor(random() * count);
+  let truth = [card("0"), card("1"), card("2")];
+  const page = new Script("s");
+  page.apply(patch(truth));
+  for (let step = 1; step < 200; step++) {
+    const before = truth;
+    truth = [...truth];
+    const what = pick(3);
+    if (what === 0) truth.splice(pick(truth.length + 1), 0, card(`n${step}`));
+    else if (what === 1 && truth.length > 1) truth.splice(pick(truth.length), 1);
+    else if (truth.length) truth[pick(truth.length)] = card(truth[pick(truth.length)].id, { text: `${step}` });
+    truth = [...new Map(truth.map((each) => [each.id, each])).values()];
+    const cards = truth.filter((each) => !before.includes(each));
+    const ids = (list) => list.map(({ id }) => id).join();
+    const order = ids(before) === ids(truth) ? null : truth.map(({ id }) => id);
+    page.apply({ ...patch(cards, { since: String(step), version: String(step + 1) }), order });
+    assert.deepEqual(page.list, truth);
+  }
+});
+
+test("the cast is everyone who speaks, as they begin", () => {
+  const cards = [card("a", { speaker: "Ann" }), card("b"), card("c", { speaker: "Ann", voice: "w" }), card("d", { voice: null })];
+  assert.deepEqual(castOf(cards), [
+    { speaker: "Ann", cards: 2, voices: ["v", "w"] },
+    { speaker: null, cards: 2, voices: ["v", null] },
+  ]);
+  assert.deepEqual(castOf([]), []);
+});
+
+test("what is to be heard next is waited for only while someone speaks it", () => {
+  const cards = [card("a"), card("b", { state: "queued", take: null }), card("c", { state: "failed", take: null }), card("d")];
+  assert.deepEqual(nextToHear(cards, 0, true), { card: cards[0] });
+  assert.deepEqual(nextToHear(cards, 1, true), { wait: cards[1] });
+  assert.deepEqual(nextToHear(cards, 1, false), { card: cards[3] });
+  assert.equal(nextToHear(cards, 4, true), null);
+  const redone = [card("a", { state: "speaking" })];
+  assert.deepEqual([nextToHear(redone, 0, true), nextToHear(redone, 0, false)], [{ wait: redone[0] }, { card: redone[0] }]);
+});
+
+test("a card is parted at the cursor, else between its sentences", () => {
+  assert.equal(partingPlace("One. Two.", 5), 5);
+  assert.equal(partingPlace("One. Two.", 0), 5);
+  assert.equal(partingPlace("One! Two three. Four five six.", 30), 16);
+  assert.equal(partingPlace("今日は。明日も。", 0), 4);
+  assert.equal(partingPlace("no end here", 0), 0);
+  assert.equal(characters("👩‍🚀 a"), 5);
+});
+
+function listening(cards, running = false) {
+  const script = new Script("s");
+  script.apply(patch(cards, { running }));
+  const heard = [];
+  const fetched = [];
+  const timers = [];
+  const made = new Listening({
+    script: () => script,
+    play: ({ id }) => heard.push(id),
+    ready: ({ id }) => fetched.push(id),
+    later: (act, ms) => timers.push({ act, ms }) && timers.at(-1),
+    forget: (timer) => timers.includes(timer) && timers.splice(timers.indexOf(timer), 1),
+  });
+  const pass = () => timers.shift().act();
+  return { script, heard, fetched, timers, listening: made, pass };
+}
+
+test("cards sound one after the other, each after its pause", () => {
+  const { listening: along, heard, fetched, timers, pass } = listening([card("a"), card("b", { pause: 2 }), card("c", { take: null, state: "new" }), card("d")]);
+  along.begin("a");
+  assert.deepEqual(heard, ["a"]);
+  along.stopped("take-a", "ended");
+  assert.deepEqual([heard, fetched, timers[0].ms], [["a"], ["b"], 500]);
+  along.look();
+  assert.deepEqual(heard, ["a"], "the pause is kept, whatever is told meanwhile");
+  pass();
+  along.stopped("take-b", "paused");
+  assert.equal(timers.length, 0);
+  along.stopped("take-b", "ended");
+  assert.equal(timers[0].ms, 2000);
+  pass();
+  assert.deepEqual(heard, ["a", "b", "d"]);
+  along.stopped("take-d", "ended");
+  assert.deepEqual([timers.length, along.awaited], [0, null]);
+});
+
+test("a card that is not there yet is waited for, and one that fails is passed over", () => {
+  const coming = { state: "queued", take: null };
+  const { listening: along, script, heard, pass } = listening([card("a", coming), card("b", coming), card("c", coming)], true);
+  const news = (cards, running = true) => {
+    script.apply({ ...patch(cards, { since: script.version, version: `${Number(script.version) + 1}`, running }), order: null });
+    along.look();
+  };
+  along.begin("a");
+  news([card("b")]);
+  assert.deepEqual(heard, [], "in order, although the second is there first");
+  news([card("a")]);
+  assert.deepEqual(heard, ["a"]);
+  along.stopped("take-a", "ended");
+  news([card("b", { ...coming, state: "failed" })]);
+  pass();
+  assert.deepEqual(heard, ["a"]);
+  news([card("c")]);
+  assert.deepEqual(heard, ["a", "c"]);
+});
+
+test("who plays something else, or wants no more, is left alone", () => {
+  const { listening: along, heard, timers } = listening([card("a"), card("b")]);
+  along.begin("a");
+  along.stopped("take-a", "replaced");
+  along.stopped("take-a", "ended");
+  assert.equal(timers.length, 0);
+  along.playing(card("a"));
+  along.on = false;
+  along.stopped("take-a", "ended");
+  assert.deepEqual([timers.length, heard], [0, ["a"]]);
+  along.on = true;
+  along.playing(card("a"));
+  along.stopped("take-x", "ended");
+  assert.equal(timers.length, 0, "another tab's take");
+  along.stopped("take-a", "ended");
+  along.rest();
+  assert.equal(timers.length, 0);
+});
+
+test("when speaking ends, what never came is not waited for", () => {
+  const { listening: along, script, heard } = listening([card("a", { state: "queued", take: null })], true);
+  along.begin("a");
+  script.apply({ ...patch([card("a", { state: "new", take: null })], { since: "1", version: "2" }), order: null });
+  along.look();
+  assert.deepEqual([heard, along.awaited], [[], null]);
+});

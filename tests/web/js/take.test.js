@@ -1,0 +1,163 @@
+// The player's buffer, as the audio thread runs it.
+
+const test = require("node:test");
+const assert = require("node:assert/strict");
+const { load, ramp, heard, whole, largestStep, seeded } = require("./load.js");
+
+const { Take } = load(["samples.js", "take.js"], ["Take"]);
+const RATE = 1000;
+
+test("it starts with the first chunk and gives its samples", () => {
+  const take = new Take(RATE);
+  take.write(0, ramp(1000, 100), 0);
+  const out = whole(heard(take, 100));
+  assert.deepEqual(out.slice(10), Array.from(ramp(1010, 90)), "after a fade of 5 ms, the samples themselves");
+  assert.deepEqual([...out.slice(0, 10)].sort((a, b) => a - b), out.slice(0, 10));
+});
+
+test("a first chunk that is too short waits for the next", () => {
+  const take = new Take(RATE);
+  take.write(0, ramp(0, 20), 0);
+  heard(take, 10);
+  assert.deepEqual([take.played, take.waiting, take.underruns], [0, true, 0]);
+});
+
+test("a take that is shorter than that sounds when it is complete", () => {
+  const take = new Take(RATE);
+  take.write(0, ramp(1000, 20), 0);
+  take.finish();
+  assert.equal(whole(heard(take, 20))[19], 1019);
+});
+
+test("unheard samples are replaced when a segment is spoken anew", () => {
+  const take = new Take(RATE);
+  take.write(0, ramp(1000, 100), 0);
+  take.write(100, ramp(2000, 100), 0);
+  heard(take, 100);
+  take.write(100, ramp(5000, 50), 0);
+  take.finish();
+  assert.deepEqual(whole(heard(take, 50)), Array.from(ramp(5000, 50)));
+  assert.equal(take.length, 150);
+});
+
+test("a segment heard halfway is heard again from its start", () => {
+  const take = new Take(RATE);
+  take.write(0, ramp(1000, 200), 0);
+  heard(take, 150);
+  take.write(100, ramp(5000, 100), 0);
+  assert.equal(take.position, 100);
+  assert.deepEqual(whole(heard(take, 80)).slice(60), Array.from(ramp(5060, 20)));
+  assert.equal(take.played, 230);
+});
+
+test("running dry is counted and waits for more than a little", () => {
+  const take = new Take(RATE);
+  const state = () => [take.underruns, take.waiting];
+  take.write(0, ramp(1000, 100), 0);
+  heard(take, 150);
+  assert.deepEqual(state(), [1, true]);
+  take.write(100, ramp(1100, 100), 0.1);
+  heard(take, 10);
+  assert.deepEqual(state(), [1, true], "a tenth of a second would only run dry again");
+  take.write(200, ramp(1200, 400), 0.2);
+  heard(take, 10);
+  assert.deepEqual(state(), [1, false]);
+});
+
+test("the end of a take is no underrun, its last sample is heard, and play begins again", () => {
+  const take = new Take(RATE);
+  take.write(0, ramp(1000, 100), 0);
+  take.finish();
+  assert.equal(whole(heard(take, 200))[99], 1099);
+  assert.deepEqual([take.underruns, take.ended, take.wanted], [0, true, false]);
+  take.play();
+  heard(take, 10);
+  assert.equal(take.position, 10);
+});
+
+test("no edge clicks: pause, play, seek, another take, and the end fade", () => {
+  const loud = (count) => new Int16Array(count).fill(30000);
+  const take = new Take(RATE);
+  take.write(0, loud(500), 0);
+  const parts = [heard(take, 300)];
+  take.pause();
+  parts.push(heard(take, 100));
+  take.play();
+  parts.push(heard(take, 100));
+  take.seek(50);
+  parts.push(heard(take, 100));
+  const other = new Take(RATE);
+  other.follow(take);
+  other.write(0, loud(200), 0);
+  parts.push(heard(other, 400));
+  const all = parts.flatMap((part) => Array.from(part));
+  assert.ok(largestStep(all) < 0.25, "at 1,000 Hz a fade of 5 ms is five steps");
+  assert.ok(Math.max(...all.map(Math.abs)) < 1);
+  assert.equal(all.at(-1), 0);
+});
+
+for (const pace of [0.5, 0.8]) {
+  test(`an engine known to make ${pace} s a second is given a head start and never runs dry`, () => {
+    const total = 6000;
+    const take = new Take(RATE, { expected: 6, pace });
+    let made = 0;
+    let waited = 0;
+    for (let time = 0; time < 30000 && !take.ended; time += 10) {
+      const ready = Math.min(total, Math.floor(time * pace));
+      if (ready - made >= 100 || ready === total) {
+        if (ready > made) take.write(made, ramp(0, ready - made), time / 1000);
+        made = ready;
+        if (made === total) take.finish();
+      }
+      heard(take, 10);
+      if (!take.played) waited = time;
+    }
+    assert.ok(take.ended);
+    assert.equal(take.underruns, 0);
+    assert.ok(waited < total / pace, "it does not wait for the whole take");
+  });
+}
+
+test("a fast engine is not waited for", () => {
+  assert.ok(Math.abs(new Take(RATE, { expected: 60, pace: 3 }).lead() - 40) < 1e-9);
+});
+
+test("another output rate keeps pitch and length", () => {
+  const take = new Take(RATE);
+  const tone = Int16Array.from({ length: 1000 }, (_, i) => 20000 * Math.sin((2 * Math.PI * 50 * i) / 1000));
+  take.write(0, tone, 0);
+  take.finish();
+  const out = heard(take, 3000, 1000 / 2500);
+  const crossings = out.slice(1).filter((value, i) => out[i] < 0 && value >= 0).length;
+  assert.ok(Math.abs(take.position - 1000) <= 1);
+  assert.ok(Math.abs(crossings - 50) <= 1);
+});
+
+test("a lost chunk leaves silence and is counted", () => {
+  const take = new Take(RATE);
+  take.write(0, ramp(1000, 100), 0);
+  take.write(150, ramp(1150, 50), 0);
+  assert.deepEqual([take.lost, take.length], [50, 200]);
+  assert.ok(take.samples.slice(100, 150).every((value) => value === 0));
+});
+
+test("however chunks are cut, what is heard is the take", () => {
+  const random = seeded(5);
+  for (let round = 0; round < 50; round++) {
+    const total = 200 + Math.floor(random() * 2000);
+    const take = new Take(RATE);
+    let made = 0;
+    const out = [];
+    while (made < total) {
+      const count = Math.min(total - made, 1 + Math.floor(random() * 300));
+      take.write(made, ramp(made, count), 0);
+      made += count;
+      const inHand = take.length - take.position;
+      if (inHand > take.lead()) out.push(...heard(take, Math.floor(random() * inHand)));
+    }
+    take.finish();
+    out.push(...heard(take, total));
+    assert.equal(take.underruns, 0);
+    assert.deepEqual(whole(out).slice(10, total), Array.from(ramp(10, total - 10)), `round ${round}`);
+  }
+});

@@ -1,0 +1,111 @@
+// The take list's memory, fresh links, and the estimate under the text.
+
+const test = require("node:test");
+const assert = require("node:assert/strict");
+const { load } = require("./load.js");
+
+const { TakeList, MOST_TAKES } = load(["take_list.js"], ["TakeList", "MOST_TAKES"]);
+const { Fresh, LINKS_LAST } = load(["fresh.js"], ["Fresh", "LINKS_LAST"]);
+const { speakingTime, measured } = load(["estimate.js"], ["speakingTime", "measured"]);
+
+function storage(text = null) {
+  return { text, getItem: () => storage.text ?? text, setItem(_, value) { this.text = value; } };
+}
+
+const take = (id) => ({ id, text: id });
+
+test("the newest take comes first, and only what the server knows is shown", () => {
+  const list = new TakeList(storage());
+  ["a", "b", "c"].forEach((id) => list.add(id, id === "a" ? 120 : null));
+  assert.deepEqual(list.ids, ["c", "b", "a"]);
+  assert.deepEqual(list.rows, []);
+  list.answer({ takes: [take("a"), take("c")], gone: [] });
+  assert.deepEqual(list.rows, [{ id: "c", text: "c", ms: null }, { id: "a", text: "a", ms: 120 }]);
+  list.add("a", 80);
+  assert.deepEqual(list.ids, ["a", "c", "b"]);
+});
+
+test("an answer on the way does not undo what came meanwhile", () => {
+  const list = new TakeList(storage());
+  list.add("a");
+  list.add("b"); // the answer to come was asked for before
+  list.answer({ takes: [take("a")], gone: [] });
+  assert.deepEqual(list.ids, ["b", "a"]);
+});
+
+test("what is gone is no longer there, nor compared", () => {
+  const list = new TakeList(storage());
+  ["a", "b"].forEach((id) => list.add(id));
+  list.answer({ takes: [take("a"), take("b")], gone: [] });
+  list.choose("a");
+  list.choose("b");
+  list.answer({ takes: [take("b")], gone: ["a"] });
+  assert.deepEqual([list.ids, list.chosen, list.rows.length], [["b"], ["b"], 1]);
+});
+
+test("two are compared: a third takes the place of the first, the same again lets go", () => {
+  const list = new TakeList(storage());
+  assert.deepEqual(list.choose("a"), ["a"]);
+  assert.deepEqual(list.choose("b"), ["a", "b"]);
+  assert.deepEqual(list.choose("c"), ["b", "c"]);
+  assert.deepEqual(list.choose("b"), ["c"]);
+});
+
+test("a sound that came late is noted once", () => {
+  const list = new TakeList(storage());
+  list.add("a");
+  list.heard("a", 300);
+  list.heard("a", 900);
+  list.heard("never heard of", 1);
+  assert.deepEqual(list.own, [{ id: "a", ms: 300 }]);
+});
+
+test("a reload finds the list again, and rubbish is no trouble", () => {
+  const kept = storage();
+  const list = new TakeList(kept);
+  for (let i = 0; i < MOST_TAKES + 5; i++) list.add(`take ${i}`);
+  const again = new TakeList({ getItem: () => kept.text, setItem() {} });
+  assert.equal(again.ids.length, MOST_TAKES);
+  assert.equal(again.ids[0], `take ${MOST_TAKES + 4}`);
+  for (const rubbish of ["{", "7", '[{"id": 7}]', "null"]) assert.deepEqual(new TakeList(storage(rubbish)).ids, []);
+  const refusing = new TakeList({ getItem() { throw new Error("no"); }, setItem() { throw new Error("no"); } });
+  refusing.add("a");
+  assert.deepEqual(refusing.ids, ["a"]);
+});
+
+test("links are asked for once when they are old, and waited for", async () => {
+  let now = 0;
+  let asked = 0;
+  const fresh = new Fresh(() => (asked += 1), () => now);
+  const got = [];
+  fresh.links().then(() => got.push(1));
+  fresh.links().then(() => got.push(2));
+  await Promise.resolve();
+  assert.deepEqual([asked, got], [1, []]);
+  fresh.come();
+  await fresh.links();
+  assert.deepEqual([asked, got], [1, [1, 2]]);
+  now = LINKS_LAST;
+  fresh.links();
+  assert.equal(asked, 2);
+});
+
+test("the estimate is near the server's", () => {
+  // What engine.text.speaking_time says.
+  const near = [
+    ["The rain has stopped, and the first birds are singing again.", 4.05],
+    ["On 3 March 2027 it cost 19.50.", 5.98],
+    ["今天上午，市里的新图书馆开馆了。", 4.25],
+    ["NASA and the BBC.", 3.03],
+  ];
+  for (const [text, seconds] of near) assert.ok(Math.abs(speakingTime(text) / seconds - 1) < 0.15, `${text} ${speakingTime(text)}`);
+  assert.equal(speakingTime(""), 0);
+});
+
+test("what is shown is rounded as people say it", () => {
+  assert.deepEqual(measured("  "), { count: 0, seconds: 0, minutes: null });
+  assert.equal(measured("a👍").count, 2);
+  assert.equal(measured("Hello there.").seconds, 2);
+  assert.equal(measured("Hello there. ".repeat(20)).seconds % 5, 0);
+  assert.equal(measured("Hello there. ".repeat(100)).minutes, 2);
+});

@@ -1,0 +1,160 @@
+// The ends of a clip, and the list of clips.
+
+const test = require("node:test");
+const assert = require("node:assert/strict");
+const { load, seeded } = require("./load.js");
+
+const { Trim, keyStep, Clip, Clips } = load(["trim.js", "clips.js"], ["Trim", "keyStep", "Clip", "Clips"]);
+const key = (name, shiftKey = false) => keyStep({ key: name, shiftKey });
+
+test("keys: ten milliseconds, a tenth with shift, a second a page", () => {
+  assert.deepEqual([key("ArrowRight"), key("ArrowLeft"), key("ArrowUp"), key("ArrowDown")], [0.01, -0.01, 0.01, -0.01]);
+  assert.deepEqual([key("ArrowRight", true), key("ArrowLeft", true)], [0.1, -0.1]);
+  assert.deepEqual([key("PageUp"), key("PageDown"), key("Home"), key("End")], [1, -1, -Infinity, Infinity]);
+  assert.equal(key("a"), null);
+});
+
+test("an end moves, and stops at its bounds", () => {
+  const trim = new Trim(5);
+  assert.ok(trim.whole);
+  trim.nudge("start", 0.01);
+  trim.nudge("end", -1);
+  assert.deepEqual([trim.start, trim.end], [0.01, 4]);
+  trim.nudge("start", Infinity);
+  assert.deepEqual([trim.start, trim.end], [3.9, 4]);
+  trim.nudge("end", -Infinity);
+  assert.deepEqual([trim.start, trim.end], [3.9, 4]);
+  trim.nudge("start", -Infinity);
+  trim.nudge("end", Infinity);
+  assert.ok(trim.whole);
+});
+
+test("ends never cross nor leave the clip, whatever is done", () => {
+  const random = seeded(11);
+  for (let round = 0; round < 200; round++) {
+    const seconds = 0.02 + random() * 20;
+    assert.ok(new Trim(seconds).whole, `all of ${seconds}`);
+    const trim = new Trim(seconds, random() * 30 - 5, random() * 30 - 5);
+    for (let i = 0; i < 20; i++) {
+      assert.ok(trim.start >= 0 && trim.end <= seconds, `${trim.start} to ${trim.end} of ${seconds}`);
+      assert.ok(trim.length >= Math.min(0.1, seconds) - 1e-9);
+      trim.move(random() < 0.5 ? "start" : "end", random() * 30 - 5);
+    }
+  }
+});
+
+test("a press takes the end that is closer", () => {
+  const trim = new Trim(10, 2, 6);
+  assert.deepEqual([0, 3.9, 4.1, 9].map((time) => trim.nearest(time)), ["start", "start", "end", "end"]);
+});
+
+test("the same ends, as near as a doctor rounds them", () => {
+  const trim = new Trim(10, 2, 6);
+  assert.ok(trim.is(2.004, 5.996));
+  assert.ok(!trim.is(2, 6.02));
+});
+
+const clip = (path, seconds = 5) => new Clip({ path, name: path, seconds });
+
+test("the value says what is meant of each clip, and which is chosen", () => {
+  const clips = new Clips();
+  assert.equal(clips.value(), null);
+  clips.add(clip("a"));
+  clips.add(clip("b"));
+  clips.list[0].trim.move("start", 1);
+  clips.chosen = clips.list[0];
+  assert.deepEqual(clips.value(), {
+    chosen: 0,
+    clips: [
+      { path: "a", name: "a", seconds: 5, words: "", start: 1, end: 5 },
+      { path: "b", name: "b", seconds: 5, words: "", start: 0, end: 5 },
+    ],
+  });
+});
+
+test("a clip recorded again stands where the old one stood", () => {
+  const clips = new Clips();
+  const [a, b, again] = ["a", "b", "again"].map((name) => clip(name));
+  clips.add(a);
+  clips.add(b);
+  clips.add(again, a);
+  assert.deepEqual(clips.list, [again, b]);
+  assert.equal(clips.chosen, again);
+});
+
+test("when the chosen clip goes, its neighbour is chosen", () => {
+  const clips = new Clips();
+  const [a, b, c] = ["a", "b", "c"].map((name) => clip(name));
+  [a, b, c].forEach((each) => clips.add(each));
+  clips.chosen = b;
+  clips.remove(b);
+  assert.equal(clips.chosen, c);
+  clips.remove(c);
+  assert.equal(clips.chosen, a);
+  clips.remove(a);
+  assert.deepEqual([clips.chosen, clips.value()], [null, null]);
+});
+
+test("the server may move ends, choose, and take clips away", () => {
+  const clips = new Clips();
+  const [a, b] = [clip("a"), clip("b")];
+  clips.add(a);
+  clips.add(b);
+  const value = clips.value();
+  Object.assign(value.clips[0], { start: 1, end: 3.5 });
+  value.chosen = 0;
+  clips.accept(value);
+  assert.deepEqual([a.trim.start, a.trim.end, clips.chosen], [1, 3.5, a]);
+  assert.deepEqual(clips.accept({ chosen: 0, clips: [value.clips[1]] }), [a]);
+  assert.deepEqual(clips.list, [b]);
+  assert.deepEqual(clips.accept(null), [b]);
+  assert.deepEqual([clips.list, clips.chosen], [[], null]);
+});
+
+test("what fits into one voice goes into it, in order; the first clip always does", () => {
+  const clips = new Clips(28);
+  const [a, b, c, d] = [20, 9, 8, 0.5].map((seconds, i) => clip(`${i}`, seconds));
+  [a, b, c, d].forEach((each) => clips.add(each));
+  assert.deepEqual(clips.leftOut, [b, d]);
+  b.trim.move("end", 2);
+  assert.deepEqual(clips.leftOut, [c]);
+  const one = new Clips(28);
+  one.add(clip("long", 60));
+  assert.deepEqual(one.leftOut, []);
+  one.add(new Clip({ path: "x", name: "x", seconds: null }));
+  assert.equal(one.leftOut.length, 1);
+  assert.deepEqual(new Clips(28).leftOut, []);
+});
+
+const find = (each, spoken) => each.find({ part: each.part, spoken });
+
+test("words were written for so much speech; when the ends cut into it, they no longer match", () => {
+  const read = new Clip({ path: "a", name: "a", seconds: 12, words: "From the script." });
+  find(read, 10);
+  assert.ok(!read.moved);
+  read.trim.move("end", 6);
+  assert.ok(!read.moved, "nobody has listened yet");
+  assert.equal(read.spoken, null);
+  find(read, 5);
+  assert.ok(read.moved);
+  read.write("From the");
+  assert.ok(!read.moved, "they were looked at");
+  read.trim.move("end", 6.1);
+  find(read, 5.05);
+  assert.ok(!read.moved, "a breath more is no word");
+  read.trim.set(0, 12);
+  find(read, 10);
+  assert.ok(read.moved);
+});
+
+test("words that come before the clip was examined belong to what is found then", () => {
+  const each = clip("a");
+  each.write("Soon.");
+  find(each, 3);
+  assert.deepEqual([each.wordsSpoken, each.moved], [3, false]);
+  each.write("  ");
+  assert.equal(each.wordsSpoken, null);
+  each.trim.move("end", 1);
+  find(each, 1);
+  assert.ok(!each.moved, "there are no words that could be wrong");
+});

@@ -1,0 +1,92 @@
+"""Where takes are kept, and that nobody finds another's."""
+
+import pytest
+
+from engine.errors import DatabaseUnavailable, GenerationNotFound
+from storage import Studio
+from storage.generations import GenerationRecord, Spoken
+from web.takes import Takes, TakeShelf
+
+ANNA, BEN = "browser:anna", "browser:ben"
+
+
+def spoken(text: str = "Hello there.", size: int = 10) -> Spoken:
+    return Spoken(text, b"fLaC" + bytes(size - 4), 1.5, 7, "Anna", settings={"temperature": 0.7})
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def held(shelf: TakeShelf, *records: GenerationRecord) -> list[bool]:
+    found = []
+    for record in records:
+        try:
+            found.append(shelf.get(record.id, owner=record.owner) == record)
+        except GenerationNotFound:
+            found.append(False)
+    return found
+
+
+def test_the_shelf_forgets_the_oldest_of_an_owner_and_of_all() -> None:
+    shelf = TakeShelf(most=2, most_bytes=35)
+    bens = shelf.put(spoken(), owner=BEN)
+    hers = [shelf.put(spoken(), owner=ANNA) for _ in range(3)]
+    assert held(shelf, bens, *hers) == [True, False, True, True]
+    large = shelf.put(spoken(size=30), owner=BEN)
+    assert held(shelf, bens, *hers, large) == [False, False, False, False, True]
+    larger = shelf.put(spoken(size=100), owner=BEN)
+    assert held(shelf, large, larger) == [False, True], "the one that was just spoken stays"
+
+
+def test_the_shelf_forgets_after_hours() -> None:
+    clock = Clock()
+    shelf = TakeShelf(hours=1, clock=clock)
+    take = shelf.put(spoken(), owner=ANNA)
+    clock.now = 3599
+    assert held(shelf, take) == [True]
+    clock.now = 3600
+    assert held(shelf, take) == [False]
+    shelf.put(spoken(), owner=BEN)
+    clock.now = 0
+    assert held(shelf, take) == [False], "its sound is gone, not only out of sight"
+
+
+@pytest.mark.parametrize("history", [True, False])
+def test_a_take_is_its_owners_alone_wherever_it_is(studio: Studio, history: bool) -> None:
+    studio.history.change_settings(history=history, owner=ANNA)
+    takes = Takes(studio.history)
+    kept = takes.keep(spoken(), owner=ANNA)
+    assert kept.listed == history
+    assert (kept.text, kept.seed, kept.duration, dict(kept.settings)) == ("Hello there.", 7, 1.5, {"temperature": 0.7})
+    assert takes.audio(kept.id, owner=ANNA) == spoken().audio
+    for act in (
+        lambda: takes.get(kept.id, owner=BEN),
+        lambda: takes.audio(kept.id, owner=BEN),
+        lambda: takes.star(kept.id, True, owner=BEN),
+        lambda: takes.delete(kept.id, owner=BEN),
+    ):
+        with pytest.raises(GenerationNotFound):
+            act()
+    assert takes.star(kept.id, True, owner=ANNA).starred
+    assert takes.get(kept.id, owner=ANNA).starred
+    assert [record.id for record in studio.history.page(owner=ANNA).records] == ([kept.id] if history else [])
+    takes.delete(kept.id, owner=ANNA)
+    with pytest.raises(GenerationNotFound):
+        takes.get(kept.id, owner=ANNA)
+
+
+def test_where_the_history_fails_the_take_is_still_there(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise DatabaseUnavailable("The disk is full.")
+
+    monkeypatch.setattr(studio.history, "add", fail)
+    takes = Takes(studio.history)
+    kept = takes.keep(spoken(), owner=ANNA)
+    assert takes.audio(kept.id, owner=ANNA) == spoken().audio
+    takes.forget(ANNA)
+    with pytest.raises(GenerationNotFound):
+        takes.get(kept.id, owner=ANNA)

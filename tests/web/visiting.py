@@ -1,0 +1,83 @@
+"""The page in a browser, as a person finds it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, Locator, Page, expect
+
+# ms: a busy machine is slow, not wrong.
+PATIENCE = int(os.environ.get("REPRISE_TEST_PATIENCE", 120_000))
+expect.set_options(timeout=PATIENCE)
+
+
+@contextmanager
+def visit(chromium: Browser, url: str, **context: Any) -> Iterator[Page]:
+    """A page of a new visitor; `context` as for Playwright's `new_context`.
+
+    Fails when its scripts do, or when it asks anyone but our server.
+    """
+    visitor = chromium.new_context(**context)
+    visitor.set_default_timeout(PATIENCE)
+    page = visitor.new_page()
+    troubles: list[str] = []
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on(
+        "console",
+        lambda said: troubles.append(said.text) if said.type == "error" else None,
+    )
+    page.on("request", lambda asked: troubles.extend(_foreign(asked.url, url)))
+    page.goto(url)
+    expect(page.get_by_role("button", name="Speak", exact=True)).to_be_visible()
+    yield page
+    assert troubles == []
+    visitor.close()
+
+
+def _foreign(asked: str, home: str) -> list[str]:
+    parts = urlsplit(asked)
+    return [asked] if parts.scheme in ("http", "https") and parts.netloc != urlsplit(home).netloc else []
+
+
+def player(page: Page) -> dict[str, Any]:
+    stats: dict[str, Any] = page.evaluate("window.reprisePlayer.stats")
+    return stats
+
+
+def wait_for(page: Page, condition: str) -> None:
+    page.wait_for_function(f"(() => {{ const player = window.reprisePlayer.stats; return {condition}; }})()")
+
+
+def picker(page: Page) -> Locator:
+    return page.get_by_label("Speak with")
+
+
+def pick(page: Page, name: str, label: str = "Speak with") -> None:
+    dropdown = page.get_by_label(label, exact=True)
+    dropdown.click()
+    page.get_by_role("option", name=name).click()
+    expect(dropdown).to_have_value(name)
+
+
+def speak(page: Page, text: str) -> None:
+    page.get_by_label("Text to speak").fill(text)
+    page.get_by_role("button", name="Speak", exact=True).click()
+
+
+def open_tab(page: Page, name: str) -> None:
+    tab = page.get_by_role("tab", name=name, exact=True)
+    if tab.is_visible():
+        tab.click()
+    else:  # on a phone, some are in a menu
+        page.get_by_role("button", name="More tabs").click()
+        page.locator(".overflow-dropdown").get_by_text(name, exact=True).click()
+    expect(tab).to_have_attribute("aria-selected", "true")
+
+
+def downloaded(page: Page, what: Locator) -> tuple[str, bytes]:
+    with page.expect_download() as waiting:
+        what.click()
+    return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()

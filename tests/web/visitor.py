@@ -1,0 +1,69 @@
+"""Someone who speaks HTTP to a served page as a browser does, and may lie about anything it sends."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any
+
+import httpx
+
+
+class Visitor:
+    """One open page. `token`: what the browser keeps and sends with each event."""
+
+    def __init__(self, url: str, **headers: str) -> None:
+        self.http = httpx.Client(base_url=url, headers=headers, timeout=60)
+        self.token: Any = None
+        self._session = secrets.token_hex(8)
+
+    def log_in(self, username: str, password: str) -> int:
+        """The status of the answer."""
+        return self.http.post("login", data={"username": username, "password": password}).status_code
+
+    def arrive(self) -> dict[str, Any]:
+        """Opens the page: the names of the voices it shows by id, and the notice."""
+        _, token, _, notice, picker, _ = self.event("load", None, [self.token, None], outputs=6)
+        self.token = token
+        return {"voices": {id: name for name, id in picker["choices"]}, "notice": notice}
+
+    def click(self, elem_id: str, *values: Any) -> list[Any]:
+        """What a button's event answers to these inputs and the token."""
+        return self.event("click", elem_id, [*values, self.token])
+
+    def press(self, kind: str, **sent: Any) -> list[Any]:
+        """What an event of the Library's list answers, when this is sent with it."""
+        return self.event(kind, "rp-library", [self.token], sent=sent)
+
+    def event(
+        self, kind: str, elem_id: str | None, data: list[Any], outputs: int | None = None, sent: Any = None
+    ) -> list[Any]:
+        """Raises HTTPStatusError where the server refuses the request as a whole."""
+        body = {"data": data, "fn_index": self._function(kind, elem_id, outputs), "session_hash": self._session}
+        body |= {"event_data": sent} if sent is not None else {}
+        answer = self.http.post("gradio_api/run/predict", json=body)
+        answer.raise_for_status()
+        values: list[Any] = answer.json()["data"]
+        return values
+
+    def speak(self, text: str, voice_id: str) -> dict[str, Any]:
+        """The last message of a take, which comes through the queue."""
+        data = [text, voice_id, "", 0.7, 0.8, 30, self.token, "ticket"]
+        body = {"data": data, "fn_index": self._function("click", "rp-speak", 1), "session_hash": self._session}
+        self.http.post("gradio_api/queue/join", json=body).raise_for_status()
+        with self.http.stream("GET", "gradio_api/queue/data", params={"session_hash": self._session}) as events:
+            for line in events.iter_lines():
+                said = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
+                if said.get("msg") == "process_completed":
+                    return dict(said["output"]["data"][0])
+        raise AssertionError("the queue closed before the take was done")
+
+    def _function(self, kind: str, elem_id: str | None, outputs: int | None) -> int:
+        config = self.http.get("config").json()
+        ids = {part["props"].get("elem_id"): part["id"] for part in config["components"]}
+        for function in config["dependencies"]:
+            wanted = {(ids.get(elem_id), kind)} if elem_id else {(None, kind), (config.get("app_id"), kind)}
+            kinds = {(target[0] if elem_id else None, target[1]) for target in function["targets"]}
+            if kinds & wanted and (outputs is None or len(function["outputs"]) == outputs):
+                return int(function["id"])
+        raise LookupError(f"there is no {kind} of {elem_id}")

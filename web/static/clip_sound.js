@@ -1,0 +1,112 @@
+// What is in a file of sound, as far as the browser can tell, and playing a part of it.
+// Needs peaks.js, words.js.
+
+const DECODED_RATE = 48_000; // Hz
+const LEEWAY_SECONDS = 0.2; // that lossy encoders add
+const PROBE_MS = 4_000;
+const EDGE_SECONDS = 0.005; // fades, so that a cut does not click
+
+// Length in seconds as the file says; null where the browser cannot read it, or where the file does not say.
+function probe(file) {
+  const audio = new Audio();
+  const address = URL.createObjectURL(file);
+  return new Promise((resolve) => {
+    const known = () => resolve(Number.isFinite(audio.duration) ? audio.duration : null);
+    Object.assign(audio, { preload: "metadata", onloadedmetadata: known, onerror: () => resolve(null), src: address });
+    setTimeout(() => resolve(null), PROBE_MS);
+  }).finally(() => {
+    audio.removeAttribute("src");
+    URL.revokeObjectURL(address);
+  });
+}
+
+// → AudioBuffer. Fails for formats that this browser does not know.
+async function decoded(file) {
+  return new OfflineAudioContext(1, 1, DECODED_RATE).decodeAudioData(await file.arrayBuffer());
+}
+
+function peaksOf(buffer) {
+  const channels = Array.from({ length: buffer.numberOfChannels }, (_, i) => buffer.getChannelData(i));
+  const mean = (_, i) => channels.reduce((sum, channel) => sum + channel[i], 0) / channels.length;
+  const mono = channels.length === 1 ? channels[0] : channels[0].map(mean);
+  const peaks = new Peaks(buffer.sampleRate);
+  peaks.add(0, mono);
+  return peaks.values;
+}
+
+// { seconds, peaks, playable } of a file. `ask()` gives the server's { seconds, peaks }, or { problem }: it is asked
+// where the browser does not know the format, or how much memory its sound would take. Fails with a sentence.
+async function looked(file, name, longest, ask) {
+  const said = await probe(file);
+  if (said > longest + LEEWAY_SECONDS) {
+    throw new Error(words("clip.too_long", { name, longest }));
+  }
+  const told = said === null ? await ask() : null;
+  if (told?.problem) throw new Error(told.problem);
+  if (told?.seconds === null) return { ...told, playable: false };
+  try {
+    const buffer = await decoded(file);
+    return { seconds: buffer.duration, peaks: peaksOf(buffer), playable: true };
+  } catch {
+    const answer = told ?? (await ask());
+    if (answer.problem) throw new Error(answer.problem);
+    return { ...answer, playable: false };
+  }
+}
+
+// Plays a part of a file, one at a time.
+class Listening {
+  constructor() {
+    this.node = null;
+    this.latest = {}; // { file, buffer }
+  }
+
+  get playing() {
+    return this.node !== null;
+  }
+
+  // Browsers let sound start only from a gesture: to be called in one.
+  wake() {
+    this.context ??= new AudioContext();
+    this.context.resume();
+  }
+
+  // Calls done() when it was heard to its end or stopped. An end of null is that of the file.
+  async play(file, start, end, done) {
+    this.stop();
+    this.wake();
+    const wish = (this.wish = {});
+    if (this.latest.file !== file) this.latest = { file, buffer: await decoded(file) };
+    if (wish !== this.wish) return done();
+    const { context } = this;
+    end ??= this.latest.buffer.duration;
+    const gain = new GainNode(context, { gain: 0 });
+    const node = new AudioBufferSourceNode(context, { buffer: this.latest.buffer });
+    node.connect(gain).connect(context.destination);
+    const now = context.currentTime;
+    this.began = now - start;
+    gain.gain.setTargetAtTime(1, now, EDGE_SECONDS / 3);
+    gain.gain.setTargetAtTime(0, now + end - start - EDGE_SECONDS, EDGE_SECONDS / 3);
+    node.onended = () => {
+      if (this.node === node) this.node = null;
+      done();
+    };
+    node.start(now, start, end - start);
+    Object.assign(this, { node, gain });
+  }
+
+  // Where it is in the file, in seconds.
+  get time() {
+    return this.node ? this.context.currentTime - this.began : null;
+  }
+
+  stop() {
+    this.wish = null;
+    if (!this.node) return;
+    const now = this.context.currentTime;
+    this.gain.gain.cancelScheduledValues(0);
+    this.gain.gain.setTargetAtTime(0, now, EDGE_SECONDS / 3);
+    this.node.stop(now + EDGE_SECONDS);
+    this.node = null;
+  }
+}

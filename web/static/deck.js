@@ -1,0 +1,130 @@
+// What sounds: one sound of the shelf at a time, loaded into an output. It knows nothing of the page.
+// Needs shelf.js.
+
+const AT_REST = { position: 0, wanted: false, waiting: true, ended: false, played: 0 };
+
+class Deck {
+  // open(rate, report): a promise of { context, output }. tell(event, id, reason): "playing", or "stopped" because it
+  // "ended", was "paused" or "replaced"; "moved" whenever playing stands elsewhere.
+  constructor(open, tell) {
+    Object.assign(this, { open, tell, sound: null, pace: Infinity, at: AT_REST, sounding: false });
+    this.speakers = null; // { context, output }, opened at the first gesture
+    this.sent = 0; // calls to the output
+  }
+
+  // Browsers let sound start only from a gesture: to be called in one.
+  wake(rate) {
+    this.opening ??= this.open(rate, (at) => this.report(at)).then((speakers) => (this.speakers = speakers));
+    this.opening.then(({ context }) => context.resume());
+    return this.opening;
+  }
+
+  call(...message) {
+    this.sent += 1;
+    this.wake(this.sound.rate).then(({ output }) => output.call(...message));
+  }
+
+  // Puts a sound on, at a share of its length, and plays it. What still arrives goes on arriving.
+  load(sound, place = 0) {
+    this.rest("replaced");
+    const position = Math.floor(place * sound.length);
+    Object.assign(this, { sound, gapsBefore: sound.gaps, at: { ...AT_REST, wanted: true, position } });
+    this.call("load", sound.rate, { expected: sound.expected / sound.rate, pace: this.pace });
+    if (sound.length) this.refill(position);
+    this.tell("moved");
+  }
+
+  // All that the sound has; still until that is there, so that nothing is heard of its beginning on the way.
+  refill(position) {
+    this.call("pause");
+    this.call("write", 0, this.sound.all().slice(), seconds());
+    if (this.sound.complete) this.call("finish");
+    this.call("seek", position);
+    this.call("play");
+  }
+
+  // Silence, and nothing on.
+  clear() {
+    if (this.sound) this.call("pause");
+    this.rest("replaced");
+    Object.assign(this, { sound: null, at: AT_REST });
+  }
+
+  // Samples of any sound of the shelf; they are heard when it is this one.
+  feed(sound, start, samples) {
+    sound.write(start, samples);
+    if (sound === this.sound) this.call("write", start, samples, seconds());
+  }
+
+  finish(sound) {
+    sound.complete = true;
+    if (sound === this.sound) this.call("finish");
+  }
+
+  play() {
+    if (!this.sound) return;
+    const again = this.sound.complete && this.at.position >= this.sound.length;
+    this.at = { ...this.at, wanted: true, ended: false, position: again ? 0 : this.at.position };
+    this.call("play");
+  }
+
+  pause() {
+    if (!this.sound) return;
+    this.at = { ...this.at, wanted: false };
+    this.call("pause");
+    this.rest("paused");
+  }
+
+  toggle() {
+    if (this.wanted) this.pause();
+    else this.play();
+  }
+
+  // To a time in what has arrived, in seconds.
+  seek(time) {
+    if (!this.sound?.length) return;
+    const position = Math.max(0, Math.min(Math.floor(time * this.sound.rate), this.sound.length));
+    this.at = { ...this.at, position, ended: false };
+    this.call("seek", position);
+    this.tell("moved");
+  }
+
+  get wanted() {
+    return Boolean(this.sound) && this.at.wanted && !this.at.ended;
+  }
+
+  get seconds() {
+    return this.sound ? this.at.position / this.sound.rate : 0;
+  }
+
+  // The share of the sound that was heard.
+  get place() {
+    return this.sound?.length ? Math.min(1, this.at.position / this.sound.length) : 0;
+  }
+
+  get gaps() {
+    return this.sound?.gaps ?? 0;
+  }
+
+  report(at) {
+    if (at.received !== this.sent || !this.sound) return; // it has not heard of the latest call
+    this.at = { ...at, now: seconds() };
+    this.sound.gaps = this.gapsBefore + at.underruns;
+    if (at.pace > 0 && Number.isFinite(at.pace)) this.pace = at.pace;
+    if (at.wanted && !at.ended && at.played > 0 && !this.sounding) {
+      this.sounding = true;
+      this.tell("playing", this.sound.id);
+    } else if (at.ended || !at.wanted) {
+      this.rest(at.ended ? "ended" : "paused");
+    }
+    this.tell("moved");
+  }
+
+  rest(reason) {
+    if (!this.sounding) return;
+    this.sounding = false;
+    this.tell("stopped", this.sound.id, reason);
+  }
+}
+
+const seconds = () => performance.now() / 1000;

@@ -1,0 +1,74 @@
+// What the doctor says of the chosen clip: first what wants attention, each with its remedy, then what is fine.
+// Needs words.js.
+
+const MARKS = { green: "✓", amber: "!", red: "✕" };
+
+class DoctorView {
+  // mend(clip, row): the remedy of a row was pressed.
+  constructor(element, mend) {
+    this.mend = mend;
+    this.find = (selector) => element.querySelector(selector);
+  }
+
+  // A clip of clips.js, or null. found: null while it is examined.
+  show(clip) {
+    const box = this.find(".rp-doctor");
+    box.hidden = !clip;
+    if (!clip) return;
+    const found = clip.found?.part === clip.part ? clip.found : null;
+    box.dataset.light = found?.light ?? "";
+    this.sayVerdict(found);
+    const rows = found?.rows ?? [];
+    const fine = rows.filter((row) => row.light === "green");
+    const press = (row) => this.mend(clip, row);
+    this.fill(box.querySelector(":scope > .rp-findings"), inOrder(rows), press);
+    this.fill(this.find(".rp-fine .rp-findings"), fine, press);
+    this.find(".rp-fine").hidden = !fine.length;
+    this.find(".rp-fine summary").textContent = words("clip.fine", { number: fine.length });
+  }
+
+  // The same text is not written again: screen readers would read it again.
+  sayVerdict(found) {
+    const line = this.find(".rp-verdict");
+    const said = found ? (found.problem ?? found.verdict) : words("clip.examining");
+    if (line.dataset.said === said) return;
+    line.dataset.said = said;
+    line.replaceChildren(...(found?.light ? [lightOf(found)[0]] : []), said);
+  }
+
+  fill(list, rows, press) {
+    const focused = list.contains(document.activeElement) ? document.activeElement.dataset.fix : null;
+    list.replaceChildren(...rows.map((row) => findingLine(row, press)));
+    list.hidden = !rows.length;
+    if (focused) list.querySelector(`[data-fix="${focused}"]`)?.focus();
+  }
+}
+
+// What wants attention, the worst first.
+function inOrder(rows) {
+  return ["red", "amber"].flatMap((light) => rows.filter((row) => row.light === light));
+}
+
+// One line: its light as a mark with a word for screen readers, a sentence, and a button where there is a remedy.
+function findingLine(row, press = null) {
+  const line = document.createElement("li");
+  line.dataset.light = row.light;
+  const sentence = Object.assign(document.createElement("span"), { textContent: row.sentence });
+  sentence.className = "rp-sentence";
+  line.append(...lightOf(row), sentence);
+  if (row.fix && row.light !== "green" && press) {
+    const remedy = Object.assign(document.createElement("button"), { type: "button", textContent: row.label });
+    remedy.dataset.fix = row.fix;
+    remedy.onclick = () => press(row);
+    line.append(remedy);
+  }
+  return line;
+}
+
+function lightOf({ light, word }) {
+  const mark = Object.assign(document.createElement("span"), { className: "rp-light", textContent: MARKS[light] });
+  mark.dataset.light = light;
+  mark.setAttribute("aria-hidden", "true");
+  const name = Object.assign(document.createElement("span"), { className: "rp-unseen", textContent: `${word}: ` });
+  return [mark, name];
+}

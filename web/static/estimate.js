@@ -1,0 +1,38 @@
+// How long a text takes to say, near enough for the line under it; the server's own estimate is engine/text/timing.py.
+
+// Seconds for each character of a kind; the first kind that matches counts.
+const KINDS = [
+  ["\\p{N}", 0.45],
+  ["\\p{Script=Han}", 0.25],
+  ["[\\p{Script=Hangul}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Ethiopic}]", 0.2],
+  ["\\p{Lu}{2,}", 0.3], // acronyms are spelled
+  ["[\\p{Script=Latin}\\p{Script=Cyrillic}\\p{Script=Greek}\\p{Script=Armenian}\\p{Script=Georgian}]", 1 / 15],
+  ["\\p{L}", 0.1],
+  ["\\p{M}", 0.06],
+  ["[\\p{Sentence_Terminal}…\\n]", 0.5],
+  ["[\\p{Pd},:;،、]", 0.25],
+  ["[\\p{S}%&@#*/§]", 0.5],
+  ["\\s", 0.01],
+  ["[^]", 0.05],
+];
+const KIND = new RegExp(KINDS.map(([kind]) => `(${kind})`).join("|"), "gu");
+
+function speakingTime(text) {
+  let time = 0;
+  for (const match of text.matchAll(KIND)) {
+    const kind = match.findIndex((found, i) => i > 0 && found !== undefined) - 1;
+    time += KINDS[kind][1] * [...match[0]].length;
+  }
+  return time;
+}
+
+// Characters as people count them, and seconds as people say them.
+function measured(text) {
+  const trimmed = text.trim();
+  const time = speakingTime(trimmed);
+  return {
+    count: [...trimmed].length,
+    seconds: time < 10 ? Math.ceil(time) : Math.round(time / 5) * 5,
+    minutes: time < 90 ? null : Math.round(time / 30) / 2,
+  };
+}

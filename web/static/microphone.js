@@ -1,0 +1,78 @@
+// The microphone as it is: the browser's echo cancelling, noise suppression and gain control change a voice.
+// TAP_SOURCE is the audio thread's program. Needs words.js.
+
+const DRAIN_MS = 500; // a sound system that hangs keeps nobody waiting
+const EXACT = {
+  echoCancellation: false,
+  noiseSuppression: false,
+  autoGainControl: false,
+  channelCount: 1,
+  sampleRate: { ideal: 48_000 },
+};
+
+// Why there is no microphone, and what to do about it; "" where there is one.
+function obstacle({ navigator, isSecureContext, location }) {
+  if (navigator.mediaDevices?.getUserMedia) return "";
+  if (isSecureContext) return words("clip.no_microphone");
+  return words("clip.plain_http", { address: `http://localhost${location.port ? ":" + location.port : ""}` });
+}
+
+const REFUSALS = {
+  NotAllowedError: "clip.not_allowed",
+  NotFoundError: "clip.not_found",
+  NotReadableError: "clip.in_use",
+  OverconstrainedError: "clip.not_exact",
+};
+
+const refusal = (error) => words(REFUSALS[error.name] ?? "clip.failed", { reason: error.message });
+
+class Microphone {
+  // hear(Float32Array): what came in. gone(): it was unplugged. Fails as getUserMedia does.
+  static async open(hear, gone) {
+    const stream = await navigator.mediaDevices.getUserMedia({ audio: EXACT });
+    const microphone = new Microphone(stream);
+    try {
+      await microphone.listen(hear, gone);
+    } catch (error) {
+      await microphone.close();
+      throw error;
+    }
+    return microphone;
+  }
+
+  constructor(stream) {
+    this.stream = stream;
+    this.track = stream.getAudioTracks()[0];
+    // At its own rate nothing is converted; where the browser does not say which that is, it takes care of it.
+    const { sampleRate } = this.track.getSettings();
+    this.context = new AudioContext(sampleRate ? { sampleRate } : {});
+  }
+
+  get rate() {
+    return this.context.sampleRate;
+  }
+
+  async listen(hear, gone) {
+    const source = URL.createObjectURL(new Blob([TAP_SOURCE], { type: "text/javascript" }));
+    await this.context.audioWorklet.addModule(source).finally(() => URL.revokeObjectURL(source));
+    await this.context.resume();
+    this.tap = new AudioWorkletNode(this.context, "tap", { numberOfOutputs: 0 });
+    this.drained = new Promise((resolve) => {
+      this.tap.port.onmessage = ({ data }) => (data ? hear(data) : resolve());
+    });
+    this.track.onended = gone;
+    this.source = this.context.createMediaStreamSource(this.stream);
+    this.source.connect(this.tap);
+  }
+
+  // All that was heard until now has come in when it is done.
+  async close() {
+    this.track.onended = null;
+    if (this.tap) {
+      this.tap.port.postMessage("stop");
+      await Promise.race([this.drained, new Promise((resolve) => setTimeout(resolve, DRAIN_MS))]);
+    }
+    this.track.stop();
+    await this.context.close();
+  }
+}

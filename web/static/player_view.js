@@ -1,0 +1,125 @@
+// What the player shows, and what hands do to it. Needs wave.js, peaks.js, wav.js, format.js, words.js.
+
+const STEPS = { ArrowLeft: -2, ArrowDown: -2, ArrowRight: 2, ArrowUp: 2, PageDown: -10, PageUp: 10 }; // seconds
+const EDGES = { Home: 0, End: Infinity };
+
+class PlayerView {
+  constructor(element, player) {
+    this.player = player;
+    this.find = (selector) => element.querySelector(selector);
+    this.held = null; // seconds under the finger that drags
+    this.calm = matchMedia("(prefers-reduced-motion: reduce)");
+    this.area = this.find(".rp-wave");
+    this.wave = new Wave(this.area, (...pen) => this.paint(...pen));
+    this.find(".rp-play").onclick = () => player.deck.toggle();
+    this.find(".rp-download").onclick = () => this.download();
+    this.area.onkeydown = (event) => this.steer(event);
+    this.area.onpointerdown = (event) => this.grab(event);
+    this.area.onpointermove = (event) => this.held !== null && this.drag(event);
+    this.area.onpointerup = () => this.drop();
+    this.area.onpointercancel = () => this.letGo();
+    this.wave.draw();
+  }
+
+  get sound() {
+    return this.player.deck.sound;
+  }
+
+  // Where the line is: between two reports it moves on by itself, in steps of a second where motion is not wanted.
+  get time() {
+    if (this.held !== null) return this.held;
+    const { deck } = this.player;
+    if (!this.sound) return 0;
+    const flowing = deck.sounding && deck.wanted && !deck.at.waiting && deck.at.now;
+    const time = deck.seconds + (flowing ? seconds() - deck.at.now : 0);
+    const reached = Math.max(0, Math.min(time, this.sound.seconds));
+    return this.calm.matches && flowing ? Math.floor(reached) : reached;
+  }
+
+  // ---- hands
+
+  grab(event) {
+    if (!this.sound?.length || event.button > 0) return;
+    this.area.setPointerCapture(event.pointerId);
+    this.area.focus();
+    this.drag(event);
+    event.preventDefault();
+  }
+
+  drag(event) {
+    const { left, width } = this.area.getBoundingClientRect();
+    const share = Math.max(0, Math.min(1, (event.clientX - left) / width));
+    this.held = Math.min(share * this.sound.span, this.sound.seconds);
+    this.refresh();
+  }
+
+  drop() {
+    if (this.held === null) return;
+    this.player.deck.seek(this.held);
+    this.letGo();
+  }
+
+  letGo() {
+    this.held = null;
+    this.refresh();
+  }
+
+  steer(event) {
+    if (!this.sound?.length || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { key } = event;
+    if (key === " " || key === "Enter") this.player.deck.toggle();
+    else if (key in STEPS) this.player.deck.seek(this.time + STEPS[key]);
+    else if (key in EDGES) this.player.deck.seek(EDGES[key]);
+    else return;
+    event.preventDefault();
+  }
+
+  // The file is made of what is here: its samples are those of the server, and no link to it can be too old.
+  download() {
+    const { sound } = this;
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([encodeWav(sound.all(), sound.rate)], { type: "audio/wav" }));
+    link.download = sound.wav.name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  }
+
+  // ---- sight
+
+  show() {
+    const { player, sound } = this;
+    const other = sound && sound !== player.live; // a take of the list
+    this.find(".rp-player").dataset.state = player.state;
+    this.find(".rp-status").textContent = other && player.state !== "problem" ? sound.status : player.status;
+    const ms = other ? null : firstSound(player.stats);
+    this.find(".rp-first").textContent = ms === null ? "" : words("player.first_sound", { ms });
+    this.find(".rp-download").hidden = !sound?.wav;
+    this.refresh();
+  }
+
+  refresh() {
+    const { deck } = this.player;
+    const { time, sound, area } = this;
+    const total = sound?.seconds ?? 0;
+    this.find(".rp-play").disabled = !sound?.length;
+    this.find(".rp-play").setAttribute("aria-label", words(deck.wanted && total ? "player.pause" : "player.play"));
+    this.find(".rp-player").dataset.sounding = deck.wanted && total > 0;
+    this.find(".rp-time").textContent = `${clock(time)} / ${clock(total)}`;
+    area.setAttribute("aria-disabled", !total);
+    area.setAttribute("aria-valuemax", total.toFixed(1));
+    area.setAttribute("aria-valuenow", Math.min(time, total).toFixed(1));
+    area.setAttribute("aria-valuetext", words("player.of", { at: clock(time), length: clock(total) }));
+    this.wave.draw();
+  }
+
+  paint(pen, width, height, colour) {
+    const { sound, time } = this;
+    const span = Math.max(sound?.span ?? 0, 0.1);
+    const bars = barsOf(sound?.peaks.values ?? [], span * PEAKS_PER_SECOND, barCount(width));
+    const [rest, heard, here] = ["--rp-rest", "--rp-heard", "--rp-here"].map(colour);
+    paintBars(pen, bars, height, (share, bar) => (bar === null ? rest : share < time / span ? heard : here));
+    if (sound?.length) paintLine(pen, Math.max(1, Math.min(width - 1, (time / span) * width)), height, heard);
+    // While it sounds the line moves on with every picture.
+    if (this.player.deck.sounding && !this.calm.matches) this.wave.draw();
+  }
+}

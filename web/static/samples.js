@@ -1,0 +1,37 @@
+// 16-bit samples that arrive piece by piece. It knows nothing of the page or of Web Audio.
+
+class Samples {
+  constructor(rate) {
+    this.rate = rate; // Hz
+    this.samples = new Int16Array(rate * 8);
+    this.length = 0; // samples that have arrived
+    this.lost = 0; // samples that never came
+  }
+
+  // Samples that begin at `start`. A retried segment begins before the end of what came, and replaces what came from
+  // there.
+  write(start, samples) {
+    if (start > this.length) this.fillGap(start);
+    this.reserve(start + samples.length);
+    this.samples.set(samples, start);
+    this.length = start + samples.length;
+  }
+
+  all() {
+    return this.samples.subarray(0, this.length);
+  }
+
+  fillGap(start) {
+    this.lost += start - this.length;
+    this.reserve(start);
+    this.samples.fill(0, this.length, start);
+    this.length = start;
+  }
+
+  reserve(length) {
+    if (length <= this.samples.length) return;
+    const larger = new Int16Array(Math.max(length, this.samples.length * 2));
+    larger.set(this.all());
+    this.samples = larger;
+  }
+}

@@ -1,0 +1,67 @@
+// The takes that the browser holds, so that they play again without being fetched. Needs samples.js and peaks.js.
+
+const SHELF_BYTES = 64 * 2 ** 20; // about 25 minutes at 22,050 Hz
+
+class Sound extends Samples {
+  // expected: samples that it will have, as far as anyone can say before it is complete.
+  constructor(id, rate, { expected = 0 } = {}) {
+    super(rate);
+    Object.assign(this, { id, expected, complete: false, gaps: 0, status: "", wav: null });
+    this.peaks = new Peaks(rate, 32768);
+  }
+
+  static whole(id, { rate, samples }) {
+    const sound = new Sound(id, rate);
+    sound.write(0, samples);
+    sound.complete = true;
+    return sound;
+  }
+
+  write(start, samples) {
+    if (start > this.length) this.peaks.add(this.length, new Int16Array(start - this.length));
+    super.write(start, samples);
+    this.peaks.add(start, samples);
+  }
+
+  get seconds() {
+    return this.length / this.rate;
+  }
+
+  // Seconds that the whole width of a drawing stands for.
+  get span() {
+    return Math.max(this.length, this.complete ? 0 : this.expected) / this.rate;
+  }
+}
+
+// The sounds of longest ago go first. What still arrives, and what was put here or asked for last, always stays.
+class Shelf {
+  constructor(limit = SHELF_BYTES) {
+    this.limit = limit;
+    this.sounds = new Map(); // by id, the one of longest ago first
+  }
+
+  put(sound) {
+    this.sounds.delete(sound.id);
+    this.sounds.set(sound.id, sound);
+    this.tidy();
+    return sound;
+  }
+
+  get(id) {
+    const sound = this.sounds.get(id);
+    return sound && this.put(sound);
+  }
+
+  forget(id) {
+    this.sounds.delete(id);
+  }
+
+  get bytes() {
+    return [...this.sounds.values()].reduce((sum, sound) => sum + sound.samples.byteLength, 0);
+  }
+
+  tidy() {
+    const old = [...this.sounds.values()].slice(0, -1).filter((sound) => sound.complete);
+    while (this.bytes > this.limit && old.length) this.sounds.delete(old.shift().id);
+  }
+}

@@ -1,0 +1,35 @@
+// Hands on what the microphone gives, in pieces of some milliseconds; after "stop", the rest and then null.
+
+const TAP_PIECE = 1024; // frames
+
+registerProcessor(
+  "tap",
+  class extends AudioWorkletProcessor {
+    constructor() {
+      super();
+      this.piece = new Float32Array(TAP_PIECE);
+      this.filled = 0;
+      this.live = true;
+      this.port.onmessage = () => this.stop();
+    }
+
+    process([[heard]]) {
+      for (const value of heard ?? []) {
+        this.piece[this.filled++] = value;
+        if (this.filled === TAP_PIECE) this.send();
+      }
+      return this.live;
+    }
+
+    send() {
+      this.port.postMessage(this.piece.slice(0, this.filled));
+      this.filled = 0;
+    }
+
+    stop() {
+      if (this.filled) this.send();
+      this.port.postMessage(null);
+      this.live = false;
+    }
+  },
+);

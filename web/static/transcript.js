@@ -1,0 +1,52 @@
+// The words of the chosen clip, beside it: they must be those of the part that is meant, and no others.
+// Needs words.js, doctor.js.
+
+const REST_MS = 500; // after the last key, before the server counts the words
+
+class TranscriptView {
+  // written(): the words were changed by hand. check(clip): its words are to be counted. dictate(clip), where there is
+  // such a thing: they are to be written down by the server.
+  constructor(element, { written, check, dictate }) {
+    Object.assign(this, { written, check, clip: null });
+    this.find = (selector) => element.querySelector(selector);
+    this.field = this.find(".rp-words");
+    this.field.oninput = () => this.write();
+    this.find(".rp-dictate").hidden = !dictate;
+    this.find(".rp-dictate").onclick = () => dictate(this.clip);
+  }
+
+  write() {
+    const { clip } = this;
+    clip.write(this.field.value);
+    this.written();
+    clearTimeout(this.soon);
+    this.soon = setTimeout(() => this.check(clip), REST_MS);
+  }
+
+  // A clip of clips.js, or null.
+  show(clip) {
+    this.clip = clip;
+    this.find(".rp-transcript").hidden = !clip;
+    if (!clip) return;
+    if (this.field.value !== clip.words) this.field.value = clip.words;
+    this.find(".rp-dictate").disabled = Boolean(clip.dictating);
+    this.find(".rp-dictate").textContent = words(clip.dictating ? "clip.dictating" : "clip.dictate");
+    this.showSaid(remarks(clip));
+  }
+
+  showSaid(rows) {
+    const list = this.find(".rp-words-said");
+    const said = rows.map((row) => row.sentence).join("\n");
+    if (list.dataset.said === said) return; // screen readers would read it again
+    list.dataset.said = said;
+    list.replaceChildren(...rows.map((row) => findingLine(row)));
+  }
+}
+
+// What is to be said of a clip's words; nothing of those that are right or not yet written.
+function remarks(clip) {
+  const rows = [];
+  if (clip.moved) rows.push({ light: "amber", word: words("clip.amber"), sentence: words("clip.moved") });
+  if (clip.words.trim() && clip.wordsRow && clip.wordsRow.light !== "green") rows.push(clip.wordsRow);
+  return rows;
+}

@@ -1,0 +1,145 @@
+// The chosen clip's waveform with its two ends, moved by hand or by keys.
+// Needs trim.js, wave.js, peaks.js, clip_sound.js, echo.js, format.js, words.js.
+
+class TrimView {
+  // element: what holds .rp-trim. changed(): an end was moved and let go. echo: an Echo, or null.
+  constructor(element, { changed, echo }) {
+    Object.assign(this, { changed, echo, clip: null, dragged: null, listening: new Listening() });
+    this.find = (selector) => element.querySelector(selector);
+    this.area = this.find(".rp-trim-wave");
+    this.wave = new Wave(this.area, (...pen) => this.paint(...pen));
+    this.handles = { start: this.find(".rp-handle-start"), end: this.find(".rp-handle-end") };
+    for (const [end, handle] of Object.entries(this.handles)) handle.onkeydown = (event) => this.press(event, end);
+    this.area.onpointerdown = (event) => this.grab(event);
+    this.area.onpointermove = (event) => this.dragged && this.drag(event);
+    this.area.onpointerup = this.area.onpointercancel = () => this.drop();
+    this.find(".rp-trim-play").onclick = () => this.toggle();
+    this.find(".rp-trim-back").onclick = () => this.toggleEcho();
+    this.find(".rp-trim-back").hidden = !echo;
+    this.find(".rp-trim-best").onclick = () => this.use(...this.clip.best);
+    this.find(".rp-trim-all").onclick = () => this.use(0, this.clip.seconds);
+  }
+
+  // A clip of clips.js, or null.
+  show(clip) {
+    if (clip !== this.clip) this.hush();
+    this.clip = clip;
+    this.find(".rp-trim").hidden = !clip?.trim;
+    if (!clip?.trim) return;
+    this.find(".rp-trim").setAttribute("aria-label", words("clip.trim", { name: clip.name }));
+    this.find(".rp-trim-play").disabled = !clip.playable;
+    this.find(".rp-trim-silent").hidden = clip.playable;
+    this.update();
+  }
+
+  update() {
+    if (!this.clip?.trim) return;
+    const { trim, best } = this.clip;
+    for (const [end, handle] of Object.entries(this.handles)) {
+      const [least, most] = trim.bounds(end);
+      handle.style.left = `${(trim[end] / trim.seconds) * 100}%`;
+      handle.setAttribute("aria-valuemin", least.toFixed(2));
+      handle.setAttribute("aria-valuemax", most.toFixed(2));
+      handle.setAttribute("aria-valuenow", trim[end].toFixed(2));
+      handle.setAttribute("aria-valuetext", words("clip.seconds", { seconds: trim[end].toFixed(2) }));
+    }
+    const [start, end, length, all] = [trim.start, trim.end, trim.length, trim.seconds].map(hundredths);
+    const range = trim.whole ? "clip.range" : "clip.range_of";
+    this.find(".rp-trim-said").textContent = words(range, { start, end, length, all });
+    this.find(".rp-trim-all").disabled = trim.whole;
+    this.find(".rp-trim-best").hidden = !best || trim.is(...best);
+    this.find(".rp-trim-play").textContent = words(this.listening.playing ? "clip.stop" : "clip.play");
+    this.updateEcho();
+    this.wave.draw();
+  }
+
+  updateEcho() {
+    const button = this.find(".rp-trim-back");
+    const waits = this.echo?.waitsFor(this.clip);
+    button.disabled = waits;
+    button.textContent = words(waits ? "clip.back_waits" : this.echo?.playing ? "clip.back_stop" : "clip.back");
+  }
+
+  // ---- hands
+
+  timeAt({ clientX }) {
+    const { left, width } = this.area.getBoundingClientRect();
+    return ((clientX - left) / width) * this.clip.trim.seconds;
+  }
+
+  // Anywhere on the waveform: the end that is closer comes along.
+  grab(event) {
+    if (event.button > 0) return;
+    this.hush();
+    this.dragged = this.clip.trim.nearest(this.timeAt(event));
+    this.area.setPointerCapture(event.pointerId);
+    this.handles[this.dragged].focus();
+    this.drag(event);
+    event.preventDefault();
+  }
+
+  drag(event) {
+    this.clip.trim.move(this.dragged, this.timeAt(event));
+    this.update();
+  }
+
+  drop() {
+    if (!this.dragged) return;
+    this.dragged = null;
+    this.changed();
+  }
+
+  press(event, end) {
+    const step = keyStep(event);
+    if (step === null || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    this.clip.trim.nudge(end, step);
+    this.update();
+    clearTimeout(this.soon);
+    this.soon = setTimeout(this.changed, 200); // a held key is one change
+  }
+
+  use(start, end) {
+    this.clip.trim.set(start, end);
+    this.update();
+    this.changed();
+  }
+
+  // ---- sound
+
+  hush() {
+    this.listening.stop();
+    this.echo?.stop();
+  }
+
+  async toggle() {
+    if (this.listening.playing) {
+      this.listening.stop();
+      this.update();
+      return;
+    }
+    this.hush();
+    const { file, trim } = this.clip;
+    await this.listening.play(file, trim.start, trim.end, () => this.update());
+    this.update();
+  }
+
+  async toggleEcho() {
+    this.listening.stop();
+    this.update();
+    await this.echo.toggle(this.clip);
+  }
+
+  paint(pen, width, height, colour) {
+    if (!this.clip?.trim) return;
+    const { trim, peaks } = this.clip;
+    const [inside, outside, line] = ["--rp-heard", "--rp-rest", "--rp-here"].map(colour);
+    const bars = barsOf(peaks, peaks.length, barCount(width));
+    const [from, to] = [trim.start / trim.seconds, trim.end / trim.seconds];
+    paintBars(pen, bars, height, (share) => (share >= from && share <= to ? inside : outside));
+    const { time } = this.listening;
+    if (time === null) return;
+    paintLine(pen, (time / trim.seconds) * width, height, line);
+    this.wave.draw();
+  }
+}

@@ -1,0 +1,50 @@
+// 16-bit mono WAV, the one format that recordings leave in and finished takes come in.
+
+const WAV_HEADER = 44; // bytes
+
+function toInt16(samples) {
+  return Int16Array.from(samples, (value) => Math.max(-32768, Math.min(32767, Math.round(value * 32768))));
+}
+
+// Int16Array → ArrayBuffer.
+function encodeWav(samples, rate) {
+  const bytes = new ArrayBuffer(WAV_HEADER + samples.length * 2);
+  const view = new DataView(bytes);
+  const text = (at, word) => [...word].forEach((letter, i) => view.setUint8(at + i, letter.charCodeAt(0)));
+  text(0, "RIFF");
+  view.setUint32(4, bytes.byteLength - 8, true);
+  text(8, "WAVEfmt ");
+  view.setUint32(16, 16, true);
+  view.setUint16(20, 1, true); // whole numbers
+  view.setUint16(22, 1, true); // mono
+  view.setUint32(24, rate, true);
+  view.setUint32(28, rate * 2, true);
+  view.setUint16(32, 2, true);
+  view.setUint16(34, 16, true);
+  text(36, "data");
+  view.setUint32(40, samples.length * 2, true);
+  new Int16Array(bytes, WAV_HEADER).set(samples);
+  return bytes;
+}
+
+// ArrayBuffer → { rate, samples }, or null for anything but 16-bit mono WAV.
+function decodeWav(bytes) {
+  const view = new DataView(bytes);
+  const word = (at) => String.fromCharCode(...new Uint8Array(bytes, at, 4));
+  if (bytes.byteLength < WAV_HEADER || word(0) !== "RIFF" || word(8) !== "WAVE") return null;
+  let rate = null;
+  for (let at = 12; at + 8 <= bytes.byteLength; ) {
+    const size = view.getUint32(at + 4, true);
+    if (word(at) === "fmt ") {
+      const [coding, channels, bits] = [at + 8, at + 10, at + 22].map((place) => view.getUint16(place, true));
+      if (coding !== 1 || channels !== 1 || bits !== 16) return null;
+      rate = view.getUint32(at + 12, true);
+    } else if (word(at) === "data" && rate) {
+      const end = Math.min(at + 8 + size, bytes.byteLength);
+      const even = (end - at) % 2 ? end - 1 : end;
+      return { rate, samples: new Int16Array(bytes.slice(at + 8, even)) };
+    }
+    at += 8 + size + (size % 2);
+  }
+  return null;
+}

@@ -1,0 +1,54 @@
+// A waveform on a canvas: bars in the theme's colours, sharp on every screen.
+
+const BAR_WIDTH = 2.5; // CSS pixels
+const BAR_STEP = 4;
+
+class Wave {
+  // area: what the canvas fills. paint(pen, width, height, colour) draws, in CSS pixels; colour(name) is what a CSS
+  // variable says.
+  constructor(area, paint) {
+    Object.assign(this, { area, paint, canvas: area.querySelector("canvas"), frame: null });
+    new ResizeObserver(() => this.draw()).observe(area);
+    // Gradio turns the page dark by a class.
+    new MutationObserver(() => this.draw()).observe(document.body, { attributeFilter: ["class"] });
+  }
+
+  // Draws before the next picture is shown, once however often it was asked to.
+  draw() {
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = null;
+      this.drawNow();
+    });
+  }
+
+  drawNow() {
+    const scale = devicePixelRatio || 1;
+    const { clientWidth: width, clientHeight: height } = this.area;
+    const [across, down] = [Math.round(width * scale), Math.round(height * scale)];
+    if (this.canvas.width !== across) this.canvas.width = across;
+    if (this.canvas.height !== down) this.canvas.height = down;
+    const pen = this.canvas.getContext("2d");
+    pen.setTransform(scale, 0, 0, scale, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    const style = getComputedStyle(this.area);
+    this.paint(pen, width, height, (name) => style.getPropertyValue(name));
+  }
+}
+
+// bars: loudness 0 to 1, or null where there is nothing yet; colourOf(share of the width, bar).
+function paintBars(pen, bars, height, colourOf) {
+  bars.forEach((bar, index) => {
+    const size = Math.max(2, Math.sqrt(bar ?? 0) * (height - 6)); // loudness is heard in powers
+    pen.fillStyle = colourOf((index + 0.5) / bars.length, bar);
+    pen.beginPath();
+    pen.roundRect(index * BAR_STEP, (height - size) / 2, BAR_WIDTH, size, BAR_WIDTH / 2);
+    pen.fill();
+  });
+}
+
+const barCount = (width) => Math.max(1, Math.floor(width / BAR_STEP));
+
+function paintLine(pen, x, height, colour) {
+  pen.fillStyle = colour;
+  pen.fillRect(x - 1, 0, 2, height);
+}

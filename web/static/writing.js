@@ -1,0 +1,115 @@
+// What helps with the text: its length, style tags, examples; and the keys that speak and stop. Its value: { text } as
+// it is written (from the page itself, without the server), or { tags, english, demo } of model and voice.
+// Given by the page: element, props, watch. Needs words.js, estimate.js.
+
+// What the menu calls them, and what they say.
+const EXAMPLES = {
+  "writing.news": "examples.news",
+  "writing.dialogue": "examples.dialogue",
+  "writing.numbers": "examples.numbers",
+};
+const TAGS = {
+  "[whisper]": "writing.whisper",
+  "[laughing]": "writing.laughing",
+  "[chuckle]": "writing.chuckle",
+  "[sigh]": "writing.sigh",
+  "[excited]": "writing.excited",
+  "[sad]": "writing.sad",
+  "[angry]": "writing.angry",
+  "[surprised]": "writing.surprised",
+  "[emphasis]": "writing.emphasis",
+  "[short pause]": "writing.pause",
+  "[inhale]": "writing.inhale",
+  "[shouting]": "writing.shouting",
+};
+const find = (selector) => element.querySelector(selector);
+const area = () => document.querySelector("#rp-text textarea");
+
+function button(text, act) {
+  const made = document.createElement("button");
+  Object.assign(made, { type: "button", textContent: text, onclick: act });
+  return made;
+}
+
+// As if typed, so that the browser can undo it.
+function write(text, { all = false } = {}) {
+  const field = area();
+  field.focus();
+  if (all) field.select();
+  if (document.execCommand("insertText", false, text)) return;
+  field.setRangeText(text, all ? 0 : field.selectionStart, all ? field.value.length : field.selectionEnd, "end");
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+function showCount(text) {
+  const { count, seconds, minutes } = measured(text);
+  const said = minutes ? words("writing.count_minutes", { count, minutes }) : words("writing.count", { count, seconds });
+  find(".rp-count").textContent = said;
+}
+
+// The model knows the tags, or they are not there: what does nothing is not offered.
+function showTags(known) {
+  find(".rp-tags").hidden = !known;
+  const tags = Object.entries(TAGS).map(([tag, key]) => {
+    const made = button(words(key), () => write(tag));
+    made.title = words("writing.tag_hint", { tag });
+    return made;
+  });
+  find(".rp-tags").replaceChildren(...(known ? tags : []));
+}
+
+function showExamples(english, demo) {
+  const inEnglish = wordsIn("en");
+  const say = english ? inEnglish : words;
+  const list = Object.entries(EXAMPLES).map(([name, text]) => [words(name), say(text)]);
+  if (say("examples.news") !== inEnglish("examples.news")) list.push([words("writing.english"), inEnglish("examples.news")]);
+  if (demo) list.push([words("writing.demo"), demo]);
+  const buttons = list.map(([name, text]) =>
+    button(name, () => {
+      find(".rp-examples").open = false;
+      write(text, { all: true });
+    }),
+  );
+  find(".rp-examples-list").replaceChildren(...buttons);
+}
+
+function show({ tags, english, demo }) {
+  showTags(tags);
+  showExamples(english, demo);
+}
+
+// ---- keys, from anywhere in the tab
+
+const busy = () => document.documentElement.hasAttribute("data-rp-busy");
+const here = () => element.getClientRects().length > 0; // of the tabs, this one is shown
+
+function escaped() {
+  const menu = find(".rp-examples");
+  if (menu.open) {
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  } else if (busy()) window.reprisePlayer.stop();
+}
+
+document.addEventListener("keydown", (event) => {
+  const { key, isComposing, defaultPrevented, repeat } = event;
+  if (!here() || isComposing || defaultPrevented || repeat) return;
+  if (key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    event.preventDefault();
+    if (!busy()) document.querySelector("#rp-speak").click();
+  } else if (key === "Escape" && !document.querySelector('#rp-picker [role="listbox"]')) escaped();
+});
+
+document.addEventListener("click", ({ target }) => {
+  if (!find(".rp-examples").contains(target)) find(".rp-examples").open = false;
+});
+
+const mac = /Mac|iPhone|iPad/.test(navigator.platform);
+find(".rp-keys").textContent = words(mac ? "writing.keys_mac" : "writing.keys");
+show({ english: true });
+showCount(props.value?.text ?? "");
+watch("value", () => {
+  const value = props.value ?? {};
+  if (!("text" in value)) show(value);
+  showCount(value.text ?? area()?.value ?? "");
+});
