@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import _report, first_audio, floor, memory, throughput
+from benchmarks import _report, first_audio, floor, memory, page_latency, throughput
 from benchmarks._report import Cell
 from benchmarks._shared import Table
 
@@ -135,6 +135,14 @@ SECTIONS = (
         "ago and the clip is new; a saved voice: its codes are there; a known voice: the keys and values of its "
         "prompt too.",
         lambda found: [first_audio.table(found)],
+    ),
+    Section(
+        "page_latency",
+        "In the browser",
+        "From the click to the first sample that the browser plays: our player, fed by events into an audio worklet, "
+        "against Gradio's own streaming, from the same stream.",
+        lambda found: [page_latency.table(found)],
+        on_gpu=False,
     ),
     Section(
         "throughput",

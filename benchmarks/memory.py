@@ -144,7 +144,7 @@ def speaking(
     engine = Engine.load(model, device)
     talk, over = Talk(), threading.Event()
     said = texts or [clip.text for speaker in EvaluationSet.load().speakers for clip in speaker.sentences]
-    # 40 sentences and 8 voices: shifted, so that every voice says every sentence in the end.
+    # 60 sentences and 20 voices: shifted, so that every voice says every sentence in the end.
     known = voices(engine)
     wanted = ((said[i % len(said)], known[(i + i // len(said)) % len(known)], i) for i in itertools.count())
     for voice in known:

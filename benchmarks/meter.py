@@ -11,6 +11,7 @@ from benchmarks import pitch
 from benchmarks.bootstrap import Estimate, estimate, mean
 from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
 from benchmarks.judge import Judge
+from benchmarks.phones import PhoneErrors, PhoneJudge, phone_error_rate
 from benchmarks.similarity import SpeakerEncoder, own_is_nearest
 from benchmarks.words import WordErrors, word_error_rate, word_errors
 
@@ -21,14 +22,16 @@ Samples = NDArray[np.float32]
 class Measured:
     """One utterance of one voice.
 
-    `pitch` is the median F0 of what it should sound like, and its own. `gross_errors`, of a copy alone, is
-    the share of frames whose pitch is wrong.
+    heard: by each language model's name; errors: the same. phones: heard without any. pitch: the median F0 of what it
+    should sound like, and its own. gross_errors: of a copy alone, the share of frames whose pitch is wrong.
     """
 
     voice: str
     said: str
     heard: dict[str, str]
     errors: dict[str, WordErrors]
+    phones: str
+    phone_errors: PhoneErrors
     pitch: pitch.Pitch
     gross_errors: float | None
     similarity: float
@@ -47,11 +50,11 @@ class _Known:
 
 
 class Meter:
-    """Measures utterances of an evaluation set's voices. Not thread-safe."""
+    """Measures utterances of an evaluation set's voices, whose references are all compared. Not thread-safe."""
 
     def __init__(self, data: EvaluationSet) -> None:
         self._judges = (Judge.domain(data.domain, data.vocabulary()), Judge.general())
-        self._encoder = SpeakerEncoder()
+        self._phones, self._encoder = PhoneJudge(), SpeakerEncoder()
         self._known = {speaker.name: self._learn(speaker.reference) for speaker in data.speakers}
 
     def measure(
@@ -63,6 +66,7 @@ class Meter:
         frame by frame too. Silence counts as nothing heard, without pitch, in nobody's voice.
         """
         heard = {judge.name: judge.hear(samples, rate) for judge in self._judges}
+        phones = self._phones.hear(samples, rate)
         f0 = pitch.track(samples, rate)
         original = pitch.track(*copy_of.read()) if copy_of else None
         wanted = self._known[speaker.name].f0 if original is None else pitch.median(original)
@@ -72,6 +76,8 @@ class Meter:
             said=said,
             heard=heard,
             errors={name: word_errors(said, text) for name, text in heard.items()},
+            phones=" ".join(phones),
+            phone_errors=self._phones.errors(said, phones),
             pitch=(wanted, pitch.median(f0)),
             gross_errors=None if original is None else pitch.gross_errors(original, f0),
             similarity=similarity,
@@ -111,8 +117,9 @@ def _mean_gross_errors(chosen: Sequence[Measured]) -> float:
 
 
 _STATISTICS: dict[str, Statistic] = {
-    "word error, domain model": _error_rate("domain"),
-    "word error, general model": _error_rate("general"),
+    "word error, pocketsphinx with bigrams of the training's sentences": _error_rate("domain"),
+    "word error, pocketsphinx with its general model": _error_rate("general"),
+    "phone error, no language model": lambda chosen: phone_error_rate(each.phone_errors for each in chosen),
     "F0 correlation": lambda chosen: pitch.correlation([each.pitch for each in chosen]),
     "F0 median error, semitones": lambda chosen: pitch.median_semitones_off([each.pitch for each in chosen]),
     "frames with F0 more than 20 % off": _mean_gross_errors,

@@ -101,7 +101,8 @@ class Speech:
         """The turn, sampled from its seed, until its end or for `MOST_FRAMES` frames."""
         generator = torch.Generator().manual_seed(turn.seed)
         cache, start = self._slow.new_cache(1, turn.prompt.shape[1] + MOST_FRAMES), 0
-        columns, frames = turn.prompt.to(self._device), []
+        columns = turn.prompt.to(self._device)
+        frames: list[Tensor] = []
         while len(frames) < MOST_FRAMES:
             normed, vectors = self._slow(columns[None], Stretch(cache, start))
             start += columns.shape[1]

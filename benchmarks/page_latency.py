@@ -1,0 +1,192 @@
+"""From the click to the first sample in a browser: our player against Gradio's own streaming, on one stream.
+
+    python -m benchmarks.page_latency [--runs 5]
+
+A page with two buttons; behind both is the same generator, which hands out recorded speech in chunks as an engine
+would that takes half a second for a second of sound. One sends them to our player (events into an audio worklet), the
+other to `gr.Audio(streaming=True, autoplay=True)` (HLS through ffmpeg). Headless Chromium clicks each in turn, in a
+page of its own, and reads from the audio clock when the first sample was played, and how often the sound had to wait
+afterwards. Needs Chromium, and ffmpeg for Gradio's way.
+"""
+
+import base64
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import gradio as gr
+import numpy as np
+from numpy.typing import NDArray
+from playwright.sync_api import Browser, sync_playwright
+
+from benchmarks._shared import Table, keep, parser, spread
+from benchmarks.evaluation_set import EvaluationSet
+from engine.audio import to_int16
+from web.components import player
+from web.serve import launch, private_folder
+from web.tabs.speak import BEGIN
+
+CHUNKS = (0.046, 0.2, 1.0)  # seconds of sound
+PACE = 0.5  # seconds of work for one of sound
+SECONDS = 4.0
+WAYS = ("player", "streamed")
+NAMES = {"player": "Reprise's player", "streamed": "gr.Audio(streaming=True)"}
+_PATIENCE = 60_000  # ms
+
+# When an audio element began to sound: its own clock, counted back from the first time that it was seen to move.
+WATCH = """(seconds) => {
+  const seen = { startedAt: null, stalls: 0, ended: false };
+  let moved = { at: 0, now: performance.now() };
+  window.streamed = seen;
+  const look = () => {
+    const audio = document.querySelector("#streamed audio");
+    const now = performance.now();
+    if (audio && audio.currentTime > 0) {
+      seen.startedAt ??= now - audio.currentTime * 1000;
+      if (audio.currentTime > moved.at) {
+        const waited = now - moved.now - (audio.currentTime - moved.at) * 1000;
+        if (moved.at > 0 && waited > 50) seen.stalls += 1;
+        moved = { at: audio.currentTime, now };
+      }
+      seen.ended = audio.currentTime >= seconds - 0.15;
+    }
+    if (!seen.ended) setTimeout(look, 4);
+  };
+  look();
+}"""
+
+
+def stream(samples: NDArray[np.int16], rate: int, seconds: float) -> Iterator[NDArray[np.int16]]:
+    """Chunks of so many seconds, each after the time that an engine would take for it."""
+    size = round(seconds * rate)
+    due = time.perf_counter()
+    for start in range(0, len(samples), size):
+        chunk = samples[start : start + size]
+        due += PACE * len(chunk) / rate
+        time.sleep(max(0.0, due - time.perf_counter()))
+        yield chunk
+
+
+def page(samples: NDArray[np.int16], rate: int) -> gr.Blocks:
+    """Both ways on one page."""
+
+    def to_player(seconds: str, ticket: str) -> Iterator[dict[str, Any]]:
+        own = {"ticket": ticket, "status": ""}
+        yield {**own, "number": 0, "kind": "start", "rate": rate, "expected": SECONDS}
+        start = number = 0
+        for number, chunk in enumerate(stream(samples, rate, float(seconds)), 1):
+            pcm = base64.b64encode(chunk.astype("<i2").tobytes()).decode()
+            yield {**own, "number": number, "kind": "chunk", "start": start, "pcm": pcm}
+            start += len(chunk)
+        end = {"stop_reason": "end", "total": start, "wav": None, "problem": False}
+        yield {**own, "number": number + 1, "kind": "end", **end}
+
+    def to_audio(seconds: str) -> Iterator[tuple[int, NDArray[np.int16]]]:
+        for chunk in stream(samples, rate, float(seconds)):
+            yield rate, chunk
+
+    with gr.Blocks(analytics_enabled=False) as demo:
+        seconds = gr.Textbox(label="seconds")
+        to_ours = gr.Button("player")
+        to_theirs = gr.Button("streamed")
+        stage = player(rate)
+        audio = gr.Audio(streaming=True, autoplay=True, elem_id="streamed", sources=["microphone"])
+        to_ours.click(to_player, [seconds, stage], stage, js=BEGIN, preprocess=False)
+        to_theirs.click(to_audio, seconds, audio)
+    return demo
+
+
+def listen(browser: Browser, url: str, way: str, seconds: float) -> dict[str, float]:
+    """One run in a new page: seconds from the click to the first sample, and how often the sound waited later."""
+    context = browser.new_context()
+    context.set_default_timeout(_PATIENCE)
+    try:
+        visited = context.new_page()
+        visited.goto(url)
+        visited.get_by_label("seconds").fill(str(seconds))
+        visited.wait_for_timeout(500)
+        visited.evaluate("addEventListener('click', () => { window.clickedAt = performance.now(); }, true)")
+        if way == "streamed":
+            visited.evaluate(WATCH, SECONDS)
+            visited.get_by_role("button", name="streamed").click()
+            visited.wait_for_function("window.streamed.ended")
+            first, waits = visited.evaluate("[streamed.startedAt - clickedAt, streamed.stalls]")
+        else:
+            visited.get_by_role("button", name="player", exact=True).click()
+            visited.wait_for_function(
+                "(() => { const s = reprisePlayer.stats; return s.finished && s.position >= s.length - 1; })()"
+            )
+            first, waits = visited.evaluate(
+                "[reprisePlayer.stats.firstSoundAt - clickedAt, reprisePlayer.stats.underruns]"
+            )
+        return {"first": first / 1000, "waits": waits}
+    finally:
+        context.close()
+
+
+def measure(runs: int) -> dict[str, Any]:
+    """All chunk lengths by both ways, in turn, so that a busy minute of the machine hits both."""
+    clip = EvaluationSet.load().speakers[0].reference
+    heard, rate = clip.read()
+    wanted = round(SECONDS * rate)
+    samples = to_int16(np.tile(heard, -(-wanted // len(heard)))[:wanted])
+    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    found: dict[tuple[float, str], list[dict[str, float]]] = {(chunk, way): [] for chunk in CHUNKS for way in WAYS}
+    with private_folder(), sync_playwright() as playwright:
+        _, url, _ = launch(page(samples, rate), prevent_thread_lock=True, quiet=True)
+        browser = playwright.chromium.launch(
+            executable_path=executable, args=["--no-sandbox", "--autoplay-policy=no-user-gesture-required"]
+        )
+        for _ in range(runs):
+            for chunk, way in found:
+                found[chunk, way].append(listen(browser, url, way, chunk))
+        version = browser.version
+        browser.close()
+    rows = [figures(chunk, way, of) for (chunk, way), of in found.items()]
+    return {"device": "cpu", "browser": f"Chromium {version}", "pace": PACE, "seconds": SECONDS, "rows": rows}
+
+
+def figures(chunk: float, way: str, runs: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """Medians and worsts of the runs."""
+    values = {name: spread(run[name] for run in runs) for name in ("first", "waits")}
+    return {"chunk_s": chunk, "way": way, "runs": len(runs), **values}
+
+
+def table(found: Mapping[str, Any]) -> Table:
+    """The figures as they are printed and published."""
+    by = {(row["chunk_s"], row["way"]): row for row in found["rows"]}
+    rows = []
+    for chunk in dict.fromkeys(row["chunk_s"] for row in found["rows"]):
+        ours, theirs = (by[chunk, way] for way in WAYS)
+        rows += [_row(ours), _row(theirs)]
+        ahead = (theirs["first"]["median"] - ours["first"]["median"]) * 1000
+        rows.append([f"{chunk * 1000:g} ms, ahead by", f"{ahead:.0f} ms", None])
+    title = f"Click to first sample in {found['browser']}, medians (worst)"
+    note = (
+        f"The stream has {found['seconds']:g} s of sound and takes {found['pace']:g} s a second: its first chunk is "
+        "there after half its own length."
+    )
+    return Table(title, ["chunks, way", "click to first sample", "waits"], rows, [note])
+
+
+def _row(of: Mapping[str, Any]) -> list[str]:
+    first, waits = of["first"], of["waits"]
+    return [
+        f"{of['chunk_s'] * 1000:g} ms, {NAMES[of['way']]}",
+        f"{first['median'] * 1000:.0f} ms ({first['worst'] * 1000:.0f})",
+        f"{waits['median']:g} ({waits['worst']:g})",
+    ]
+
+
+def main() -> None:
+    """Measures, prints the table and keeps the figures."""
+    made = parser(__doc__)
+    made.add_argument("--runs", type=int, default=5)
+    found = measure(made.parse_args().runs)
+    table(found).show()
+    keep("page_latency", found)
+
+
+if __name__ == "__main__":
+    main()
