@@ -28,7 +28,21 @@ def picker_of(voices: Sequence[VoiceRecord], wanted: Any, words: Words) -> gr.Dr
     """The picker of these voices, with the wanted one picked, or else the first."""
     ids = [voice.id for voice in voices]
     picked = wanted if wanted in ids else next(iter(ids), None)
-    return gr.Dropdown(choices=[(label(voice, words), voice.id) for voice in voices], value=picked)
+    return gr.Dropdown(choices=_choices(voices, words), value=picked)
+
+
+def picker_still(voices: Sequence[VoiceRecord], picked: Any, words: Words) -> gr.Dropdown:
+    """The picker of these voices as they are now. What is picked stays, unless there is no such voice any more.
+
+    It is not sent back as the value: who picks another voice while this is on its way must not have it undone.
+    """
+    if any(voice.id == picked for voice in voices):
+        return gr.Dropdown(choices=_choices(voices, words))
+    return picker_of(voices, picked, words)
+
+
+def _choices(voices: Sequence[VoiceRecord], words: Words) -> list[tuple[str, str]]:
+    return [(label(voice, words), voice.id) for voice in voices]
 
 
 def label(voice: VoiceRecord, words: Words) -> str:

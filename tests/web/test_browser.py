@@ -12,7 +12,7 @@ from storage import Studio, VoiceLibrary
 from storage.samples import install_samples
 from tests.web.conftest import PLAIN_HTTP_HOST, read_wav
 from tests.web.fake_engine import FakeEngine, Script, voice
-from tests.web.visiting import downloaded, pick, picker, player, speak, visit, wait_for
+from tests.web.visiting import answer_held, downloaded, pick, picker, player, speak, visit, wait_for
 from tests.web.visitor import Visitor
 from web.owners import Owners
 
@@ -100,6 +100,26 @@ def test_a_newcomer_hears_a_sample_say_its_sentence(
         text.fill("My own words.")
         pick(page, "Adam (sample)")
         expect(text).to_have_value("My own words.")
+
+
+def test_what_is_picked_while_the_list_is_on_its_way_stays_picked(
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+) -> None:
+    library.add(voice("Anna"))
+    ben = library.add(voice("Ben"))
+    with visit(chromium, serve(engine, studio)) as page:
+        expect(picker(page)).to_have_value("Anna")
+        page.wait_for_timeout(2_500)  # before that, the page takes what it shows for fresh
+        library.add(voice("Zoe"))
+        with answer_held(page, "rp-heading", lambda: page.evaluate("dispatchEvent(new Event('focus'))")):
+            pick(page, "Ben")
+        picker(page).click()
+        expect(page.get_by_role("option", name="Zoe")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(picker(page)).to_have_value("Ben")
+        speak(page, "In whose voice?")
+        wait_for(page, "player.finished")
+        assert engine.asked[0][:2] == ("In whose voice?", library.load(ben.id))
 
 
 def test_over_plain_http_it_sounds_all_the_same(

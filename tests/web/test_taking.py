@@ -12,7 +12,6 @@ from storage.samples import install_samples
 from tests.web.conftest import furnished
 from tests.web.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
 from web.events.choosing import Choosing
-from web.events.speaking import FIRST_TEXT
 from web.events.taking import MOST_TAKES, TEXT_SHOWN, Taking
 from web.house import House
 
@@ -99,18 +98,8 @@ def test_the_card_shows_what_the_owner_may_see(
     assert (card["id"], card["name"], card["language"]) == (hers, "Anna", "en")
     assert card["url"].startswith("/reprise/files/")
     assert hints == {"tags": engine.style_tags, "english": engine.english_only, "demo": ""}
+    install_samples(library)
+    adam = library.list(owner=anna.owner.key)[1]
+    assert events.look(adam.id, anna.token, None)[1]["demo"] == adam.demo != ""  # type: ignore[arg-type]
     for picked in (hers, None, ["x"], 7):
         assert events.look(picked, ben.token, None)[0] is None  # type: ignore[arg-type]
-
-
-def test_a_sample_suggests_its_sentence_unless_something_was_written(
-    house: House, library: VoiceLibrary, anna: Any
-) -> None:
-    install_samples(library)
-    adam, other = library.list(owner=anna.owner.key)[:2]
-    suggest = Choosing(house).suggest
-    for text in ("", "  ", None, FIRST_TEXT, other.demo):
-        assert suggest(adam.id, text, anna.token, None) == adam.demo  # type: ignore[arg-type]
-    for picked, text in ((adam.id, "My own words."), ("no-such", ""), (None, "")):
-        assert suggest(picked, text, anna.token, None) != adam.demo  # type: ignore[arg-type]
-    assert Choosing(house).look(adam.id, anna.token, None)[1]["demo"] == adam.demo  # type: ignore[arg-type]

@@ -1,13 +1,13 @@
 """The page in a browser, as a person finds it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import APIResponse, Browser, Locator, Page, Route, expect
 
 # ms: a busy machine is slow, not wrong.
 PATIENCE = int(os.environ.get("REPRISE_TEST_PATIENCE", 120_000))
@@ -40,6 +40,29 @@ def visit(chromium: Browser, url: str, **context: Any) -> Iterator[Page]:
 def _foreign(asked: str, home: str) -> list[str]:
     parts = urlsplit(asked)
     return [asked] if parts.scheme in ("http", "https") and parts.netloc != urlsplit(home).netloc else []
+
+
+@contextmanager
+def answer_held(page: Page, containing: str, asking: Callable[[], object]) -> Iterator[None]:
+    """The server has answered what is asked here, with something containing this, but it arrives only afterwards."""
+    held: list[tuple[Route, APIResponse]] = []
+    answers = "**/gradio_api/run/**"
+
+    def hold(route: Route) -> None:
+        answer = route.fetch()
+        if containing in answer.text() and not held:
+            held.append((route, answer))
+        else:
+            route.fulfill(response=answer)
+
+    page.route(answers, hold)
+    asking()
+    while not held:
+        page.wait_for_timeout(50)
+    yield
+    for route, answer in held:
+        route.fulfill(response=answer)
+    page.unroute_all(behavior="wait")
 
 
 def player(page: Page) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from web.sentences import notice, running
 from web.wiring import ring
 
 if TYPE_CHECKING:
+    from storage import VoiceRecord
     from web.house import House
     from web.translations import Words
 
@@ -30,8 +32,9 @@ class Arrival:
         house, words = self._house, self._house.words(request)
         arrival = house.owners.welcome(request, token)
         said = notice(words("owner.refused"), "bad") if arrival.refused else ""
-        greeting, picker = self._found(arrival.owner.key, remembered, words)
-        return heading(house, words), arrival.token, greeting, said, picker, ring("voices", "history")
+        voices = house.studio.voices.list(owner=arrival.owner.key)
+        picker = shelf.picker_of(voices, remembered, words)
+        return heading(house, words), arrival.token, greeting(voices, words), said, picker, ring("voices", "history")
 
     def come_back(self, picked: Any, token: Any, request: gr.Request) -> Updates:
         """Heading, and welcome and picker as the library is now; the pick stays as long as there is such a voice."""
@@ -40,14 +43,14 @@ class Arrival:
             owner = house.owner(token, request).key
         except InvalidInput:  # the page is about to be given another key
             return gr.skip(), gr.skip(), gr.skip()
-        return heading(house, words), *self._found(owner, picked, words)
+        voices = house.studio.voices.list(owner=owner)
+        return heading(house, words), greeting(voices, words), shelf.picker_still(voices, picked, words)
 
-    def _found(self, owner: str, wanted: Any, words: Words) -> tuple[gr.HTML, gr.Dropdown]:
-        """Welcome and picker as the library is now."""
-        voices = self._house.studio.voices.list(owner=owner)
-        newcomer = all(voice.shared for voice in voices)
-        greeting = gr.HTML(welcome(words) if newcomer else "", visible=newcomer)
-        return greeting, shelf.picker_of(voices, wanted, words)
+
+def greeting(voices: Sequence[VoiceRecord], words: Words) -> gr.HTML:
+    """The welcome, which is there for who has no voice yet."""
+    newcomer = all(voice.shared for voice in voices)
+    return gr.HTML(welcome(words) if newcomer else "", visible=newcomer)
 
 
 def heading(house: House, words: Words) -> str:

@@ -1,4 +1,4 @@
-"""The picked voice: what is known of it, and what it might say."""
+"""The picked voice, and what is known of it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from engine.errors import InvalidInput
-from web.events.speaking import FIRST_TEXT
+from engine.errors import InvalidInput, VoiceNotFound
 
 if TYPE_CHECKING:
     from storage import VoiceRecord
@@ -29,23 +28,16 @@ class Choosing:
             owner = self._house.owner(token, request)
         except InvalidInput:  # the page is about to be given another key
             return gr.skip(), gr.skip()
-        voice = next((voice for voice in self._voices(owner) if voice.id == voice_id), None)
+        voice = self._picked(voice_id, owner)
         engine = self._house.engine
         hints = {"tags": engine.style_tags, "english": engine.english_only, "demo": voice.demo if voice else ""}
         return self._card(voice, owner) if voice else None, hints
 
-    def suggest(self, voice_id: Any, text: Any, token: Any, request: gr.Request) -> Any:
-        """The text to speak: the picked voice's demo sentence, unless something was written already."""
+    def _picked(self, voice_id: Any, owner: Owner) -> VoiceRecord | None:
         try:
-            voices = self._voices(self._house.owner(token, request))
-        except InvalidInput:
-            return gr.skip()
-        demo = next((voice.demo for voice in voices if voice.id == voice_id), "")
-        untouched = {"", FIRST_TEXT, *(voice.demo for voice in voices)}
-        return demo if demo and str(text or "").strip() in untouched else gr.skip()
-
-    def _voices(self, owner: Owner) -> list[VoiceRecord]:
-        return self._house.studio.voices.list(owner=owner.key)
+            return self._house.studio.voices.get(str(voice_id), owner=owner.key)
+        except VoiceNotFound:
+            return None
 
     def _card(self, voice: VoiceRecord, owner: Owner) -> dict[str, str]:
         url = self._house.links.sign(owner, "clip", voice.id, LINK_SECONDS)

@@ -73,9 +73,25 @@ function showExamples(english, demo) {
   find(".rp-examples-list").replaceChildren(...buttons);
 }
 
+// The picked voice's own sentence, unless something was written. Here and not on the server, so that nothing that is
+// typed meanwhile is lost.
+const untouched = new Set(["", props.value?.text]);
+let suggested = "";
+
+function suggest(demo) {
+  const field = area();
+  if (!demo || demo === suggested || !field) return;
+  suggested = demo;
+  if (!untouched.has(field.value.trim())) return;
+  untouched.add(demo);
+  field.value = demo;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
 function show({ tags, english, demo }) {
   showTags(tags);
   showExamples(english, demo);
+  suggest(demo);
 }
 
 // ---- keys, from anywhere in the tab

@@ -84,7 +84,6 @@ def _tie_voice(house: House, shared: Shared, card: gr.HTML, helpers: gr.HTML) ->
     picker.change(None, picker, None, js=REMEMBER)
     for event in (picker.change, card.fresh, shared.bell.voices):
         quick(event, events.look, [picker, token], [card, helpers])
-    quick(picker.change, events.suggest, [picker, shared.text, token], shared.text)
     shared.text.change(None, shared.text, helpers, js="(text) => ({ text })")
 
 
