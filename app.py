@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from engine.speech import AudioChunk, SpeechResult
     from engine.voice import Consent, Voice
     from storage import Studio, VoiceLibrary
-    from web.engines import Engines
-    from web.take import Take
+    from web.model.engines import Engines
+    from web.takes.take import Take
 
-log = logging.getLogger("reprise")
 
 Progress = Callable[[str, float], None]
 CONSENT = "The speaker has agreed that this voice is cloned."
@@ -151,16 +150,15 @@ def serve(
     if context.invoked_subcommand:
         return
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
-    log.setLevel(logging.INFO)
+    logging.getLogger("web").setLevel(logging.INFO)
     from web.serve import serve as serve_page
 
     with sentences():
-        from web.accounts import accounts_from, auth_settings
-        from web.daily import daily
+        from web.visitors.accounts import accounts_from, auth_settings
 
         accounts = accounts_from(auth_settings(auth or []))
         notices = _notices(model, models or [])
-        with _studio(context) as studio, _engines(context, notices) as engines, daily(lambda: _expire(studio)):
+        with _studio(context) as studio, _engines(context, notices) as engines:
             serve_page(
                 engines, studio, server_name=host, server_port=port, share=share, root_path=root_path,
                 accounts=accounts, owners=owners,
@@ -361,7 +359,7 @@ def _loaded(context: typer.Context, model: str, progress: Progress) -> Engine:
 def _engines(context: typer.Context, notices: dict[str, str]) -> Iterator[Engines]:
     """The engine that the page starts with, and the others that it may be told to load."""
     from engine.checkpoint import find_release
-    from web.engines import Choice, Engines
+    from web.model.engines import Choice, Engines
 
     def load(model: str, progress: Progress) -> Engine:
         gc.collect()  # of the model before nothing may be left when this one asks how much memory there is
@@ -377,13 +375,6 @@ def _notices(model: str, models: list[str]) -> dict[str, str]:
     from engine.checkpoint import notice_of
 
     return {name: notice_of(name) for name in dict.fromkeys([model, *models])} if models else {}
-
-
-def _expire(studio: Studio) -> None:
-    """Has the history forget what is old."""
-    gone = studio.history.expire()
-    if gone:
-        log.info("Deleted from the history, being older than their owners keep them: %d.", gone)
 
 
 def _show_loading(stage: str, done: float) -> None:
@@ -429,9 +420,9 @@ def _consent(who: str) -> Consent:
 
 
 def _spoken(engine: Engine, text: str, voice: Voice, options: Any) -> tuple[Take, SpeechResult]:
-    from web.sentences import progress
-    from web.take import Take
-    from web.translations import english
+    from web.face.sentences import progress
+    from web.face.translations import english
+    from web.takes.take import Take
 
     take, words = Take(engine.sample_rate), english()
     with closing(engine.speak(text, voice, options)) as speech, ctrl_c(speech.cancel):
@@ -446,8 +437,8 @@ def _spoken(engine: Engine, text: str, voice: Voice, options: Any) -> tuple[Take
 
 def _finish(take: Take, result: SpeechResult, output: Path) -> None:
     """Writes the file and says how it went; exit status 130 after Ctrl-C."""
-    from web.sentences import ending
-    from web.translations import english
+    from web.face.sentences import ending
+    from web.face.translations import english
 
     how = ending(result, english())
     if take.length:

@@ -23,9 +23,9 @@ from playwright.sync_api import Browser, sync_playwright
 from benchmarks._shared import Table, keep, parser, spread
 from benchmarks.evaluation_set import EvaluationSet
 from engine.audio import to_int16
-from web.components import player
+from web.face.components import player
 from web.serve import launch, private_folder
-from web.tabs.speak import BEGIN
+from web.speak.tab import BEGIN
 
 CHUNKS = (0.046, 0.2, 1.0)  # seconds of sound
 PACE = 0.5  # seconds of work for one of sound

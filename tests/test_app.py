@@ -1,12 +1,10 @@
 """The command line, with the bundled model and real files."""
 
-import logging
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -21,10 +19,8 @@ from engine.checkpoint import BUNDLED, Profile
 from engine.errors import ReleaseNotFound
 from engine.speech import AudioChunk, SpeechResult
 from engine.voice import Voice
-from storage import Studio
-from tests.storage.speaking import Clock, spoken
 from web import terminal
-from web.take import Take
+from web.takes.take import Take
 
 ROOT = Path(__file__).parents[1]
 CLIP = ROOT / "tests" / "fixtures" / "speech" / "flite_slt.flac"
@@ -203,18 +199,6 @@ def test_the_first_model_to_choose_is_loaded_unless_another_is_named(run: Run) -
     speak = ("speak", "Hello.", "--reference", CLIP, "--transcript", WORDS)
     refused(run("--models", "first/of/all", "--models", "bundled", *speak), "first/of/all")
     refused(run("--models", "bundled", "--model", "named/in/full", *speak), "named/in/full")
-
-
-def test_what_is_old_goes_and_the_log_says_so_only_then(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    clock = Clock(datetime(2026, 11, 21, tzinfo=UTC))
-    with Studio.open(tmp_path / "v.db", clock=clock) as studio, caplog.at_level(logging.INFO):
-        studio.history.add(spoken())
-        app._expire(studio)
-        assert caplog.text == ""
-        clock.pass_time(days=31)
-        app._expire(studio)
-        assert "older than their owners keep them: 1." in caplog.text
-        assert studio.history.page().total == 0
 
 
 def test_the_page_is_served_and_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     import gradio as gr
 
     from storage import Studio
-    from web.engines import Engines
-    from web.links import Links
-    from web.owners import Owner, Owners
-    from web.takes import Takes
-    from web.translations import Translations, Words
+    from web.face.translations import Translations, Words
+    from web.model.engines import Engines
+    from web.takes.kept import Takes
+    from web.visitors.links import Links
+    from web.visitors.owners import Owner, Owners
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING
 
 import gradio as gr
 
-from web.components import bell, owner_key, player
-from web.events import arrival
-from web.events.speaking import FIRST_TEXT
-from web.tabs import history, library, new_voice, script, speak, status
-from web.wiring import Shared, quick
+from web.face.components import bell, owner_key, player
+from web.face.wiring import Shared, quick
+from web.history import tab as history
+from web.library import tab as library
+from web.new_voice import tab as new_voice
+from web.script import tab as script
+from web.speak import tab as speak
+from web.speak.speaking import FIRST_TEXT
+from web.status import tab as status
+from web.visitors import arrival
 
 if TYPE_CHECKING:
     from web.house import House

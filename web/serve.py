@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
@@ -16,15 +17,18 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from storage import Studio
-    from web.accounts import Accounts
-    from web.engines import Engines
+    from web.face.translations import Translations
     from web.house import House
-    from web.links import Links
-    from web.owners import Hosting
-    from web.takes import Takes
-    from web.translations import Translations
+    from web.model.engines import Engines
+    from web.takes.kept import Takes
+    from web.visitors.accounts import Accounts
+    from web.visitors.links import Links
+    from web.visitors.owners import Hosting
+
+log = logging.getLogger(__name__)
 
 SWEEPING = 60.0  # seconds between two looks for voices whose deletion can no longer be undone
+EXPIRING = 24 * 3600.0  # seconds between two looks for what the history is to forget
 SIGNING = "signing"  # the server's secret that keys and links are signed with
 
 
@@ -59,8 +63,8 @@ def launch(
     thread for adding them. `options` are `launch`'s own: server_name, server_port, share, root_path,
     prevent_thread_lock.
     """
-    from web.components import MAX_UPLOAD_MB
-    from web.looks import looks
+    from web.face.looks import looks
+    from web.visitors.uploads import MAX_UPLOAD_MB
 
     return demo.launch(
         auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits it where it is async
@@ -80,7 +84,7 @@ def launch(
 
 def hosting(server_name: str | None, *, share: bool, root_path: str | None, accounts: bool) -> Hosting:
     """How the page will be served, by the options and by what Gradio and Spaces read from the environment."""
-    from web.owners import Hosting
+    from web.visitors.owners import Hosting
 
     return Hosting(
         host=server_name or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1",
@@ -104,17 +108,21 @@ def serve(
 ) -> None:
     """Serves the page until the process is told to stop.
 
-    `accounts`: who may log in; None for everyone. `owners`: how owners are told apart (`web.owners.way_of`). The other
-    options are as for `launch`. Raises InvalidOption.
+    `accounts`: who may log in; None for everyone. `owners`: how owners are told apart, as for
+    `web.visitors.owners.way_of`. The other options are as for `launch`. Raises InvalidOption.
     """
-    from web.daily import daily
+    from web.every import every
+    from web.face.translations import Translations
     from web.page import create_app
-    from web.translations import Translations
 
     place = hosting(server_name, share=share, root_path=root_path, accounts=accounts is not None)
     translations = Translations.load()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is private is cleared away
-    with private_folder() as folder, daily(studio.voices.sweep, seconds=SWEEPING):
+    with (
+        private_folder() as folder,
+        every(SWEEPING, studio.voices.sweep),
+        every(EXPIRING, lambda: expire(studio)),
+    ):
         house = furnish(engine, studio, folder, translations, place, owners)
         launch(
             create_app(house),
@@ -128,13 +136,20 @@ def serve(
         )
 
 
+def expire(studio: Studio) -> None:
+    """Has the history forget what is old."""
+    gone = studio.history.expire()
+    if gone:
+        log.info("Deleted from the history, being older than their owners keep them: %d.", gone)
+
+
 def furnish(
     engine: Engines, studio: Studio, folder: str, translations: Translations, place: Hosting, owners: str
 ) -> House:
     """What the page works with. `owners`: as for `serve`. Raises InvalidOption."""
     from web.house import House
-    from web.owners import Owners, way_of
-    from web.takes import Takes
+    from web.takes.kept import Takes
+    from web.visitors.owners import Owners, way_of
 
     known = Owners(way_of(owners, place), studio.voices.secret(SIGNING))
     takes = Takes(studio.history)
@@ -143,10 +158,10 @@ def furnish(
 
 def links_to(studio: Studio, takes: Takes, root_path: str = "") -> Links:
     """Links to everything that is kept and that the page hands out."""
-    from web.links import Links, voice_files
-    from web.parcels import voice_archives
-    from web.script_files import script_files
-    from web.sounds import clip_files, take_files
+    from web.library.parcels import voice_archives
+    from web.script.files import script_files
+    from web.takes.sounds import clip_files, take_files
+    from web.visitors.links import Links, voice_files
 
     producers = {
         "voice": voice_files(studio.voices),

@@ -16,13 +16,13 @@ from playwright.sync_api import Browser, sync_playwright
 from engine.audio import to_int16
 from storage import Studio, VoiceLibrary
 from tests.web.fake_engine import FakeEngine
-from web.engines import Engines
+from web.face.translations import Translations
 from web.house import House
-from web.owners import Owners, Way
+from web.model.engines import Engines
 from web.page import create_app
 from web.serve import SIGNING, launch, links_to, private_folder
-from web.takes import Takes
-from web.translations import Translations
+from web.takes.kept import Takes
+from web.visitors.owners import Owners, Way
 
 SPEECH = Path(__file__).parents[1] / "fixtures" / "speech" / "flite_slt.flac"
 # Somewhere that is neither localhost nor https, as a computer in the same house is.

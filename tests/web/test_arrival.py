@@ -9,8 +9,8 @@ from storage import Studio, VoiceLibrary, VoiceRecord
 from storage.sharing import Sample
 from tests.web.conftest import furnished
 from tests.web.fake_engine import FakeEngine, voice
-from web.events.arrival import Arrival
 from web.house import House
+from web.visitors.arrival import Arrival
 
 NOBODY: Any = None
 

@@ -22,10 +22,10 @@ from engine.errors import EngineBusy
 from tests.engine.conftest import MINIATURE
 from tests.web.conftest import SPEECH
 from tests.web.fake_engine import FRAME, SAMPLE_RATE
-from web import doctor
-from web.clip_server import ClipServer
+from web.face.translations import Translations
 from web.house import House
-from web.translations import Translations
+from web.new_voice import doctor
+from web.new_voice.clip_server import ClipServer
 
 STORY = SPEECH.with_name("flite_slt_story.flac")
 RATE = 16_000

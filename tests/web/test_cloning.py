@@ -15,9 +15,9 @@ from storage import VoiceLibrary
 from storage.sharing import Sample
 from tests.web.conftest import SPEECH
 from tests.web.fake_engine import FakeEngine, buzz, reference, voice
-from web.events.cloning import STEPS, Cloning, consent_sentence, steps, who_agrees
+from web.face.translations import Translations
 from web.house import House
-from web.translations import Translations
+from web.new_voice.cloning import STEPS, Cloning, consent_sentence, steps, who_agrees
 
 STORY = SPEECH.with_name("flite_slt_story.flac")
 FORM = {"name": "Anna", "speaker": "", "agreed": True}

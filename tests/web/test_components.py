@@ -13,9 +13,10 @@ from engine.audio.decode import LONGEST, Recording, decode
 from engine.audio.together import LONGEST_TOGETHER
 from engine.errors import InvalidInput
 from tests.web.conftest import SPEECH
-from web.clips import MOST_CLIPS, PEAKS_PER_SECOND, ChosenClip, chosen_clips, fitting, peaks
-from web.components import MAX_UPLOAD_MB, clip_input, read
-from web.translations import Translations
+from web.face.components import clip_input, scripts
+from web.face.translations import Translations
+from web.new_voice.clips import MOST_CLIPS, PEAKS_PER_SECOND, ChosenClip, chosen_clips, fitting, peaks
+from web.visitors.uploads import MAX_UPLOAD_MB
 
 
 @pytest.fixture
@@ -131,7 +132,7 @@ def test_a_peak_for_every_fiftieth_of_a_second(count: int) -> None:
 
 
 def test_limits_are_the_scripts_own() -> None:
-    assert f"const MOST_CLIPS = {MOST_CLIPS};" in read("clips.js")
-    assert f"const PEAKS_PER_SECOND = {PEAKS_PER_SECOND};" in read("peaks.js")
+    assert f"const MOST_CLIPS = {MOST_CLIPS};" in scripts("new_voice/clips")
+    assert f"const PEAKS_PER_SECOND = {PEAKS_PER_SECOND};" in scripts("face/peaks")
     props = clip_input(Translations.load()).props
     assert (props["max_mb"], props["longest"], props["together"]) == (MAX_UPLOAD_MB, LONGEST, LONGEST_TOGETHER)

@@ -10,7 +10,7 @@ import pytest
 
 from engine.errors import DoesNotFit, EngineBusy, EngineClosed, InvalidOption, ReleaseIncomplete
 from tests.web.fake_engine import FakeEngine, Script, voice
-from web.engines import Choice, Engines, Loading
+from web.model.engines import Choice, Engines, Loading
 
 NOTICES = {"small": "Free for all.", "large": "For research only."}
 

@@ -13,7 +13,7 @@ from storage.generations import GenerationRecord, Spoken
 from tests.storage.speaking import card, spoken
 from tests.web.conftest import read_wav
 from tests.web.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
-from web.events.history import MOST, PAGE, Remembering
+from web.history.remembering import MOST, PAGE, Remembering
 from web.house import House
 
 NOBODY: Any = None  # asks without a key, as on a page that is this machine's alone

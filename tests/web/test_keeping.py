@@ -18,9 +18,9 @@ from storage.sharing import Sample
 from tests.storage.speaking import spoken
 from tests.web.conftest import furnished
 from tests.web.fake_engine import FakeEngine, voice
-from web import shelf
-from web.events.keeping import Keeping
 from web.house import House
+from web.library import shelf
+from web.library.keeping import Keeping
 
 Act = Callable[..., Any]
 CONSENT = Consent("Grandma <b>", datetime(2026, 11, 20, tzinfo=UTC), "Yes.")

@@ -12,8 +12,8 @@ from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
 from engine.voice import Voice
 from storage import Studio, VoiceLibrary
 from tests.web.fake_engine import FakeEngine, voice
-from web.links import MAX_SECONDS, SECONDS, File, Links, span, voice_files
-from web.owners import Owner, Owners
+from web.visitors.links import MAX_SECONDS, SECONDS, File, Links, span, voice_files
+from web.visitors.owners import Owner, Owners
 
 Serve = Callable[..., str]
 ANNA, BEN = Owner("browser", "a" * 32), Owner("browser", "b" * 32)

@@ -13,8 +13,8 @@ from storage import Studio, VoiceLibrary
 from tests.web.conftest import PLAIN_HTTP_HOST, SPEECH
 from tests.web.fake_engine import FakeEngine, Script, voice
 from tests.web.visiting import PATIENCE, open_tab, picker, visit, wait_for
-from web.reading import SCRIPTS
-from web.translations import Translations
+from web.face.translations import Translations
+from web.new_voice.reading import SCRIPTS
 
 Serve = Callable[..., str]
 STORY = SPEECH.with_name("flite_slt_story.flac")

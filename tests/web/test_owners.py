@@ -23,11 +23,11 @@ from storage.library import LOCAL
 from tests.web.fake_engine import FakeEngine, voice
 from tests.web.visiting import open_tab
 from tests.web.visitor import Visitor
-from web import accounts
-from web.accounts import Accounts, accounts_from, auth_settings, hashed
-from web.components import STATIC
-from web.owners import Hosting, Owner, Owners, way_of
+from web.face.components import STATIC
 from web.serve import hosting
+from web.visitors import accounts
+from web.visitors.accounts import Accounts, accounts_from, auth_settings, hashed
+from web.visitors.owners import Hosting, Owner, Owners, way_of
 
 Serve = Callable[..., str]
 expect.set_options(timeout=120_000)  # ms: a busy machine is slow, not wrong
@@ -393,7 +393,7 @@ def test_all_pages_of_a_browser_send_the_same_key(
     node = shutil.which("node")
     if node is None:
         pytest.skip("Node is not installed (Debian: apt-get install nodejs)")
-    command = [node, "-e", KEEPER, json.dumps(before), str(STATIC / "owner.js"), json.dumps(steps)]
+    command = [node, "-e", KEEPER, json.dumps(before), str(STATIC / "face/owner.js"), json.dumps(steps)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [sends, keeps]
 

@@ -15,9 +15,9 @@ from engine.voice import Voice
 from storage import VoiceLibrary
 from storage.sharing import Sample
 from tests.web.fake_engine import voice
-from web import parcels
-from web.parcels import ARCHIVE, LEFT_OUT, voice_archives, voice_files_in
-from web.translations import Translations
+from web.face.translations import Translations
+from web.library import parcels
+from web.library.parcels import ARCHIVE, LEFT_OUT, voice_archives, voice_files_in
 
 WORDS = Translations.load().words(None)
 FILE = voice("Anna", 0.2).to_bytes()

@@ -4,7 +4,7 @@ import threading
 from functools import partial
 
 from tests.web.waiting import until
-from web.places import Places
+from web.script.places import Places
 
 
 def test_first_come_first_served_and_never_too_many() -> None:

@@ -15,7 +15,7 @@ from engine.audio import wav_bytes
 from tests.web.conftest import read_wav
 from tests.web.stage import PATIENCE, opened, served
 from tests.web.visiting import downloaded
-from web.components import player, read
+from web.face.components import player, scripts
 
 RATE = 22_050
 SECONDS = 3.0
@@ -33,7 +33,7 @@ TAKE = tone(SECONDS)
 
 
 def messages(ticket: str) -> Iterator[dict[str, Any]]:
-    """A take as `web.events.speaking` sends it, made twice as fast as it is heard."""
+    """A take as `web.speak.speaking` sends it, made twice as fast as it is heard."""
     frame = {"ticket": ticket, "status": "Speaking."}
     yield {**frame, "number": 0, "kind": "start", "rate": RATE, "expected": SECONDS}
     piece = RATE // 4
@@ -121,8 +121,8 @@ async function render(kind, rate, seconds, chunks) {
 def studio(chromium: Browser, url: str) -> Iterator[Page]:
     """A page on a secure origin with the player's outputs as globals."""
     with opened(chromium, url) as page:
-        worklet = f"var WORKLET_SOURCE = {json.dumps(read('samples.js', 'take.js', 'take_worklet.js'))};"
-        page.add_script_tag(content=worklet + read("samples.js", "take.js", "outputs.js") + RENDER)
+        worklet = f"var WORKLET_SOURCE = {json.dumps(scripts('player/samples', 'player/take', 'player/take_worklet'))};"
+        page.add_script_tag(content=worklet + scripts("player/samples", "player/take", "player/outputs") + RENDER)
         yield page
 
 

@@ -16,10 +16,10 @@ from playwright.sync_api import Browser, Page, expect
 from tests.web.conftest import PLAIN_HTTP_HOST, SPEECH
 from tests.web.fake_engine import FakeEngine
 from tests.web.stage import PATIENCE, opened, served
-from web.clip_server import ClipServer
-from web.clips import chosen_clips
-from web.components import clip_input
-from web.translations import Translations
+from web.face.components import clip_input
+from web.face.translations import Translations
+from web.new_voice.clip_server import ClipServer
+from web.new_voice.clips import chosen_clips
 
 SCRIPT = "The quick brown fox jumps over the lazy dog."
 OTHER = "Say this instead."

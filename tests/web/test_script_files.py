@@ -16,9 +16,9 @@ from storage import Studio
 from storage.generations import Spoken
 from tests.web.conftest import furnished
 from tests.web.fake_engine import SAMPLE_RATE, FakeEngine, buzz
-from web.links import File, OpenFile
-from web.owners import Owner
-from web.script_files import SCRIPT_FORMATS, UNSPOKEN, script_files
+from web.script.files import SCRIPT_FORMATS, UNSPOKEN, script_files
+from web.visitors.links import File, OpenFile
+from web.visitors.owners import Owner
 
 OWNER = "browser:ann"
 Serve = Callable[..., str]

@@ -16,7 +16,7 @@ from storage.cards import CardRecord
 from tests.web.conftest import furnished
 from tests.web.fake_engine import FakeEngine, FakeSpeech, Script, voice
 from tests.web.waiting import until
-from web.script_runner import NO_VOICE, NOTHING, ScriptRunner
+from web.script.runner import NO_VOICE, NOTHING, ScriptRunner
 
 OWNER = "browser:ann"
 TEXTS = ("The first card.", "The second card.", "The third card.", "The fourth card.")

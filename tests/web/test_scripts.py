@@ -13,11 +13,11 @@ from storage import Studio
 from tests.web.conftest import furnished
 from tests.web.fake_engine import FakeEngine, voice
 from tests.web.waiting import until
-from web.events.scripts import Scripts
 from web.house import House
-from web.owners import Owners
-from web.script_runner import ScriptRunner
-from web.script_view import KEPT, ScriptViews
+from web.script.events import Scripts
+from web.script.runner import ScriptRunner
+from web.script.view import KEPT, ScriptViews
+from web.visitors.owners import Owners
 
 REQUEST: Any = SimpleNamespace(headers={"accept-language": "en"}, username=None)
 PLAY = "Ann: Good morning!\nBen: Is it?\n\nAnn: It is."

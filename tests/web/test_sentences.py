@@ -6,8 +6,8 @@ import pytest
 
 from engine.errors import EngineBusy, InvalidText
 from engine.speech import AudioChunk, SegmentResult, SpeechResult
-from web import sentences
-from web.translations import Translations, english
+from web.face import sentences
+from web.face.translations import Translations, english
 
 WORDS = english()
 GERMAN = Translations.load().words(SimpleNamespace(headers={"accept-language": "de"}))  # type: ignore[arg-type]

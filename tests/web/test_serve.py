@@ -1,16 +1,19 @@
 """What the served page gives away, and what it does not."""
 
 import json
+import logging
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 import pytest
 
 from storage import Studio, VoiceLibrary
+from tests.storage.speaking import Clock, spoken
 from tests.web.fake_engine import FakeEngine, voice
-from web.serve import private_folder
+from web.serve import expire, private_folder
 
 Serve = Callable[..., str]
 
@@ -52,7 +55,7 @@ def test_files_of_library_and_code_are_not_served(url: str, tmp_path: Path) -> N
     for path in (
         tmp_path / "voices.db",
         Path(web.page.__file__),
-        Path(web.page.__file__).parent / "static/take.js",
+        Path(web.page.__file__).parent / "static/player/take.js",
     ):
         assert path.exists()
         assert httpx.get(f"{url}gradio_api/file={path}").status_code in (403, 404)
@@ -71,3 +74,15 @@ def test_the_folder_for_uploads_is_private_and_goes_with_the_process() -> None:
         (Path(folder) / "clip.wav").touch()
     assert not Path(folder).exists()
     assert os.environ.get("GRADIO_TEMP_DIR") == before
+
+
+def test_what_is_old_goes_and_the_log_says_so_only_then(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock(datetime(2026, 11, 21, tzinfo=UTC))
+    with Studio.open(tmp_path / "v.db", clock=clock) as studio, caplog.at_level(logging.INFO):
+        studio.history.add(spoken())
+        expire(studio)
+        assert caplog.text == ""
+        clock.pass_time(days=31)
+        expire(studio)
+        assert "older than their owners keep them: 1." in caplog.text
+        assert studio.history.page().total == 0

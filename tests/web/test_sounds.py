@@ -11,8 +11,8 @@ from engine.errors import GenerationNotFound, VoiceNotFound
 from storage import Studio, VoiceLibrary
 from storage.generations import GenerationRecord, Spoken
 from tests.web.fake_engine import SAMPLE_RATE, buzz, voice
-from web.sounds import FORMATS, clip_files, take_files, take_name
-from web.takes import Takes
+from web.takes.kept import Takes
+from web.takes.sounds import FORMATS, clip_files, take_files, take_name
 
 SOUND = buzz(0, SAMPLE_RATE * 2, 120)
 

@@ -13,11 +13,11 @@ from engine.errors import EngineFailed, InvalidOption
 from storage import Studio, VoiceLibrary
 from storage.library import LOCAL
 from tests.web.fake_engine import CHUNK, FRAME, FakeEngine, voice
-from web.events.speaking import Speaking, speak_options
+from web.face.sentences import OUR_FAULT
+from web.face.translations import english
 from web.house import House
-from web.running import Running
-from web.sentences import OUR_FAULT
-from web.translations import english
+from web.speak.running import Running
+from web.speak.speaking import Speaking, speak_options
 
 WORDS = english()
 SETTINGS = ("", 0.7, 0.8, 30)

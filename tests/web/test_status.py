@@ -11,10 +11,10 @@ from engine.errors import DoesNotFit
 from storage import Studio
 from tests.web.conftest import furnished
 from tests.web.fake_engine import FakeEngine
-from web.engines import Choice, Loading
-from web.events.status import Watching
 from web.house import House
-from web.machine import memory
+from web.model.engines import Choice, Loading
+from web.status.machine import memory
+from web.status.watching import Watching
 
 NOTICES = {"fake": "Free <for> all.", "large": "For research only."}
 

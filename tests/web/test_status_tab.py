@@ -10,7 +10,7 @@ from storage import Studio
 from tests.web import conftest
 from tests.web.fake_engine import FakeEngine, Script, voice
 from tests.web.visiting import open_tab, picker, speak, visit, wait_for
-from web.engines import Choice, Engines
+from web.model.engines import Choice, Engines
 
 Serve = Callable[..., str]
 NOTICES = {"fake": "A fake engine that buzzes.", "large": "Free for research only."}

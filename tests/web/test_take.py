@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from engine.audio import to_int16
 from engine.errors import InvalidOption
 from engine.speech import AudioChunk
-from web.take import Take
+from web.takes.take import Take
 
 
 def chunk(samples: np.ndarray, start: int) -> AudioChunk:

@@ -5,7 +5,7 @@ import pytest
 from engine.errors import DatabaseUnavailable, GenerationNotFound
 from storage import Studio
 from storage.generations import GenerationRecord, Spoken
-from web.takes import Takes, TakeShelf
+from web.takes.kept import Takes, TakeShelf
 
 ANNA, BEN = "browser:anna", "browser:ben"
 

@@ -11,9 +11,9 @@ from storage.generations import Spoken
 from storage.samples import install_samples
 from tests.web.conftest import furnished
 from tests.web.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
-from web.events.choosing import Choosing
-from web.events.taking import MOST_TAKES, TEXT_SHOWN, Taking
 from web.house import House
+from web.speak.choosing import Choosing
+from web.speak.taking import MOST_TAKES, TEXT_SHOWN, Taking
 
 SOUND = encode_flac(buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE)
 

@@ -14,10 +14,10 @@ from playwright.sync_api import Browser, expect
 
 from storage import Studio, VoiceLibrary
 from tests.web.fake_engine import FakeEngine
-from web.events.speaking import FIRST_TEXT
+from web.face.translations import Translations
 from web.house import House
 from web.page import create_app
-from web.translations import Translations
+from web.speak.speaking import FIRST_TEXT
 
 Serve = Callable[..., str]
 expect.set_options(timeout=120_000)  # ms: a busy machine is slow, not wrong
@@ -116,7 +116,7 @@ def keys_in_scripts(path: Path) -> Iterator[str]:
 
 def test_every_key_that_is_asked_for_is_there_and_every_key_is_asked_for() -> None:
     python = {key for path in WEB.rglob("*.py") for key in keys_in_python(path)}
-    static = {key for path in (WEB / "static").glob("*.[hj]*") for key in keys_in_scripts(path)}
+    static = {key for path in (WEB / "static").rglob("*.[hj]*") for key in keys_in_scripts(path)}
     assert python | static <= set(ENGLISH)
     assert set(ENGLISH) <= python | static
 

@@ -4,7 +4,7 @@ const test = require("node:test");
 const assert = require("node:assert/strict");
 const { load, ramp } = require("./load.js");
 
-const { Deck, Sound } = load(["samples.js", "peaks.js", "shelf.js", "deck.js"], ["Deck", "Sound"]);
+const { Deck, Sound } = load(["player/samples.js", "face/peaks.js", "player/shelf.js", "player/deck.js"], ["Deck", "Sound"]);
 
 // A deck, the calls that its output got, and what it told. report(…): where the output says that playing stands.
 function setUp() {

@@ -6,7 +6,7 @@ const { load, english } = require("./load.js");
 
 const words = english("clip");
 const { inOrder, remarks, Clip } = load(
-  ["trim.js", "clips.js", "doctor.js", "transcript.js"],
+  ["new_voice/trim.js", "new_voice/clips.js", "new_voice/doctor.js", "new_voice/transcript.js"],
   ["inOrder", "remarks", "Clip"],
   { words },
 );

@@ -7,12 +7,12 @@ const { load } = require("./load.js");
 const words = (key, values = {}) => [key.split(".")[1], ...Object.values(values)].join(" ");
 const globals = { words, WORDS: {} };
 const { factsOf, detailsOf, emptiness, firstWords } = load(
-  ["history_rows.js"],
+  ["history/rows.js"],
   ["factsOf", "detailsOf", "emptiness", "firstWords"],
   globals,
 );
 const { rowsOf, upFor, waitOf, loadingOf } = load(
-  ["status_rows.js"],
+  ["status/rows.js"],
   ["rowsOf", "upFor", "waitOf", "loadingOf"],
   globals,
 );

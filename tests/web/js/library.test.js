@@ -5,7 +5,7 @@ const assert = require("node:assert/strict");
 const { load } = require("./load.js");
 
 const names = ["folded", "found", "ordered", "tagsOf", "bytesIn", "timeIn", "portrait", "languageName"];
-const { folded, found, ordered, tagsOf, bytesIn, timeIn, portrait, languageName } = load(["library_logic.js"], names);
+const { folded, found, ordered, tagsOf, bytesIn, timeIn, portrait, languageName } = load(["library/logic.js"], names);
 
 const voice = (name, more = {}) => ({
   name, description: "", tags: [], language: "en", made: "2026-11-21T08:00:00+00:00", seconds: 5, spoken: 0, ...more,

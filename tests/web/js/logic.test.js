@@ -4,15 +4,15 @@ const test = require("node:test");
 const assert = require("node:assert/strict");
 const { load, english, ramp, seeded } = require("./load.js");
 
-const { encodeWav, decodeWav, toInt16 } = load(["wav.js"], ["encodeWav", "decodeWav", "toInt16"]);
+const { encodeWav, decodeWav, toInt16 } = load(["face/wav.js"], ["encodeWav", "decodeWav", "toInt16"]);
 const { Peaks, barsOf, Sound, Shelf } = load(
-  ["samples.js", "peaks.js", "shelf.js"],
+  ["player/samples.js", "face/peaks.js", "player/shelf.js"],
   ["Peaks", "barsOf", "Sound", "Shelf"],
 );
-const { Meter, onMeter } = load(["meter.js"], ["Meter", "onMeter"]);
-const { Recording, Countdown } = load(["samples.js", "wav.js", "recording.js"], ["Recording", "Countdown"]);
-const { obstacle, refusal, EXACT } = load(["microphone.js"], ["obstacle", "refusal", "EXACT"], { words: english("clip") });
-const { clock, firstSound } = load(["format.js"], ["clock", "firstSound"]);
+const { Meter, onMeter } = load(["new_voice/meter.js"], ["Meter", "onMeter"]);
+const { Recording, Countdown } = load(["player/samples.js", "face/wav.js", "new_voice/recording.js"], ["Recording", "Countdown"]);
+const { obstacle, refusal, EXACT } = load(["new_voice/microphone.js"], ["obstacle", "refusal", "EXACT"], { words: english("clip") });
+const { clock, firstSound } = load(["face/format.js"], ["clock", "firstSound"]);
 
 const near = (a, b, by = 1e-6) => assert.ok(Math.abs(a - b) <= by, `${a} is not near ${b}`);
 

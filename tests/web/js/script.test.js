@@ -5,7 +5,7 @@ const { test } = require("node:test");
 const { load, seeded } = require("./load.js");
 
 const { Line, Script, castOf, nextToHear, partingPlace, characters, Listening } = load(
-  ["script_line.js", "script_cards.js", "script_listening.js"],
+  ["script/line.js", "script/cards.js", "script/listening.js"],
   ["Line", "Script", "castOf", "nextToHear", "partingPlace", "characters", "Listening"],
 );
 

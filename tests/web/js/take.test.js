@@ -4,7 +4,7 @@ const test = require("node:test");
 const assert = require("node:assert/strict");
 const { load, ramp, heard, whole, largestStep, seeded } = require("./load.js");
 
-const { Take } = load(["samples.js", "take.js"], ["Take"]);
+const { Take } = load(["player/samples.js", "player/take.js"], ["Take"]);
 const RATE = 1000;
 
 test("it starts with the first chunk and gives its samples", () => {

@@ -4,9 +4,9 @@ const test = require("node:test");
 const assert = require("node:assert/strict");
 const { load } = require("./load.js");
 
-const { TakeList, MOST_TAKES } = load(["take_list.js"], ["TakeList", "MOST_TAKES"]);
-const { Fresh, LINKS_LAST } = load(["fresh.js"], ["Fresh", "LINKS_LAST"]);
-const { speakingTime, measured } = load(["estimate.js"], ["speakingTime", "measured"]);
+const { TakeList, MOST_TAKES } = load(["speak/take_list.js"], ["TakeList", "MOST_TAKES"]);
+const { Fresh, LINKS_LAST } = load(["speak/fresh.js"], ["Fresh", "LINKS_LAST"]);
+const { speakingTime, measured } = load(["speak/estimate.js"], ["speakingTime", "measured"]);
 
 function storage(text = null) {
   return { text, getItem: () => storage.text ?? text, setItem(_, value) { this.text = value; } };

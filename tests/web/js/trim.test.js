@@ -4,7 +4,7 @@ const test = require("node:test");
 const assert = require("node:assert/strict");
 const { load, seeded } = require("./load.js");
 
-const { Trim, keyStep, Clip, Clips } = load(["trim.js", "clips.js"], ["Trim", "keyStep", "Clip", "Clips"]);
+const { Trim, keyStep, Clip, Clips } = load(["new_voice/trim.js", "new_voice/clips.js"], ["Trim", "keyStep", "Clip", "Clips"]);
 const key = (name, shiftKey = false) => keyStep({ key: name, shiftKey });
 
 test("keys: ten milliseconds, a tenth with shift, a second a page", () => {

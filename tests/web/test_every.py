@@ -1,0 +1,46 @@
+"""Something that is done at once, again, and no more when it is over."""
+
+import logging
+import threading
+
+import pytest
+
+from web.every import every
+
+
+def test_it_is_done_at_once_and_over_and_over_until_the_end() -> None:
+    done: list[int] = []
+    thrice = threading.Event()
+
+    def work() -> None:
+        done.append(1)
+        if len(done) == 3:
+            thrice.set()
+
+    with every(0.001, work):
+        assert thrice.wait(60)
+    count = len(done)
+    assert "reprise-every" not in {thread.name for thread in threading.enumerate()}
+    assert len(done) == count
+
+
+def test_the_end_does_not_wait_for_the_day() -> None:
+    began = threading.Event()
+    with every(3600, began.set):
+        assert began.wait(60)
+    assert "reprise-every" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_failure_is_logged_and_it_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    again = threading.Event()
+    tries: list[int] = []
+
+    def fail() -> None:
+        tries.append(1)
+        if len(tries) > 1:
+            again.set()
+        raise RuntimeError("The disk is full.")
+
+    with caplog.at_level(logging.ERROR), every(0.001, fail):
+        assert again.wait(60)
+    assert "The disk is full." in caplog.text

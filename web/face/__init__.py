@@ -1,0 +1,1 @@
+"""What all tabs are built of: components, looks, words."""

@@ -1,0 +1,93 @@
+"""The page's words in several languages: a folder of `web/locales` each, with a file for each group of keys.
+
+Labels are translated by Gradio in the browser (`label`, `Translations.i18n`), our own scripts bring their words with
+them (`script`), and sentences that the server makes are written in the reader's language there (`words`). All three
+choose alike: the browser's first language, or of it the part before the hyphen, else English.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import gradio as gr
+
+LOCALES = Path(__file__).parents[1] / "locales"
+ENGLISH = "en"
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of one language. `words("notice.saved", name="Anna")` is a sentence, as plain text."""
+
+    language: str
+    texts: Mapping[str, str]
+
+    def __call__(self, key: str, **values: object) -> str:
+        """The text of a key, with its placeholders filled. Raises KeyError for a key or value that is missing."""
+        return self.texts[key].format_map(values)
+
+
+class Translations:
+    """All languages of the page."""
+
+    def __init__(self, languages: Mapping[str, Mapping[str, str]]) -> None:
+        """`languages`: text by key by language, as browsers call it; English must be there."""
+        import gradio as gr  # here, because the command line has words too and needs no page
+
+        self._languages = languages
+        self._i18n = gr.I18n(**{language: dict(texts) for language, texts in languages.items()})
+
+    @classmethod
+    def load(cls, folder: Path = LOCALES) -> Translations:
+        """The languages that have a folder in `folder`."""
+        return cls({path.name: _texts(path) for path in sorted(folder.iterdir()) if path.is_dir()})
+
+    @property
+    def languages(self) -> Mapping[str, Mapping[str, str]]:
+        return self._languages
+
+    @property
+    def i18n(self) -> gr.I18n:
+        """For Gradio's `launch`."""
+        return self._i18n
+
+    def label(self, key: str) -> str:
+        """A mark that Gradio fills in as label, info, placeholder or value. Raises KeyError for an unknown key."""
+        if key not in self._languages[ENGLISH]:
+            raise KeyError(key)
+        return str(self._i18n(key))
+
+    def words(self, request: gr.Request | None) -> Words:
+        """The words for whoever sent this request; English where nobody did."""
+        language = self._language(dict(request.headers).get("accept-language", "") if request else "")
+        return Words(language, self._languages[language])
+
+    def script(self, *groups: str) -> str:
+        """JavaScript that defines WORDS for `words.js`: the keys of these groups ("player"), in all languages."""
+        chosen = {
+            language: {key: text for key, text in texts.items() if key.partition(".")[0] in groups}
+            for language, texts in self._languages.items()
+        }
+        return f"const WORDS = {json.dumps(chosen, ensure_ascii=False)};\n"
+
+    def _language(self, accepted: str) -> str:
+        first = accepted.partition(",")[0].partition(";")[0].strip().lower()
+        known = {language.lower(): language for language in self._languages}
+        return known.get(first) or known.get(first.partition("-")[0]) or ENGLISH
+
+
+def english() -> Words:
+    """The words of the command line."""
+    return Words(ENGLISH, _texts(LOCALES / ENGLISH))
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for path in sorted(folder.glob("*.json")):
+        texts |= json.loads(path.read_text("utf-8"))
+    return texts

@@ -1,0 +1,1 @@
+"""The History tab: what was spoken and kept."""

@@ -1,0 +1,270 @@
+"""The history: what was spoken, hearing it, using it again, and what is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from engine.errors import InvalidInput
+from storage.library import MAX_SEARCH
+from web.face.sentences import notice, sentence_of
+from web.face.wiring import ring
+from web.library import shelf
+from web.takes.sounds import FORMATS
+
+if TYPE_CHECKING:
+    from storage.generations import GenerationRecord, HistoryPage
+    from web.face.translations import Words
+    from web.house import House
+    from web.visitors.owners import Owner
+
+PAGE = 20  # entries; "Show more" adds as many
+MOST = 400  # entries at once
+DAYS = (1, 7, 30, 90, 365, 3650)
+SETTINGS = ("temperature", "top_p", "top_k")  # of the Speak tab, in its order, behind the seed
+MEGABYTE = 1_000_000
+
+Updates = tuple[Any, ...]
+
+
+class Remembering:
+    """The events of the History tab. Ids come as the browser sent them; the history says what they are worth."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._history = house.studio.history
+
+    def show(self, search: Any, voice: Any, starred: Any, shown: Any, token: Any, request: gr.Request) -> Updates:
+        """The list, the voices to choose from, the switch, the days, and what all of it takes."""
+        words = self._house.words(request)
+        try:
+            owner = self._house.owner(token, request)
+        except InvalidInput:  # the page is about to be given another key
+            return (gr.skip(),) * 5
+        settings = self._history.settings(owner=owner.key)
+        voices = [("", words("history.all_voices"))]
+        voices += [(spoken.id, spoken.name) for spoken in self._history.voices(owner=owner.key)]
+        wanted = next((id for id, _ in voices if id == voice), "")
+        return (
+            self._listed(owner, search, wanted, starred, shown),
+            gr.Dropdown(choices=[(name, id) for id, name in voices], value=wanted),
+            settings.history,
+            gr.Dropdown(choices=_days(settings.retention_days, words), value=settings.retention_days),
+            self._used(owner, words),
+        )
+
+    def find(self, search: Any, voice: Any, starred: Any, token: Any, request: gr.Request) -> Updates:
+        """The list of what was asked for, and how many entries are shown: the first ones again."""
+        try:
+            owner = self._house.owner(token, request)
+        except InvalidInput:
+            return gr.skip(), gr.skip()
+        return self._listed(owner, search, voice, starred, PAGE), PAGE
+
+    def more(self, search: Any, voice: Any, starred: Any, shown: Any, token: Any, request: gr.Request) -> Updates:
+        """The list with more of it, and how many entries are shown."""
+        try:
+            owner = self._house.owner(token, request)
+        except InvalidInput:
+            return gr.skip(), gr.skip()
+        count = min(MOST, _count(shown) + PAGE)
+        return self._listed(owner, search, voice, starred, count), count
+
+    def refresh(self, search: Any, voice: Any, starred: Any, shown: Any, token: Any, request: gr.Request) -> Any:
+        """The list once more, before its links are too old."""
+        try:
+            owner = self._house.owner(token, request)
+        except InvalidInput:
+            return gr.skip()
+        return self._listed(owner, search, voice, starred, shown)
+
+    def star(self, token: Any, event: gr.EventData, request: gr.Request) -> Updates:
+        """Notice, bell."""
+
+        def starred(owner: str, _words: Words) -> str:
+            self._history.star(_id(event), bool(event.starred), owner=owner)
+            return ""
+
+        return self._change(starred, token, request)
+
+    def withdraw(self, token: Any, event: gr.EventData, request: gr.Request) -> Updates:
+        """Notice, bell: one entry less. A script keeps its take."""
+
+        def withdrawn(owner: str, words: Words) -> str:
+            of_script = self._history.get(_id(event), owner=owner).script_id
+            self._history.withdraw(_id(event), owner=owner)
+            return words("history.left_to_script") if of_script else words("history.deleted")
+
+        return self._change(withdrawn, token, request)
+
+    def use_again(self, token: Any, event: gr.EventData, request: gr.Request) -> Updates:
+        """Speak's text, voice, seed, three settings, their fold, and notice; the tab to show; this tab's notice."""
+        words = self._house.words(request)
+        try:
+            owner = self._house.owner(token, request).key
+            record = self._history.get(_id(event), owner=owner)
+            voices = {voice.id for voice in self._house.studio.voices.list(owner=owner)}
+        except Exception as error:
+            return *(gr.skip(),) * 9, notice(sentence_of(error, words), "bad")
+        there = record.voice_id in voices
+        picked = shelf.picker(self._house, owner, record.voice_id, words) if there else gr.skip()
+        settings = [record.settings.get(name, gr.skip()) for name in SETTINGS]
+        said = notice(self._remarks(record, there, words), "good" if there else "bad")
+        fold = gr.Accordion(open=True)  # a seed that is set is to be seen
+        return record.text, picked, str(record.seed), *settings, fold, said, gr.Tabs(selected="speak"), ""
+
+    def keep(self, wanted: Any, token: Any, request: gr.Request) -> Updates:
+        """Notice, bell: the switch."""
+
+        def switched(owner: str, words: Words) -> str:
+            kept = self._history.change_settings(history=bool(wanted), owner=owner).history
+            return words("history.kept_on") if kept else words("history.kept_off")
+
+        return self._change(switched, token, request)
+
+    def keep_for(self, days: Any, token: Any, request: gr.Request) -> Updates:
+        """Notice, bell: the days."""
+
+        def changed(owner: str, words: Words) -> str:
+            if isinstance(days, bool) or not isinstance(days, int | float) or days != int(days):
+                raise InvalidInput(words("history.no_days"))
+            kept = self._history.change_settings(retention_days=int(days), owner=owner).retention_days
+            return words("history.days_set", days=kept)
+
+        return self._change(changed, token, request)
+
+    def ask_clear(self, token: Any, request: gr.Request) -> Updates:
+        """Question about deleting the history, its sentence; notice where there is nothing to ask."""
+
+        def question(owner: str, words: Words) -> str:
+            found = self._house.studio.holdings(owner=owner)
+            if not found.history:
+                raise InvalidInput(words("history.nothing"))
+            return words("history.clear_question", count=found.history, starred=found.starred)
+
+        return self._ask(question, token, request)
+
+    def clear(self, token: Any, request: gr.Request) -> Updates:
+        """Notice, bell, question put away."""
+
+        def cleared(owner: str, words: Words) -> str:
+            return words("history.cleared", count=self._history.clear(owner=owner))
+
+        return *self._change(cleared, token, request), gr.Column(visible=False)
+
+    def ask_forget(self, token: Any, request: gr.Request) -> Updates:
+        """Question about deleting everything, its sentence; notice."""
+
+        def question(owner: str, words: Words) -> str:
+            found = self._house.studio.holdings(owner=owner)
+            return words(
+                "history.forget_question",
+                voices=found.voices,
+                history=found.history,
+                scripts=found.scripts,
+                takes=found.takes,
+                size=_megabytes(found.storage.total),
+            )
+
+        return self._ask(question, token, request)
+
+    def forget(self, token: Any, request: gr.Request) -> Updates:
+        """Notice, bell, question put away, and the list, which has the browser forget what it keeps of this page."""
+        words = self._house.words(request)
+        try:
+            owner = self._house.owner(token, request).key
+            self._house.studio.forget(owner)
+            self._house.takes.forget(owner)
+        except Exception as error:
+            said = notice(sentence_of(error, words), "bad")
+            return said, gr.skip(), gr.skip(), gr.skip()
+        emptied = {"entries": [], "total": 0, "found": True, "kept": True, "forget": True}
+        everywhere = ring("voices", "history", "scripts")
+        return notice(words("history.forgotten")), everywhere, gr.Column(visible=False), emptied
+
+    def _listed(self, owner: Owner, search: Any, voice: Any, starred: Any, shown: Any) -> dict[str, Any]:
+        words = search[:MAX_SEARCH] if isinstance(search, str) else ""
+        voice_id = voice if isinstance(voice, str) and voice else None
+        page = self._history.page(
+            owner=owner.key,
+            search=words.replace("\0", " "),
+            starred=bool(starred),
+            voice_id=voice_id,
+            limit=_count(shown),
+        )
+        asked = bool(words.strip() or starred or voice_id)
+        kept = self._history.settings(owner=owner.key).history
+        return self._value(page, owner) | {"found": not asked, "kept": kept}
+
+    def _value(self, page: HistoryPage, owner: Owner) -> dict[str, Any]:
+        return {"entries": [self._entry(record, owner) for record in page.records], "total": page.total}
+
+    def _entry(self, record: GenerationRecord, owner: Owner) -> dict[str, Any]:
+        """An entry as the list shows it, with links that are good for minutes."""
+        links = {kind: self._house.links.sign(owner, "take", f"{record.id}.{kind}") for kind in FORMATS}
+        return {
+            "id": record.id,
+            "when": record.created.isoformat(),
+            "text": record.text,
+            "voice": record.voice_name,
+            "seed": record.seed,
+            "settings": {name: record.settings[name] for name in SETTINGS if name in record.settings},
+            "seconds": record.duration,
+            "factor": record.real_time_factor,
+            "model": record.model,
+            "ending": record.stop_reason,
+            "starred": record.starred,
+            "script": record.script_id is not None,
+            "links": links,
+        }
+
+    def _remarks(self, record: GenerationRecord, there: bool, words: Words) -> str:
+        if not there:
+            return words("history.voice_gone", name=record.voice_name)
+        current = self._house.engine.name
+        if record.model and record.model != current:
+            return words("history.other_model", model=record.model, current=current)
+        return words("history.used_again")
+
+    def _used(self, owner: Owner, words: Words) -> str:
+        use = self._house.studio.storage_use(owner=owner.key)
+        said = words("history.used", takes=_megabytes(use.generations), voices=_megabytes(use.voices))
+        return f'<p class="rp-facts">{escape(said)}</p>'
+
+    def _change(self, change: Callable[[str, Words], str], token: Any, request: gr.Request) -> Updates:
+        words = self._house.words(request)
+        try:
+            said = change(self._house.owner(token, request).key, words)
+        except Exception as error:
+            return notice(sentence_of(error, words), "bad"), ring("history")
+        return notice(said) if said else "", ring("history")
+
+    def _ask(self, question: Callable[[str, Words], str], token: Any, request: gr.Request) -> Updates:
+        words = self._house.words(request)
+        try:
+            asked = question(self._house.owner(token, request).key, words)
+        except Exception as error:
+            return gr.Column(visible=False), "", notice(sentence_of(error, words), "bad")
+        return gr.Column(visible=True), f'<p class="rp-question" role="alert">{escape(asked)}</p>', ""
+
+
+def _id(event: gr.EventData) -> str:
+    return str(event.id)
+
+
+def _count(shown: Any) -> int:
+    """How many entries the page shows, whatever it says."""
+    number = int(shown) if isinstance(shown, int | float) and shown == shown else PAGE
+    return max(PAGE, min(MOST, number))
+
+
+def _days(now: int, words: Words) -> list[tuple[str, int]]:
+    """The days to choose from; others may have been set elsewhere."""
+    return [(words("history.days", days=days), days) for days in sorted({*DAYS, now})]
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / MEGABYTE:.1f}"

@@ -1,0 +1,1 @@
+"""The Library tab: the voices, and what can be done with them."""

@@ -1,0 +1,104 @@
+"""What the recorder asks of the server about a clip. Nothing is kept of it: clips lie among the uploads, and whoever
+knows where is whoever uploaded them."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from engine.audio import wav_bytes
+from engine.errors import InvalidInput
+from engine.transcribe import transcribe
+from web.face.sentences import sentence_of
+from web.new_voice import doctor
+from web.new_voice.clips import ChosenClip, chosen_clip, peaks
+
+if TYPE_CHECKING:
+    from web.face.translations import Words
+    from web.house import House
+
+Answer = dict[str, Any]
+AT_ONCE = 2  # of all visitors' clips; the engine speaks meanwhile
+
+
+class ClipServer:
+    """Answers of `clip_input`'s server functions: each gets a clip as the browser describes it (clips.js)."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._room = threading.BoundedSemaphore(AT_ONCE)
+
+    def functions(self) -> list[Callable[..., Answer]]:
+        """For `clip_input`. A function that fails answers `{"problem": sentence}`."""
+        answers = (
+            self.clip_peaks,
+            self.examine_clip,
+            self.check_words,
+            self.mend_clip,
+            self.hear_back,
+            self.write_words,
+            self.forget_clip,
+        )
+        return [self._function(answer) for answer in answers]
+
+    def clip_peaks(self, value: Any, words: Words) -> Answer:
+        """seconds, peaks: of the whole file, for browsers that cannot decode it."""
+        recording = self._clip(value).recording()
+        return {"seconds": len(recording.samples) / recording.sample_rate, "peaks": peaks(recording)}
+
+    def examine_clip(self, value: Any, words: Words) -> Answer:
+        """verdict, light, rows, best, spoken: what the doctor finds in the chosen part."""
+        clip = self._clip(value)
+        found = doctor.examined(clip.recording(), clip.start, words)
+        verdict = words(f"doctor.verdict_{found.light}")
+        said = {"light": found.light, "verdict": verdict, "rows": found.rows}
+        return {**said, "best": found.best, "spoken": found.spoken}
+
+    def check_words(self, value: Any, words: Words) -> Answer:
+        """row: whether `words` are about as many as `spoken` seconds of speech hold."""
+        spoken = value.get("spoken") if isinstance(value, dict) else None
+        if not isinstance(spoken, int | float) or not 0 <= spoken < 1_000:
+            raise InvalidInput("Those are no words of a clip. Reload the page.")
+        return {"row": doctor.compared(str(value.get("words") or "")[:10_000], spoken, words)}
+
+    def mend_clip(self, value: Any, words: Words) -> Answer:
+        """wav: the chosen part with a `fix` applied."""
+        return _sound(doctor.mended(self._clip(value).audio(), value.get("fix")))
+
+    def hear_back(self, value: Any, words: Words) -> Answer:
+        """wav: what the codec keeps of the chosen part."""
+        engine = self._house.engine
+        made = engine.encode_voice("clip", [(self._clip(value).audio(), "Any words.")])  # codes know nothing of them
+        return _sound(wav_bytes(engine.reconstruct(made.voice), engine.sample_rate))
+
+    def write_words(self, value: Any, words: Words) -> Answer:
+        """words: those that are heard in the chosen part."""
+        return {"words": transcribe(self._clip(value).audio())}
+
+    def forget_clip(self, value: Any, words: Words) -> Answer:
+        """Deletes a clip that was taken off the list."""
+        self._clip(value).forget(self._house.folder)
+        return {}
+
+    def _clip(self, value: Any) -> ChosenClip:
+        return chosen_clip(value, self._house.folder)
+
+    def _function(self, answer: Callable[[Any, Words], Answer]) -> Callable[..., Answer]:
+        def ask(value: Any, request: gr.Request) -> Answer:
+            words = self._house.words(request)
+            try:
+                with self._room:
+                    return answer(value, words)
+            except Exception as error:
+                return {"problem": sentence_of(error, words)}
+
+        ask.__name__ = answer.__name__
+        return ask
+
+
+def _sound(wav: bytes) -> Answer:
+    return {"wav": base64.b64encode(wav).decode()}

@@ -1,0 +1,151 @@
+"""Making a voice of clips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from engine.audio.together import join_clips, join_transcripts
+from engine.errors import InvalidInput, NameTaken, VoiceNotFound
+from engine.voice import Consent, clean_name
+from web.face.sentences import notice, sentence_of
+from web.face.wiring import ring
+from web.library import shelf
+from web.new_voice.clips import ChosenClip, chosen_clips, fitting
+
+if TYPE_CHECKING:
+    from storage import VoiceRecord
+    from web.face.translations import Words
+    from web.house import House
+
+Updates = tuple[Any, ...]
+FIELDS = 4
+STEPS = ("preparing", "encoding", "saving")
+NOBODY = "…"  # stands in the sentence of consent until there is a name
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form as it was sent, checked. who: agrees that the voice is cloned. owner: a key."""
+
+    clips: tuple[ChosenClip, ...]
+    name: str
+    who: str
+    owner: str
+
+
+class Cloning:
+    """The events of the New voice tab. Values come as the browser sent them, so each is checked."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    def sentence(self, name: Any, speaker: Any, request: gr.Request) -> gr.Checkbox:
+        """What is agreed to, with the name of who agrees."""
+        return gr.Checkbox(label=consent_sentence(who_agrees(name, speaker), self._house.words(request)))
+
+    def begin(self, request: gr.Request) -> str:
+        """The tab's notice from the click until its turn has come."""
+        words = self._house.words(request)
+        return notice(words("new.waiting"), "busy")
+
+    def save(
+        self, clips: Any, name: Any, speaker: Any, agreed: Any, token: Any, request: gr.Request
+    ) -> Iterator[Updates]:
+        """The tab's notice; the four fields, emptied when the voice is saved; Speak's picker and notice, the tab to
+        show, the bell."""
+        house, words = self._house, self._house.words(request)
+        unchanged = (gr.skip(),) * (FIELDS + 4)
+        try:
+            yield steps("preparing", words), *unchanged
+            form = self._form(clips, name, speaker, agreed, token, request)
+            used, left = fitting(form.clips)
+            reference = self._reference(used)
+            yield steps("encoding", words), *unchanged
+            made = house.engine.encode_voice(form.name, [reference], consent=_consent(form.who, words))
+            yield steps("saving", words), *unchanged
+            record = self._kept(made.voice, form)
+        except Exception as error:
+            yield notice(sentence_of(error, words), "bad"), *unchanged
+            return
+        emptied = None, "", "", gr.Checkbox(value=False, label=consent_sentence(NOBODY, words))
+        picker = shelf.picker(house, form.owner, record.id, words)
+        said = notice(self._done(record, left, made.notes, words))
+        yield "", *emptied, picker, said, gr.Tabs(selected="speak"), ring("voices")
+
+    def _form(self, clips: Any, name: Any, speaker: Any, agreed: Any, token: Any, request: gr.Request) -> Form:
+        """Everything that can be refused before the engine is put to work. Raises RepriseError."""
+        house, words = self._house, self._house.words(request)
+        owner = house.owner(token, request).key
+        chosen = chosen_clips(clips, house.folder)
+        if not chosen:
+            raise InvalidInput(words("notice.no_clip"))
+        silent = [clip for clip in chosen if not clip.words]
+        if silent:
+            raise InvalidInput(words("new.no_words", clip=silent[0].name))
+        cleaned = clean_name(str(name or ""))
+        self._check_free(cleaned, owner, words)
+        if agreed is not True:
+            raise InvalidInput(words("notice.no_consent"))
+        return Form(chosen, cleaned, who_agrees(cleaned, speaker), owner)
+
+    def _check_free(self, name: str, owner: str, words: Words) -> None:
+        try:
+            taken = self._house.studio.voices.find(name, owner=owner)
+        except VoiceNotFound:
+            return
+        if not taken.shared:
+            raise NameTaken(words("new.name_taken", name=taken.name))
+
+    def _reference(self, clips: Sequence[ChosenClip]) -> tuple[bytes | Path, str]:
+        """One clip and its words, whatever their number: a prompt's references are its speakers."""
+        if len(clips) == 1:
+            return clips[0].audio(), clips[0].words
+        joined = join_clips([clip.audio() for clip in clips], self._house.engine.sample_rate)
+        return joined, join_transcripts([clip.words for clip in clips])
+
+    def _kept(self, voice: Any, form: Form) -> VoiceRecord:
+        record = self._house.studio.voices.add(voice, owner=form.owner)
+        for clip in form.clips:
+            clip.forget(self._house.folder)  # the library has what is needed of it
+        return record
+
+    def _done(self, record: VoiceRecord, left: Sequence[ChosenClip], notes: Sequence[str], words: Words) -> str:
+        names = ", ".join(f"“{clip.name}”" for clip in left)
+        missing = [words("new.left_out", names=names)] if names else []
+        return " ".join([words("notice.saved", name=record.name), *missing, *notes, words("notice.now_write")])
+
+
+def who_agrees(name: Any, speaker: Any) -> str:
+    """The speaker, who has the voice's name where nobody says otherwise."""
+    names = (" ".join(str(each or "").split()) for each in (speaker, name))
+    return next(filter(None, names), NOBODY)
+
+
+def consent_sentence(who: str, words: Words) -> str:
+    """What is agreed to, as it stands on the page."""
+    return words("new.consent", who=who)
+
+
+def steps(now: str, words: Words) -> str:
+    """HTML of how far saving is."""
+    at = STEPS.index(now)
+    states = ("done", "now", "next")
+    lines = "".join(
+        f'<li data-step="{states[(i >= at) + (i > at)]}"{" aria-current=step" if i == at else ""}>'
+        f"{escape(words(f'new.step_{step}'))}</li>"
+        for i, step in enumerate(STEPS)
+    )
+    said = f'<span class="rp-unseen" role="status">{escape(words(f"new.step_{now}"))}</span>'
+    return f'<div class="rp-notice rp-busy rp-steps"><ol>{lines}</ol>{said}</div>'
+
+
+def _consent(who: str, words: Words) -> Consent:
+    # The sentence that was agreed to is the one that stood there, in that language.
+    return Consent(who=who, when=datetime.now(UTC), sentence=consent_sentence(who, words))

@@ -1,0 +1,50 @@
+"""New voice: clips, their words, a name and the speaker's consent."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import gradio as gr
+
+from engine.transcribe import can_transcribe
+from web.face.components import clip_input
+from web.face.wiring import Shared, line, quick, title
+from web.new_voice.clip_server import ClipServer
+from web.new_voice.cloning import Cloning
+from web.new_voice.reading import SCRIPTS
+
+if TYPE_CHECKING:
+    from web.house import House
+
+
+def build(house: House, shared: Shared) -> None:
+    """Lays out the tab and ties its events."""
+    events, label = Cloning(house), house.label
+    title(label("new.title"))
+    clips = clip_input(
+        house.translations, ClipServer(house).functions(), scripts=list(SCRIPTS), dictates=can_transcribe()
+    )
+    with gr.Row():
+        name = gr.Textbox(label=label("new.name"), max_lines=1, min_width=140, elem_id="rp-name")
+        speaker = gr.Textbox(
+            label=label("new.speaker"),
+            placeholder=label("new.speaker_hint"),
+            max_lines=1,
+            min_width=140,
+            elem_id="rp-speaker",
+        )
+    agreed = gr.Checkbox(label=label("new.consent_blank"), value=False, elem_id="rp-consent")
+    save = gr.Button(label("new.save"), variant="primary", elem_id="rp-save")
+    trouble = line("rp-form-notice")
+    typed = partial(
+        gr.on, [name.change, speaker.change]
+    )  # one event of both, so that the last letter has the last word
+    quick(typed, events.sentence, [name, speaker], agreed, trigger_mode="always_last")
+    asked = quick(save.click, events.begin, None, trouble)
+    asked.then(
+        events.save,
+        [clips, name, speaker, agreed, shared.token],
+        [trouble, clips, name, speaker, agreed, shared.picker, shared.notice, shared.tabs, shared.bell],
+        show_progress="hidden", preprocess=False, api_visibility="private", concurrency_id="clips",
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""The Script tab: long texts as cards, and the runner that speaks them."""

@@ -1,0 +1,1 @@
+"""The Speak tab: a voice, a text, and the takes."""

@@ -1,0 +1,216 @@
+"""Speaking as a Gradio event: a generator of messages to the player, so that queueing and cancelling hold.
+
+Messages, all with the page's `ticket`, a running `number`, and `status`, a sentence for the page:
+
+    start   rate (Hz), expected (seconds, a guess from the text)
+    chunk   start (sample), pcm (base64 of 16-bit little-endian samples)
+    end     total (samples), stop_reason ("end", "length", "cancelled", None after an error),
+            take (the id of what is kept, or None), wav (its `url`, a link that is good for a while, and `name`, or
+            None), problem (whether the status is an error)
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from engine.engine import MAX_SEED, SpeakOptions
+from engine.errors import InvalidInput, InvalidOption, RepriseError
+from engine.text import speaking_time
+from storage.generations import MAX_TEXT, Spoken
+from web.face import sentences
+from web.speak.running import Running
+from web.takes.sounds import take_name
+from web.takes.take import Take
+
+if TYPE_CHECKING:
+    from engine.speech import SpeechResult
+    from web.face.translations import Words
+    from web.house import House
+    from web.model.engines import MeasuredSpeech
+    from web.visitors.owners import Owner
+
+log = logging.getLogger(__name__)
+
+FIRST_TEXT = "The rain has stopped, and the first birds are singing again. Now it is your turn to say something."
+SETTINGS = ("temperature", "top_p", "top_k")
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is to be spoken."""
+
+    text: str
+    voice_id: str
+    options: SpeakOptions
+
+
+@dataclass(frozen=True)
+class Underway:
+    """A take that is being spoken, and what it takes to keep it."""
+
+    owner: Owner
+    wish: Wish
+    voice: str
+    seed: int
+    take: Take
+
+    def spoken(self, model: str, result: SpeechResult | None) -> Spoken:
+        """As the history has it; a result of None is that of an error. Raises InvalidInput."""
+        settings = {name: value for name, value in asdict(self.wish.options).items() if name in SETTINGS}
+        return Spoken(
+            text=self.wish.text,
+            audio=self.take.encode("flac"),
+            duration=self.take.seconds,
+            seed=self.seed,
+            voice_name=self.voice,
+            voice_id=self.wish.voice_id,
+            settings=settings,
+            model=model,
+            stop_reason=result.stop_reason if result else "error",
+            real_time_factor=result.real_time_factor if result else None,
+            first_audio=result.first_audio if result else None,
+        )
+
+
+class Speaking:
+    """The events of Speak and Stop. Values come as the browser sent them, so each is checked."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._running = Running()
+
+    def speak(
+        self,
+        text: Any,
+        voice_id: Any,
+        seed: Any,
+        temperature: Any,
+        top_p: Any,
+        top_k: Any,
+        token: Any,
+        ticket: Any,
+        request: gr.Request,
+    ) -> Iterator[Message]:
+        """Messages of one take. Never raises: an error is the sentence of the last message."""
+
+        def wish(_owner: str, words: Words) -> Wish:
+            options = speak_options(seed, temperature, top_p, top_k, words)
+            return Wish(checked_text(text, words), checked_voice(voice_id, words), options)
+
+        yield from self._numbered(ticket, self._told(wish, token, ticket, request))
+
+    def again(self, token: Any, request: gr.Request, event: gr.EventData) -> Iterator[Message]:
+        """As `speak`, of what a take was made of: `id`; with its own seed if `same`, else with a new one."""
+
+        def wish(owner: str, words: Words) -> Wish:
+            kept = self._house.takes.get(str(event.id), owner=owner)
+            options: dict[str, Any] = {name: value for name, value in kept.settings.items() if name in SETTINGS}
+            seed = kept.seed if event.same else None
+            return Wish(kept.text, checked_voice(kept.voice_id, words), SpeakOptions(**options, seed=seed))
+
+        yield from self._numbered(event.ticket, self._told(wish, token, event.ticket, request))
+
+    def stop(self, event: gr.EventData) -> None:
+        """Ends the take whose ticket the page sends; the take's own event then says so."""
+        self._running.stop(str(event.ticket))
+
+    def _numbered(self, ticket: Any, messages: Iterator[Message]) -> Iterator[Message]:
+        for number, message in enumerate(messages):
+            yield {"ticket": ticket, "number": number, **message}
+
+    def _told(
+        self, wish_of: Callable[[str, Words], Wish], token: Any, ticket: Any, request: gr.Request
+    ) -> Iterator[Message]:
+        words, underway = self._house.words(request), None
+        try:
+            if not isinstance(ticket, str) or not ticket:
+                raise InvalidInput(words("speech.out_of_step"))
+            owner = self._house.owner(token, request)
+            wish = wish_of(owner.key, words)
+            with self._running.ticket(ticket):
+                yield self._start(wish, words)
+                speech, voice = self._begun(wish, owner)
+                with closing(speech):
+                    self._running.began(ticket, speech)
+                    underway = Underway(owner, wish, voice, speech.seed, Take(self._house.engine.sample_rate))
+                    yield from self._chunks(underway.take, speech, words)
+            result = speech.result
+            assert result is not None, "a speech that ended has a result"
+            yield self._end(underway, result, sentences.ending(result, words), words)
+        except Exception as error:
+            yield self._end(underway, None, sentences.sentence_of(error, words), words)
+
+    def _start(self, wish: Wish, words: Words) -> Message:
+        expected = max(1.0, speaking_time(wish.text))
+        status = words("speech.getting_ready")
+        return {"kind": "start", "rate": self._house.engine.sample_rate, "expected": expected, "status": status}
+
+    def _begun(self, wish: Wish, owner: Owner) -> tuple[MeasuredSpeech, str]:
+        """The speech, and whose voice it is in."""
+        engine = self._house.engine
+        voices = self._house.studio.voices
+        voice = voices.ready(wish.voice_id, engine.codec_fingerprint, engine.reencode, owner=owner.key)
+        return engine.speak(wish.text, voice, wish.options), voice.name
+
+    def _chunks(self, take: Take, speech: MeasuredSpeech, words: Words) -> Iterator[Message]:
+        for chunk in speech:
+            samples = take.add(chunk)
+            pcm = base64.b64encode(samples.astype("<i2").tobytes()).decode()
+            status = sentences.progress(chunk, take.seconds, words)
+            yield {"kind": "chunk", "start": take.length - len(samples), "pcm": pcm, "status": status}
+
+    def _end(self, underway: Underway | None, result: SpeechResult | None, status: str, words: Words) -> Message:
+        """The last message; without a result it is that of an error."""
+        end: Message = {"kind": "end", "stop_reason": result.stop_reason if result else None, "problem": result is None}
+        if underway is None or not underway.take.length:
+            return {**end, "status": status, "total": 0, "take": None, "wav": None}
+        if result is None:
+            status += " " + words("speech.kept", seconds=f"{underway.take.seconds:.1f}")
+        return {**end, "total": underway.take.length, **self._kept(underway, result, status, words)}
+
+    def _kept(self, underway: Underway, result: SpeechResult | None, status: str, words: Words) -> Message:
+        wav = {"name": take_name(underway.voice, underway.wish.text) + ".wav", "url": None}
+        try:
+            spoken = underway.spoken(self._house.engine.name, result)
+            kept = self._house.takes.keep(spoken, owner=underway.owner.key)
+        except RepriseError as error:  # too large for either place; the page has its sound all the same
+            log.warning("a take could not be kept: %s", error)
+            return {"take": None, "wav": wav, "status": f"{status} {words('speech.not_kept')}"}
+        wav["url"] = self._house.links.sign(underway.owner, "take", f"{kept.id}.wav")
+        return {"take": kept.id, "wav": wav, "status": status}
+
+
+def checked_text(text: Any, words: Words) -> str:
+    """Raises InvalidInput for nothing, or for more than can be kept."""
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidInput(words("speech.no_text"))
+    if len(text) > MAX_TEXT:
+        raise InvalidInput(words("speech.too_long", most=f"{MAX_TEXT:,}"))
+    return text
+
+
+def checked_voice(voice_id: Any, words: Words) -> str:
+    """Raises InvalidInput when none is picked."""
+    if not isinstance(voice_id, str) or not voice_id:
+        raise InvalidInput(words("speech.no_voice"))
+    return voice_id
+
+
+def speak_options(seed: Any, temperature: Any, top_p: Any, top_k: Any, words: Words) -> SpeakOptions:
+    """The page's settings; an empty seed is a new one. Raises InvalidOption."""
+    wanted = str(seed if seed is not None else "").strip()
+    if wanted and not (wanted.isascii() and wanted.isdigit() and len(wanted) <= 10 and int(wanted) <= MAX_SEED):
+        raise InvalidOption(words("speech.bad_seed", most=MAX_SEED))
+    try:
+        values = float(temperature), float(top_p), int(top_k)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidOption(words("speech.out_of_step")) from error
+    return SpeakOptions(*values, seed=int(wanted) if wanted else None)

@@ -1,0 +1,304 @@
+// The voices as cards: to hear, speak with, describe, copy, hand out, take in, and delete with a way back. Its value:
+// what web/library/keeping.py answers with. Whatever is pressed becomes an event there.
+// Given by the page: element, props, trigger, upload, watch. Needs logic.js, card.js, words.js.
+
+const FRESH = 8 * 60_000; // ms: the links in the list are good for ten minutes
+const TICK = 15_000; // ms
+
+class Library {
+  constructor() {
+    this.value = { at: 0, voices: [], aside: [], bytes: null, all: "" };
+    this.cards = new Map(); // by id: { node, shown } with what it shows as text
+    this.open = null; // { id, how: "edit" or "name" } while one is edited
+    this.handled = null; // the answer that was dealt with, by its `once`
+    this.part = (selector) => element.querySelector(selector);
+    this.search = this.part("input[type=search]");
+    this.search.placeholder = words("library.search_hint");
+    this.listen();
+    watch("value", () => this.accept(props.value));
+    this.accept(props.value);
+    setInterval(() => this.tick(), TICK);
+  }
+
+  listen() {
+    const root = this.part(".rp-library");
+    root.addEventListener("click", (event) => this.press(event.target.closest("[data-act]")));
+    root.addEventListener("submit", (event) => this.submit(event));
+    root.addEventListener("keydown", (event) => this.key(event));
+    root.addEventListener("focusout", (event) => this.leave(event));
+    this.search.addEventListener("input", () => this.render());
+    this.part("select").addEventListener("change", () => this.render());
+    this.part(".rp-lib-import").addEventListener("click", () => this.part("input[type=file]").click());
+    this.part("input[type=file]").addEventListener("change", ({ target }) => {
+      this.bring([...target.files]);
+      target.value = "";
+    });
+    root.addEventListener("dragover", (event) => this.drag(event));
+    root.addEventListener("drop", (event) => this.drop(event));
+    for (const name of ["playing", "stopped"]) document.addEventListener(`reprise:${name}`, () => this.mark());
+  }
+
+  // ---- what the server says
+
+  accept(value) {
+    if (!value) return;
+    const { answer = null } = value;
+    if (value.voices && value.at >= this.value.at) {
+      this.value = { ...value, arrived: performance.now() };
+      if (answer?.kind === "good" && answer.id === this.open?.id) this.close();
+      if (this.open && !this.voice(this.open.id)) this.open = null;
+      this.render();
+    }
+    if (answer && answer.once !== this.handled) this.hear(answer);
+    this.handled = answer?.once ?? this.handled;
+  }
+
+  hear(answer) {
+    const inForm = answer.kind === "bad" && this.open?.id === answer.id && this.cards.get(answer.id)?.node;
+    if (inForm) this.complain(inForm, answer.text);
+    else this.say(answer.text, answer.kind, answer.lines);
+    if (this.removing && this.removing === answer.id) this.focusUndo(answer.id);
+    this.removing = null;
+  }
+
+  complain(card, text) {
+    const notice = card.querySelector(".rp-notice");
+    notice.textContent = text;
+    notice.hidden = false;
+    card.querySelector("[name=name]").focus();
+    this.busy(card, false);
+  }
+
+  say(text, kind = "good", lines = []) {
+    const said = this.part(".rp-lib-said");
+    const items = lines.map((line) => make("li", { text: line }));
+    said.className = `rp-lib-said rp-notice rp-${kind}`;
+    said.replaceChildren(text, ...(items.length ? [make("ul", {}, ...items)] : []));
+    said.hidden = !text && !items.length;
+  }
+
+  // ---- what is pressed
+
+  press(button) {
+    if (!button) return;
+    const { act: what } = button.dataset;
+    const id = button.closest("[data-id]")?.dataset.id;
+    const voice = this.voice(id);
+    if (what === "hear") return window.reprisePlayer?.toggle(`clip-${id}`, voice.clip, voice.name).then(() => this.mark());
+    if (what === "edit" || what === "name") return this.edit(id, what);
+    if (what === "cancel") return this.cancel();
+    if (what === "save" || what === "export") return undefined; // the form's, and the browser's own
+    this.say("");
+    if (what === "remove") this.removing = id;
+    if (what === "let_go") return trigger("let_go");
+    return this.send(what, { id });
+  }
+
+  // Spelt out: Gradio looks for the names of events in this very text.
+  send(what, data) {
+    if (what === "speak_with") trigger("speak_with", data);
+    else if (what === "duplicate") trigger("duplicate", data);
+    else if (what === "remove") trigger("remove", data);
+    else if (what === "put_back") trigger("put_back", data);
+    else if (what === "revise") trigger("revise", data);
+  }
+
+  edit(id, how) {
+    this.say("");
+    this.close();
+    this.open = { id, how };
+    this.render();
+    const input = this.cards.get(id).node.querySelector("[name=name]");
+    input.focus();
+    if (how === "name") input.select();
+  }
+
+  cancel() {
+    const { id, how } = this.open;
+    this.close();
+    this.render();
+    this.cards.get(id)?.node.querySelector(`[data-act=${how}]`)?.focus();
+  }
+
+  close() {
+    if (this.open) this.cards.delete(this.open.id); // it is made anew
+    this.open = null;
+  }
+
+  submit(event) {
+    event.preventDefault();
+    const form = event.target;
+    const card = form.closest("[data-id]");
+    const voice = this.voice(card.dataset.id);
+    const given = changes(form, voice);
+    if (!Object.keys(given).length) return this.cancel();
+    this.busy(card, true);
+    return this.send("revise", { id: voice.id, ...given });
+  }
+
+  busy(card, on) {
+    card.toggleAttribute("aria-busy", on);
+    for (const button of card.querySelectorAll("[data-act=save]")) button.disabled = on;
+  }
+
+  key(event) {
+    if (event.key !== "Escape" || !this.open || !event.target.closest("form")) return;
+    event.stopPropagation(); // elsewhere it stops the speech
+    event.preventDefault();
+    this.cancel();
+  }
+
+  // Whoever leaves a name that was changed means it.
+  leave({ target }) {
+    const form = target.closest(".rp-lib-card-rename");
+    const card = form?.closest("[data-id]");
+    if (!card || this.open?.how !== "name" || card.hasAttribute("aria-busy") || !document.hasFocus()) return;
+    if (!card.querySelector(".rp-notice").hidden) return; // it was refused: only Enter and Escape go on from there
+    const voice = this.voice(card.dataset.id);
+    if (changes(form, voice).name) form.requestSubmit();
+    else setTimeout(() => this.open?.id === voice.id && this.open.how === "name" && (this.close(), this.render()));
+  }
+
+  // ---- files
+
+  drag(event) {
+    if (event.dataTransfer.types.includes("Files")) event.preventDefault();
+  }
+
+  drop(event) {
+    if (!event.dataTransfer.files.length) return;
+    event.preventDefault();
+    this.bring([...event.dataTransfer.files]);
+  }
+
+  async bring(files) {
+    const uploaded = [];
+    const refused = [];
+    for (const file of files) {
+      this.say(words("library.uploading", { name: file.name }), "busy");
+      const small = file.size <= props.max_mb * 2 ** 20;
+      const path = small && (await upload(file).then((sent) => sent.path, () => null));
+      if (path) uploaded.push({ path, name: file.name });
+      else refused.push(words(small ? "library.upload_failed" : "library.too_large", { name: file.name, mb: props.max_mb }));
+    }
+    this.say(refused.join(" "), "bad");
+    if (uploaded.length) trigger("take_in", { files: uploaded });
+  }
+
+  // ---- what is shown
+
+  voice(id) {
+    return this.value.voices.find((voice) => voice.id === id);
+  }
+
+  render() {
+    const focus = this.focused();
+    const search = this.search.value;
+    const open = this.voice(this.open?.id);
+    const shown = found(this.value.voices, search, READ_IN);
+    if (open && !shown.includes(open)) shown.push(open); // what is being written is not searched away
+    const listed = ordered(shown, this.part("select").value, READ_IN);
+    this.fill("own", listed.filter((voice) => !voice.shared));
+    this.fill("samples", listed.filter((voice) => voice.shared));
+    this.showNone(search, listed);
+    this.showAside();
+    this.showUsed();
+    this.mark();
+    this.refocus(focus);
+  }
+
+  fill(name, voices) {
+    const list = this.part(`ul[data-list=${name}]`);
+    const nodes = voices.map((voice) => this.card(voice));
+    for (const node of [...list.children]) if (!nodes.includes(node)) node.remove();
+    // Only what stands elsewhere is moved, so that the others keep the focus.
+    nodes.forEach((node, i) => list.children[i] !== node && list.insertBefore(node, list.children[i] ?? null));
+    for (const part of element.querySelectorAll(`[data-list=${name}]`)) part.hidden = !voices.length;
+  }
+
+  card(voice) {
+    const known = this.cards.get(voice.id);
+    const how = this.open?.id === voice.id ? this.open.how : null;
+    const { clip: _clip, file, ...lasting } = voice;
+    const shown = how ?? JSON.stringify(lasting); // links are others each time
+    if (known?.shown === shown) {
+      known.node.querySelector("[data-act=export]")?.setAttribute("href", file);
+      return known.node;
+    }
+    const inside = { edit: editedCard, name: renamedCard }[how] ?? shownCard;
+    const node = make("li", { "data-id": voice.id }, inside(voice));
+    this.cards.set(voice.id, { node, shown });
+    return node;
+  }
+
+  showNone(search, listed) {
+    const none = this.part(".rp-lib-none");
+    const nothing = search.trim() && !listed.length;
+    const own = this.value.voices.some((voice) => !voice.shared);
+    none.hidden = this.value.at === 0 || (own && !nothing) || (!nothing && Boolean(search.trim()));
+    none.textContent = nothing ? words("library.no_match", { search: search.trim() }) : words("library.none");
+  }
+
+  showAside() {
+    const gone = this.value.aside.filter((voice) => this.remaining(voice) > 0);
+    const shown = JSON.stringify(gone.map(({ id }) => id));
+    if (shown === this.asideShown) return;
+    this.asideShown = shown;
+    const lines = gone.map((voice) => {
+      const until = new Date(Date.now() + this.remaining(voice));
+      const time = new Intl.DateTimeFormat(READ_IN, { timeStyle: "short" }).format(until);
+      const said = words("library.deleted", { name: voice.name, time });
+      return make("li", { "data-id": voice.id }, make("span", { text: said }), act("put_back", words("library.undo"), { class: "rp-lib-main" }));
+    });
+    const finish = act("let_go", words("library.let_go"));
+    this.part(".rp-lib-aside").replaceChildren(...(gone.length ? [make("ul", {}, ...lines), finish] : []));
+  }
+
+  // Milliseconds for which it can be put back.
+  remaining(voice) {
+    return voice.left * 1000 - (performance.now() - this.value.arrived);
+  }
+
+  showUsed() {
+    const { bytes, all } = this.value;
+    const link = this.part(".rp-lib-all");
+    link.hidden = !all;
+    if (all) link.setAttribute("href", all);
+    link.setAttribute("download", "");
+    if (!bytes) return;
+    const amounts = { voices: bytesIn(bytes.voices, READ_IN), takes: bytesIn(bytes.takes, READ_IN) };
+    this.part(".rp-lib-used").textContent = words("library.storage", amounts);
+  }
+
+  mark() {
+    const playing = window.reprisePlayer?.playing;
+    for (const button of element.querySelectorAll("[data-act=hear]")) {
+      button.setAttribute("aria-pressed", String(playing === `clip-${button.closest("[data-id]").dataset.id}`));
+    }
+  }
+
+  // ---- where the keyboard is
+
+  focused() {
+    const active = document.activeElement;
+    if (!element.contains(active)) return null;
+    return { active, id: active.closest("[data-id]")?.dataset.id, what: active.dataset.act };
+  }
+
+  refocus(focus) {
+    if (!focus || document.activeElement === focus.active) return;
+    const same = focus.active.isConnected ? focus.active : this.cards.get(focus.id)?.node.querySelector(`[data-act=${focus.what}]`);
+    same?.focus({ preventScroll: true });
+  }
+
+  focusUndo(id) {
+    this.part(`.rp-lib-aside [data-id="${CSS.escape(id)}"] button`)?.focus({ preventScroll: true });
+  }
+
+  tick() {
+    this.showAside();
+    if (!document.hidden && this.value.at && performance.now() - this.value.arrived > FRESH) trigger("relist");
+  }
+}
+
+new Library();

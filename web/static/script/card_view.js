@@ -1,0 +1,238 @@
+// One card of a script on the page. Until it comes near to what is seen it is only its text: a long script has thousands.
+// Given by the page: words. Needs making.js, cards.js, format.js.
+
+const CARD_STATES = {
+  new: "script.unspoken",
+  queued: "script.waiting",
+  speaking: "script.speaking",
+  spoken: "script.spoken",
+  failed: "script.failed",
+};
+const ICONS = {
+  play: "M8 5.5v13l11-6.5z",
+  pause: "M7 5h3.5v14H7zM13.5 5H17v14h-3.5z",
+  redo: "M12 5V2L7 6l5 4V7a5 5 0 1 1-5 5H5a7 7 0 1 0 7-7z",
+  locked: "M7 10V8a5 5 0 0 1 10 0v2h1v10H6V10zm2 0h6V8a3 3 0 0 0-6 0z",
+  open: "M7 10V8a5 5 0 0 1 9.6-2l-1.9.8A3 3 0 0 0 9 8v2h9v10H6V10z",
+  up: "M12 6l7 8H5z",
+  down: "M12 18l7-8H5z",
+  more: "M5 10h4v4H5zm5 0h4v4h-4zm5 0h4v4h-4z",
+};
+const GROWS = CSS.supports("field-sizing", "content");
+
+class CardView {
+  // desk: what is asked of it: act(what, card, values), hear(card), and say.
+  constructor(card, desk) {
+    Object.assign(this, { card, desk, number: 0, parts: null, sounding: false });
+    this.node = make("li", { class: "rp-script-card", tabindex: "-1" }, make("p", { class: "rp-script-card-plain" }));
+    this.node.view = this;
+    this.show(card, 0);
+  }
+
+  show(card, number) {
+    Object.assign(this, { card, number });
+    this.node.dataset.state = card.state;
+    this.node.toggleAttribute("data-locked", card.locked);
+    this.node.setAttribute("aria-label", words("script.card", { number }));
+    if (this.parts) this.fill();
+    else this.node.firstChild.textContent = card.text;
+  }
+
+  // ---- with everything that can be done
+
+  dress(voices) {
+    if (this.parts) return;
+    const { desk } = this;
+    const act = (what, values) => desk.act(what, this.card, values);
+    const parts = (this.parts = {});
+    const button = (name, drawing, onclick) =>
+      (parts[name] = make("button", { type: "button", class: `rp-script-card-${name}`, onclick }, icon(ICONS[drawing])));
+    parts.number = make("span", { class: "rp-script-card-number", "aria-hidden": "true" });
+    parts.speaker = make("input", {
+      class: "rp-script-card-speaker", list: "rp-script-speakers", maxlength: "80", placeholder: words("script.narrator"),
+      onchange: () => act("speaker", { speaker: parts.speaker.value.trim() }),
+    });
+    parts.voice = make("select", { class: "rp-script-card-voice", onchange: () => act("voice", { voice: parts.voice.value }) });
+    parts.state = make("span", { class: "rp-script-card-state" });
+    parts.text = make("textarea", {
+      class: "rp-script-card-text", rows: "1", maxlength: "5000",
+      onkeydown: (event) => this.typed(event), oninput: () => this.grow(), onchange: () => this.write(),
+    });
+    parts.trouble = make("p", { class: "rp-script-card-trouble" });
+    parts.length = make("span", { class: "rp-script-card-length" });
+    button("play", "play", () => desk.hear(this.card)).append(parts.length);
+    button("redo", "redo", () => act("redo"));
+    button("lock", "open", () => act("lock", { locked: !this.card.locked }));
+    button("up", "up", () => desk.move(this.card, -1));
+    button("down", "down", () => desk.move(this.card, 1));
+    button("more", "more", () => this.unfold(parts.more.getAttribute("aria-expanded") !== "true"));
+    parts.fold = make("div", { class: "rp-script-card-fold", hidden: true });
+    const tools = make("span", { class: "rp-script-card-tools" }, parts.redo, parts.lock, parts.up, parts.down, parts.more);
+    this.node.replaceChildren(
+      make("div", { class: "rp-script-card-head" }, parts.number, parts.speaker, parts.voice, parts.state),
+      parts.text,
+      parts.trouble,
+      make("div", { class: "rp-script-card-foot" }, parts.play, tools),
+      parts.fold,
+    );
+    this.offer(voices);
+    this.fill();
+  }
+
+  offer(voices) {
+    if (!this.parts) return;
+    this.voices = voices;
+    fillVoices(this.parts.voice, voices, [this.card.voice]);
+  }
+
+  fill() {
+    const { card, number, parts } = this;
+    const { locked, take, state } = card;
+    parts.number.textContent = number;
+    show(parts.speaker, card.speaker ?? "");
+    if (show(parts.text, card.text)) this.grow();
+    if (parts.voice.value !== (card.voice ?? "")) fillVoices(parts.voice, this.voices, [card.voice]);
+    parts.state.textContent = words(CARD_STATES[state]);
+    parts.trouble.textContent = state === "failed" ? card.failure : card.cut && take ? words("script.cut") : "";
+    parts.length.textContent = take ? clock(card.seconds) : "";
+    parts.play.disabled = !take;
+    parts.redo.disabled = locked || isComing(card);
+    parts.lock.setAttribute("aria-pressed", locked);
+    parts.lock.querySelector("path").setAttribute("d", ICONS[locked ? "locked" : "open"]);
+    parts.text.readOnly = parts.speaker.readOnly = locked;
+    parts.voice.disabled = locked;
+    this.label();
+    if (!parts.fold.hidden) this.fillFold();
+  }
+
+  label() {
+    const { number, parts, card } = this;
+    const call = (part, key) => {
+      const said = words(key, { number });
+      part.setAttribute("aria-label", said);
+      if (part.type === "button") part.title = said;
+    };
+    call(parts.text, "script.text_of");
+    call(parts.speaker, "script.speaker_of");
+    call(parts.voice, "script.voice_of");
+    call(parts.play, this.sounding ? "script.hush" : "script.play");
+    call(parts.redo, card.take ? "script.redo" : "script.speak_one");
+    call(parts.lock, card.locked ? "script.unlock" : "script.lock");
+    call(parts.up, "script.up");
+    call(parts.down, "script.down");
+    call(parts.more, "script.more");
+    parts.more.setAttribute("aria-expanded", !parts.fold.hidden);
+  }
+
+  sound(on) {
+    this.sounding = on;
+    this.node.toggleAttribute("data-sounding", on);
+    if (!this.parts) return;
+    this.parts.play.querySelector("path").setAttribute("d", ICONS[on ? "pause" : "play"]);
+    this.label();
+  }
+
+  // ---- its text
+
+  typed(event) {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      event.target.blur(); // which writes it
+    } else if (event.key === "Escape" && event.target.value !== this.card.text) {
+      event.stopPropagation();
+      event.target.value = this.card.text;
+      this.grow();
+    }
+  }
+
+  write() {
+    if (this.parts.text.value !== this.card.text) this.desk.act("edit", this.card, { text: this.parts.text.value });
+  }
+
+  grow() {
+    const { text } = this.parts;
+    if (GROWS) return;
+    text.style.height = "auto";
+    text.style.height = `${text.scrollHeight}px`;
+  }
+
+  // ---- what is wanted less often
+
+  unfold(open) {
+    this.parts.fold.hidden = !open;
+    this.label();
+    if (!open) return this.parts.fold.replaceChildren();
+    this.buildFold();
+    this.fillFold();
+    this.desk.listTakes(this);
+    return undefined;
+  }
+
+  buildFold() {
+    const { parts, desk } = this;
+    const act = (what, values) => desk.act(what, this.card, values);
+    const tool = (key, onclick) => make("button", { type: "button", text: words(key), onclick });
+    parts.pause = make("input", {
+      type: "number", min: "0", max: "60", step: "0.1", class: "rp-script-card-pause",
+      onchange: () => act("pause", { seconds: parts.pause.valueAsNumber || 0 }),
+    });
+    parts.from = tool("script.from_here", () => desk.speak(this.card));
+    parts.insert = tool("script.insert", () => desk.insert(this.card));
+    parts.split = tool("script.split", () => desk.split(this.card, parts.text.selectionStart));
+    parts.merge = tool("script.merge", () => act("merge"));
+    parts.remove = tool("script.remove", () => desk.sure(parts.sure, "script.remove_question", "script.remove_sure", () => act("remove")));
+    parts.sure = make("div", { class: "rp-script-sure", hidden: true });
+    parts.takes = make("ul", { class: "rp-script-card-takes", "aria-label": words("script.takes") });
+    const pause = make("label", { class: "rp-script-card-after", text: words("script.pause") }, parts.pause);
+    const buttons = make("div", { class: "rp-script-card-buttons" }, parts.from, parts.insert, parts.split, parts.merge, parts.remove);
+    parts.fold.replaceChildren(pause, buttons, parts.sure, parts.takes);
+  }
+
+  fillFold() {
+    const { parts, card } = this;
+    show(parts.pause, String(card.pause));
+    parts.split.disabled = parts.merge.disabled = parts.remove.disabled = card.locked;
+    if (parts.takes.dataset.count !== String(card.takes) || parts.takes.dataset.chosen !== String(card.take)) {
+      this.desk.listTakes(this);
+    }
+  }
+
+  // takes: as the server lists them, the newest first.
+  showTakes(takes) {
+    const { parts, card } = this;
+    if (parts.fold.hidden) return;
+    Object.assign(parts.takes.dataset, { count: card.takes, chosen: card.take });
+    parts.takes.replaceChildren(...takes.map((take, i) => this.takeLine(take, takes.length - i)));
+  }
+
+  takeLine(take, number) {
+    const { desk, card } = this;
+    const name = words("script.take", { number, time: clock(take.seconds), voice: take.voice, seed: take.seed });
+    const play = make("button", { type: "button", class: "rp-script-card-play", title: words("script.play_take", { number }), "aria-label": words("script.play_take", { number }), onclick: () => desk.hearTake(take) }, icon(ICONS.play));
+    const remark = take.chosen ? "script.in_use" : take.fits ? "" : "script.other_words";
+    const use = { type: "button", text: words("script.use"), onclick: () => desk.choose(this, take) };
+    const end = remark || card.locked ? make("em", { text: remark ? words(remark) : "" }) : make("button", use);
+    return make("li", {}, play, make("span", { text: name }), end);
+  }
+}
+
+// Puts a value into a field unless someone is writing there; says whether it was put.
+function show(field, value) {
+  if (field.shown === value || (document.activeElement === field && field.value !== field.shown)) return false;
+  field.value = field.shown = value;
+  return true;
+}
+
+// voices: { id, name }. chosen: the voices of those whom this is about; one that is gone is shown as such.
+function fillVoices(select, voices, chosen) {
+  const several = chosen.length > 1;
+  const [voice] = chosen;
+  const known = voices.some(({ id }) => id === voice);
+  const options = voices.map(({ id, name }) => make("option", { value: id, text: name }));
+  if (several || !known) {
+    const says = several ? "script.several" : voice ? "script.voice_gone" : "script.no_voice";
+    options.unshift(make("option", { value: several ? "" : (voice ?? ""), text: words(says), disabled: true }));
+  }
+  select.replaceChildren(...options);
+  select.value = several ? "" : (voice ?? "");
+}

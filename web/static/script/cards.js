@@ -1,0 +1,64 @@
+// A script as the page has it, kept in step by patches of web/script/view.py; and what can be read from its cards. It
+// knows nothing of the page.
+
+class Script {
+  constructor(id) {
+    Object.assign(this, { id, version: "", head: null, order: [], cards: new Map() });
+  }
+
+  // What is new: { changed: cards, moved: whether their order is another }; null when it is a patch of something else.
+  apply(patch) {
+    if (patch.script !== this.id || (patch.since !== "" && patch.since !== this.version)) return null;
+    if (patch.since === "") this.cards = new Map();
+    for (const card of patch.cards) this.cards.set(card.id, card);
+    if (patch.order) this.arrange(patch.order);
+    Object.assign(this, { version: patch.version, head: patch.head });
+    return { changed: patch.cards, moved: patch.order !== null };
+  }
+
+  arrange(order) {
+    this.order = order;
+    const kept = new Set(order);
+    for (const id of this.cards.keys()) if (!kept.has(id)) this.cards.delete(id);
+  }
+
+  get list() {
+    return this.order.map((id) => this.cards.get(id));
+  }
+}
+
+// The speakers in the order in which they begin, null for the narrator: { speaker, cards, voices }.
+function castOf(cards) {
+  const cast = new Map();
+  for (const { speaker, voice } of cards) {
+    const role = cast.get(speaker) ?? { speaker, cards: 0, voices: [] };
+    role.cards += 1;
+    if (!role.voices.includes(voice)) role.voices.push(voice);
+    cast.set(speaker, role);
+  }
+  return [...cast.values()];
+}
+
+const isComing = (card) => card.state === "queued" || card.state === "speaking";
+
+// What is to be heard from a place on: { card }, or { wait: card } while one is still being spoken; null at the end.
+// Cards that nobody speaks are passed over.
+function nextToHear(cards, from, running) {
+  for (const card of cards.slice(from)) {
+    if (running && isComing(card)) return { wait: card };
+    if (card.take) return { card };
+  }
+  return null;
+}
+
+// Where to part a text nearest to a place: between sentences if that place says nothing. 0: nowhere.
+function partingPlace(text, caret) {
+  const inside = (at) => text.slice(0, at).trim() !== "" && text.slice(at).trim() !== "";
+  if (inside(caret)) return caret;
+  const ends = [...text.matchAll(/[.!?…。！？]["'”’»)」』]*\s*/g)].map((found) => found.index + found[0].length);
+  const middle = text.length / 2;
+  return ends.filter(inside).sort((a, b) => Math.abs(a - middle) - Math.abs(b - middle))[0] ?? 0;
+}
+
+// The server counts characters, JavaScript halves of some.
+const characters = (text) => [...text].length;

@@ -1,0 +1,63 @@
+// Listening along: when a card has been heard, the next one sounds after its pause, also if it first has to be spoken.
+// It knows nothing of the page. Needs cards.js.
+
+class Listening {
+  // script(): the Script that is open, or null. play(card): a promise that it sounds. ready(card): has its sound
+  // fetched, so that the pause is no longer than it should be.
+  constructor({ script, play, ready, later = (...what) => setTimeout(...what), forget = (timer) => clearTimeout(timer) }) {
+    Object.assign(this, { script, play, ready, later, forget });
+    Object.assign(this, { on: true, heard: null, awaited: null, timer: null });
+  }
+
+  // From this card on, as soon as it is there.
+  begin(id) {
+    this.rest();
+    this.awaited = id;
+    this.look();
+  }
+
+  rest() {
+    this.forget(this.timer);
+    Object.assign(this, { heard: null, awaited: null, timer: null });
+  }
+
+  // Someone had a card played, or plays it now.
+  playing(card) {
+    this.rest();
+    this.heard = { id: card.id, take: card.take };
+  }
+
+  // Whenever something may have changed: is what is awaited there?
+  look() {
+    const script = this.script();
+    if (!this.on || !this.awaited || this.timer || !script?.head) return;
+    const from = script.order.indexOf(this.awaited);
+    const next = from < 0 ? null : nextToHear(script.list, from, script.head.running);
+    if (!next) this.rest();
+    else if (next.wait) this.awaited = next.wait.id;
+    else this.sound(next.card);
+  }
+
+  sound(card) {
+    this.playing(card);
+    this.play(card);
+  }
+
+  // The player tells: a sound ended, was paused, or made way for another.
+  stopped(take, reason) {
+    if (!this.heard || this.heard.take !== take || reason === "paused") return; // it may go on
+    const script = this.script();
+    const at = script ? script.order.indexOf(this.heard.id) : -1;
+    if (reason !== "ended" || !this.on || at < 0) return this.rest();
+    const { pause } = script.list[at];
+    this.rest();
+    const next = nextToHear(script.list, at + 1, script.head.running);
+    if (!next) return;
+    this.awaited = (next.card ?? next.wait).id;
+    if (next.card) this.ready(next.card);
+    this.timer = this.later(() => {
+      this.timer = null;
+      this.look();
+    }, pause * 1000);
+  }
+}

@@ -1,0 +1,348 @@
+// Scripts: the list of them, and the one that is open. Every question to the server goes through one Line as the event
+// "act", and comes back as the value; see web/script/events.py. The server speaks the cards, whether or not this page is
+// open; the page looks how far it is.
+// Given by the page: element, props, trigger, watch, words. Needs line.js, cards.js, listening.js,
+// view.js, making.js, wav.js, format.js.
+
+const OPEN_KEY = "reprise.script";
+const ALONG_KEY = "reprise.along";
+const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus", srt: "SRT", vtt: "VTT" };
+const QUICK = 1_000; // ms between looks while it is being spoken
+const SLOW = 15_000; // while nothing happens here: another page may do something
+const LIST = 5_000; // while any script of the list is being spoken
+const SHARE = 10; // looks take at most this part of the time
+
+const remembered = (key) => {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+};
+const remember = (key, value) => {
+  try {
+    if (value === null) localStorage.removeItem(key);
+    else localStorage.setItem(key, value);
+  } catch {
+    // then it is not remembered, and all else goes on
+  }
+};
+
+class Desk {
+  constructor() {
+    this.script = null;
+    this.scripts = [];
+    this.arrived = false;
+    this.line = new Line((question) => trigger("act", question));
+    this.view = new ScriptView(element.querySelector(".rp-scripts"), this);
+    this.shelf = element.querySelector(".rp-script-list");
+    this.listening = new Listening({
+      script: () => this.script,
+      play: (card) => this.play(card),
+      ready: (card) => this.fetched(card),
+    });
+    this.ready = { take: null, sound: null }; // the one that is to be heard next
+    this.wire();
+    watch("value", () => this.receive(props.value));
+    this.later();
+  }
+
+  wire() {
+    const on = (name, event, heard) => element.querySelector(`.rp-script-${name}`).addEventListener(event, heard);
+    on("back", "click", () => this.close());
+    on("name", "change", () => this.rename(this.script.id, this.view.name));
+    on("speak", "click", () => this.speak());
+    on("hear", "click", () => this.hearAll());
+    on("stop", "click", () => this.stop());
+    this.view.along.checked = this.listening.on = remembered(ALONG_KEY) !== "no";
+    on("along", "change", () => this.goAlong(this.view.along.checked));
+    const formats = Object.entries(FORMATS).map(([format, text]) =>
+      make("button", { type: "button", text, onclick: () => this.save(format) }),
+    );
+    element.querySelector(".rp-script-formats").append(...formats);
+    document.addEventListener("reprise:playing", ({ detail }) => this.view.sounds(detail.id));
+    document.addEventListener("reprise:stopped", ({ detail }) => {
+      this.view.sounds(null);
+      this.listening.stopped(detail.id, detail.reason);
+    });
+  }
+
+  // ---- questions and answers
+
+  receive(value) {
+    if (value?.show) this.open(value.show, value.said);
+    else this.line.hear(value);
+  }
+
+  // quiet: nobody did anything, so what was said stays.
+  async ask(what, values = {}, { quiet = false } = {}) {
+    let about = null;
+    const answer = await this.line.ask(() => {
+      about = this.script;
+      return { do: what, script: about?.id ?? "", version: about?.version ?? "", values };
+    });
+    if (!answer) {
+      this.say(words("script.lost"), "bad");
+      return null;
+    }
+    if (this.lost) this.say("");
+    if (answer.scripts) this.showList(answer.scripts);
+    if (about && about === this.script) this.follow(answer);
+    if (answer.problem) this.say(answer.problem, "bad");
+    else if (answer.said || !quiet) this.say(answer.said ?? "");
+    return answer.problem ? null : answer;
+  }
+
+  follow({ state, voices, gone }) {
+    const { script } = this;
+    if (gone) {
+      this.close();
+      return;
+    }
+    if (voices) this.view.offer(voices, script);
+    if (!state) return;
+    const news = script.apply(state);
+    if (!news) {
+      script.version = "";
+      this.ask("open", {}, { quiet: true });
+      return;
+    }
+    this.view.show(script, news);
+    this.listening.look();
+  }
+
+  say(text, kind = "good") {
+    this.lost = text === words("script.lost");
+    for (const line of element.querySelectorAll(".rp-script-said")) {
+      line.hidden = !text;
+      line.className = `rp-script-said rp-notice rp-${kind}`;
+      line.setAttribute("role", kind === "bad" ? "alert" : "status");
+      line.textContent = text;
+    }
+  }
+
+  // How things are now; also the first time that the page is known by its key.
+  refresh() {
+    const id = remembered(OPEN_KEY);
+    if (!this.arrived && id) this.open(id, "", { quiet: true });
+    else if (this.script) this.ask("open", {}, { quiet: true });
+    else this.ask("list", {}, { quiet: true });
+    this.arrived = true;
+  }
+
+  later() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.look(), this.interval());
+  }
+
+  interval() {
+    if (this.lost) return SLOW;
+    if (this.script?.head?.running) return Math.max(QUICK, SHARE * (this.took ?? 0));
+    return !this.script && this.scripts.some(({ running }) => running) ? LIST : SLOW;
+  }
+
+  async look() {
+    const seen = !document.hidden && element.offsetParent !== null;
+    if (this.script ? seen || this.script.head?.running : seen && this.arrived) {
+      const began = performance.now();
+      await this.ask(this.script ? "poll" : "list", {}, { quiet: true });
+      this.took = performance.now() - began;
+    }
+    this.later();
+  }
+
+  // ---- the list
+
+  showList(scripts) {
+    this.scripts = scripts;
+    element.querySelector(".rp-script-yours").hidden = !scripts.length;
+    this.shelf.replaceChildren(...scripts.map((script) => this.shelfLine(script)));
+  }
+
+  shelfLine({ id, name, cards, done, spoken, running }) {
+    const sure = make("div", { class: "rp-script-sure", hidden: true });
+    const facts = [words("script.done", { done, cards, time: clock(spoken) })];
+    if (running) facts.push(words("script.speaking"));
+    const open = make("button", { type: "button", class: "rp-script-title", text: name, onclick: () => this.open(id) });
+    const ask = () => this.sure(sure, "script.discard_question", "script.discard_sure", () => this.ask("discard", { id }), { name });
+    const label = words("script.discard_one", { name });
+    const discard = make("button", { type: "button", text: words("script.discard"), "aria-label": label, onclick: ask });
+    return make("li", {}, open, make("span", { class: "rp-script-facts", text: facts.join(" · ") }), discard, sure);
+  }
+
+  // A question in place; what is asked is done when it is answered.
+  sure(place, question, yes, act, values = {}) {
+    const put = () => {
+      place.hidden = true;
+      place.replaceChildren();
+    };
+    const keep = make("button", { type: "button", text: words("script.keep"), onclick: put });
+    const go = make("button", { type: "button", class: "rp-script-danger", text: words(yes), onclick: () => (put(), act()) });
+    place.replaceChildren(make("p", { role: "alert", text: words(question, values) }), go, keep);
+    place.hidden = false;
+    keep.focus();
+  }
+
+  rename(id, field) {
+    const name = field.value;
+    this.ask("rename", { id, name }).then((done) => {
+      if (done) return;
+      field.value = field.shown; // with the sentence that says why
+    });
+  }
+
+  // ---- which is open
+
+  async open(id, said = "", { quiet = false } = {}) {
+    this.script = new Script(id);
+    this.listening.rest();
+    this.view.clear();
+    remember(OPEN_KEY, id);
+    const answer = await this.ask("open");
+    if (this.script?.id !== id) return;
+    if (quiet && !answer) this.say(""); // it was discarded elsewhere, and nobody asked for it
+    else if (said) this.say(said);
+    this.view.cast.open = castOf(this.script?.list ?? []).length > 1 && !this.script.head.done; // the first thing to do
+    this.turn();
+    this.later();
+  }
+
+  close() {
+    this.script = null;
+    this.listening.rest();
+    remember(OPEN_KEY, null);
+    this.turn();
+    this.ask("list", {}, { quiet: true });
+  }
+
+  turn() {
+    document.documentElement.toggleAttribute("data-rp-script", this.script !== null);
+    element.querySelector(".rp-script-open").hidden = this.script === null;
+    element.querySelector(".rp-script-shelf").hidden = this.script !== null;
+  }
+
+  // ---- speaking
+
+  async speak(card = null) {
+    const { script, listening } = this;
+    if (listening.on) window.reprisePlayer.wake(); // in the click
+    const answer = await this.ask("speak", card ? { card: card.id } : {});
+    if (!answer || script !== this.script || !script.head.running) return;
+    const from = card ? script.order.indexOf(card.id) : 0;
+    const first = script.list.slice(from).find(isComing);
+    if (listening.on && first && !listening.heard) listening.begin(card ? card.id : first.id);
+    this.later();
+  }
+
+  stop() {
+    this.listening.rest();
+    window.reprisePlayer.pause();
+    this.ask("stop");
+  }
+
+  goAlong(on) {
+    this.listening.on = on;
+    remember(ALONG_KEY, on ? "yes" : "no");
+    if (!on) this.listening.rest();
+  }
+
+  cast(speaker, voice) {
+    this.ask("cast", { speaker, voice });
+  }
+
+  // ---- cards
+
+  async act(what, card, values = {}) {
+    if (what === "redo" && this.listening.on) window.reprisePlayer.wake();
+    const answer = await this.ask(what, { card: card.id, ...values });
+    if (what === "redo" && answer) this.later();
+    return answer;
+  }
+
+  move(card, step) {
+    const position = this.script.order.indexOf(card.id) + step;
+    if (position >= 0 && position < this.script.order.length) this.act("move", card, { position });
+  }
+
+  async insert(card) {
+    const answer = await this.act("insert", card, { text: words("script.new_text") });
+    if (answer) this.view.write(answer.card);
+  }
+
+  async split(card, caret) {
+    const at = partingPlace(card.text, caret);
+    await this.act("split", card, { at: characters(card.text.slice(0, at)) });
+  }
+
+  async listTakes(view) {
+    const answer = await this.ask("takes", { card: view.card.id }, { quiet: true });
+    if (answer) view.showTakes(answer.takes);
+  }
+
+  async choose(view, take) {
+    const answer = await this.act("choose", view.card, { take: take.id });
+    if (answer) view.showTakes(answer.takes);
+  }
+
+  // ---- hearing
+
+  hear(card) {
+    window.reprisePlayer.wake();
+    if (window.reprisePlayer.playing === card.take) return window.reprisePlayer.pause();
+    this.listening.playing(card);
+    return this.play(card);
+  }
+
+  // From the beginning, one after the other.
+  hearAll() {
+    window.reprisePlayer.wake();
+    this.view.along.checked = true;
+    this.goAlong(true);
+    this.listening.begin(this.script.order[0]);
+  }
+
+  async hearTake(take) {
+    window.reprisePlayer.wake();
+    const url = await this.link(take.id);
+    if (url) window.reprisePlayer.toggle(take.id, url);
+  }
+
+  async play(card) {
+    const source = await this.fetched(card);
+    if (source && this.listening.heard?.take === card.take) window.reprisePlayer.play(card.take, source, card.text);
+    this.view.bringUp(card.id);
+  }
+
+  async link(take) {
+    return (await this.ask("listen", { take }, { quiet: true }))?.url;
+  }
+
+  // The sound of a card; that of the last one is kept, since it is asked for when it is near and when it is there.
+  fetched(card) {
+    if (this.ready.take !== card.take) this.ready = { take: card.take, sound: this.fetchedNow(card.take) };
+    return this.ready.sound;
+  }
+
+  async fetchedNow(take) {
+    const url = await this.link(take);
+    const sound = url && (await fetch(url).then((answer) => (answer.ok ? answer.arrayBuffer() : null)).catch(() => null));
+    if (!sound) this.ready = { take: null, sound: null };
+    return sound && decodeWav(sound);
+  }
+
+  // ---- all of it as a file
+
+  async save(format) {
+    this.view.saving.open = false;
+    const answer = await this.ask("save", { format });
+    if (!answer) return;
+    const link = make("a", { href: answer.url, download: "" });
+    element.append(link);
+    link.click();
+    link.remove();
+  }
+}
+
+const desk = new Desk();
+window.repriseScript = { refresh: () => desk.refresh() };
+if (window.repriseScriptRung) desk.refresh(); // before this page's scripts were known there was nobody to hear it

@@ -1,0 +1,151 @@
+// The open script on the page: what is said of all of it, who speaks, and its cards.
+// Given by the page: words. Needs making.js, cards.js, card_view.js, format.js.
+
+const NEAR = "800px"; // cards so far from what is seen get what can be done with them
+
+class ScriptView {
+  constructor(root, desk) {
+    Object.assign(this, { root, desk, views: new Map(), voices: [], sounding: null });
+    const find = (name) => root.querySelector(`.rp-script-${name}`);
+    for (const name of ["name", "speak", "hear", "stop", "along", "saving", "progress", "told", "cast", "roles"]) {
+      this[name] = find(name);
+    }
+    this.list = root.querySelector(".rp-script-cards");
+    this.speakers = root.querySelector("#rp-script-speakers");
+    this.watcher = new IntersectionObserver((seen) => this.dress(seen), { rootMargin: `${NEAR} 0px` });
+    this.list.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  clear() {
+    for (const view of this.views.values()) this.watcher.unobserve(view.node);
+    this.views.clear();
+    this.list.replaceChildren();
+    this.cast.open = false;
+  }
+
+  // script: a Script. news: as its `apply` gave it.
+  show(script, { changed, moved }) {
+    for (const card of changed) if (!this.views.has(card.id)) this.add(card);
+    if (moved) this.arrange(script);
+    const numbers = new Map(script.order.map((id, i) => [id, i + 1]));
+    const whose = moved ? script.list : changed;
+    for (const card of whose) this.views.get(card.id).show(card, numbers.get(card.id));
+    this.showHead(script.head);
+    this.showCast(script);
+  }
+
+  add(card) {
+    const view = new CardView(card, this.desk);
+    this.views.set(card.id, view);
+    this.watcher.observe(view.node);
+  }
+
+  arrange({ order }) {
+    const focus = document.activeElement;
+    const kept = new Set(order);
+    for (const [id, view] of this.views) {
+      if (kept.has(id)) continue;
+      this.watcher.unobserve(view.node);
+      view.node.remove();
+      this.views.delete(id);
+    }
+    let at = this.list.firstChild;
+    for (const id of order) {
+      const { node } = this.views.get(id);
+      if (node === at) at = at.nextSibling;
+      else this.list.insertBefore(node, at);
+    }
+    if (this.list.contains(focus) && document.activeElement !== focus) focus.focus({ preventScroll: true });
+  }
+
+  dress(seen) {
+    for (const { isIntersecting, target } of seen) {
+      if (!isIntersecting) continue;
+      target.view.dress(this.voices);
+      target.view.sound(target.view.card.take !== null && target.view.card.take === this.sounding);
+      this.watcher.unobserve(target);
+    }
+  }
+
+  offer(voices, script) {
+    if (JSON.stringify(voices) === JSON.stringify(this.voices)) return;
+    this.voices = voices;
+    for (const view of this.views.values()) view.offer(voices);
+    if (script.head) this.showCast(script);
+  }
+
+  // ---- what is said of all of it
+
+  showHead(head) {
+    const { running, waiting, done, cards, spoken, wait, trouble } = head;
+    show(this.name, head.name);
+    this.speak.textContent = words(done || waiting ? "script.speak_rest" : "script.speak_all");
+    this.speak.hidden = running || (done === cards && !waiting);
+    this.hear.hidden = running || !done;
+    this.stop.hidden = !running && !waiting;
+    this.progress.max = cards || 1;
+    this.progress.value = done;
+    const parts = [words("script.done", { done, cards, time: clock(spoken) })];
+    if (running && wait !== null && done < cards) parts.push(words("script.left", { time: clock(Math.ceil(wait)) }));
+    if (!running && waiting) parts.push(words("script.still_waiting", { count: waiting }));
+    if (trouble) parts.push(trouble);
+    this.told.textContent = parts.join(" · ");
+    this.root.toggleAttribute("data-running", running);
+  }
+
+  showCast({ list }) {
+    const cast = castOf(list);
+    const told = JSON.stringify([cast, this.voices]);
+    if (told === this.toldCast) return;
+    this.toldCast = told;
+    const names = cast.map(({ speaker }) => speaker).filter((name) => name !== null);
+    this.speakers.replaceChildren(...names.map((value) => make("option", { value })));
+    const focus = this.roles.contains(document.activeElement) ? document.activeElement.dataset.speaker : null;
+    this.roles.replaceChildren(...cast.map((role) => this.roleLine(role)));
+    if (focus !== null) [...this.roles.querySelectorAll("select")].find((each) => each.dataset.speaker === focus)?.focus();
+  }
+
+  roleLine({ speaker, cards, voices }) {
+    const name = speaker ?? words("script.narrator");
+    const select = make("select", { "aria-label": words("script.role", { name }), "data-speaker": speaker ?? "" });
+    fillVoices(select, this.voices, voices);
+    select.addEventListener("change", () => this.desk.cast(speaker, select.value));
+    const count = make("td", { text: words("script.cards", { count: cards }) });
+    return make("tr", {}, make("th", { scope: "row", text: name }), count, make("td", {}, select));
+  }
+
+  // ---- what sounds
+
+  sounds(take) {
+    this.sounding = take;
+    for (const view of this.views.values()) {
+      const on = take !== null && view.card.take === take;
+      if (on !== view.sounding) view.sound(on);
+    }
+  }
+
+  bringUp(id) {
+    this.views.get(id)?.node.scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
+  }
+
+  // To where something new can be written.
+  write(id) {
+    const view = this.views.get(id);
+    if (!view) return;
+    view.dress(this.voices);
+    view.node.scrollIntoView({ block: "nearest" });
+    view.parts.text.focus();
+    view.parts.text.select();
+  }
+
+  // Alt with the arrows moves a card from wherever in it the focus is.
+  key(event) {
+    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    const card = event.target.closest(".rp-script-card");
+    if (!step || !event.altKey || !card || event.target.tagName === "SELECT") return;
+    event.preventDefault();
+    this.desk.move(card.view.card, step);
+  }
+}
+
+const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

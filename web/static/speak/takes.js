@@ -1,0 +1,143 @@
+// The takes of this session. Its value: { takes, gone } as web/speak/taking.py answers; its events, each with all
+// ids that are shown: `fresh`, `star`, `erase`; and `again`, `seed`. Played by the player.
+// Given by the page: element, props, watch, trigger. Needs words.js, fresh.js, take_list.js, take_row.js.
+
+const find = (selector) => element.querySelector(selector);
+
+function session() {
+  try {
+    return sessionStorage;
+  } catch {
+    return { getItem: () => null, setItem: () => {} };
+  }
+}
+
+class Takes {
+  constructor() {
+    this.list = new TakeList(session());
+    this.rows = new Map(); // by id
+    this.fresh = new Fresh(() => this.refresh());
+    this.soon = null;
+    find(".rp-switch").onclick = () => this.compare();
+    document.addEventListener("reprise:spoken", ({ detail }) => this.spoken(detail));
+    document.addEventListener("reprise:heard", ({ detail }) => this.list.heard(detail.id, detail.ms));
+    for (const told of ["playing", "stopped"]) document.addEventListener(`reprise:${told}`, () => this.show());
+    watch("value", () => this.answered());
+    if (this.list.ids.length) this.refresh();
+  }
+
+  // What is asked for several times in a moment is asked for once.
+  refresh() {
+    if (!this.list.ids.length) return;
+    clearTimeout(this.soon);
+    this.soon = setTimeout(() => trigger("fresh", { ids: this.list.ids }), 100);
+  }
+
+  spoken({ id, ms }) {
+    this.list.add(id, ms);
+    this.refresh();
+  }
+
+  answered() {
+    if (!props.value) return;
+    this.list.answer(props.value);
+    this.fresh.come();
+    this.show();
+  }
+
+  // ---- hands
+
+  act(what, id, detail) {
+    const { ids } = this.list;
+    if (what === "star") trigger("star", { ids, id, starred: !detail.starred });
+    else if (what === "delete") this.erase(id);
+    else if (what === "seed") trigger("seed", { seed: detail.seed });
+    else if (what === "same" || what === "another") this.again(id, what);
+    else if (what === "compare") this.choose(id);
+    else if (what === "save") this.save(id, detail);
+    else this.play(id);
+  }
+
+  async play(id) {
+    await this.fresh.links();
+    await window.reprisePlayer.toggle(...this.source(id));
+  }
+
+  source(id) {
+    const { links, voice, text } = this.list.known.get(id);
+    return [id, links.wav, `${voice}: ${text}`];
+  }
+
+  again(id, what) {
+    if (document.documentElement.hasAttribute("data-rp-busy")) return;
+    trigger("again", { id, same: what === "same", ticket: window.reprisePlayer.begin() });
+  }
+
+  choose(id) {
+    if (this.list.choose(id).length === 2) this.compare();
+    this.show();
+  }
+
+  async compare() {
+    await this.fresh.links();
+    await window.reprisePlayer.compare(...this.list.chosen.map((id) => this.source(id)));
+    this.show();
+  }
+
+  async save(id, format) {
+    await this.fresh.links();
+    const link = document.createElement("a");
+    Object.assign(link, { href: this.list.known.get(id).links[format], download: "" }); // the server names it
+    link.click();
+  }
+
+  erase(id) {
+    const next = this.rows.get(id).node.nextElementSibling ?? this.rows.get(id).node.previousElementSibling;
+    next?.querySelector("button")?.focus();
+    window.reprisePlayer.forget(id);
+    trigger("erase", { ids: this.list.ids, id });
+  }
+
+  // ---- sight
+
+  show() {
+    const { rows } = this.list;
+    find(".rp-takes").hidden = !rows.length;
+    this.showCompared();
+    for (const id of [...this.rows.keys()]) if (!rows.some((take) => take.id === id)) this.drop(id);
+    rows.forEach((take, place) => this.showRow(take, place));
+  }
+
+  showRow(take, place) {
+    const row = this.rows.get(take.id) ?? this.newRow(take.id, place);
+    const playing = window.reprisePlayer?.playing === take.id;
+    row.show(take, { playing, compared: this.list.chosen.includes(take.id) });
+    const there = find(".rp-take-rows").children[place];
+    if (there !== row.node) find(".rp-take-rows").insertBefore(row.node, there ?? null);
+  }
+
+  // The latest take lies open, and those before it close.
+  newRow(id, place) {
+    const row = new TakeRow(id, (...pressed) => this.act(...pressed));
+    if (place === 0) {
+      this.rows.forEach(({ details }) => (details.open = false));
+      row.details.open = true;
+    }
+    this.rows.set(id, row);
+    return row;
+  }
+
+  drop(id) {
+    this.rows.get(id).node.remove();
+    this.rows.delete(id);
+  }
+
+  showCompared() {
+    const { chosen } = this.list;
+    find(".rp-switch").hidden = chosen.length < 2;
+    find(".rp-takes-say").textContent = chosen.length === 1 ? words("takes.compare_one") : "";
+  }
+}
+
+const takes = new Takes();
+window.repriseTakes = { refresh: () => takes.refresh() };

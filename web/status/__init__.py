@@ -1,0 +1,1 @@
+"""The Status tab: what the server is doing, and other models."""

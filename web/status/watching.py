@@ -1,0 +1,89 @@
+"""What the server is doing, without a word about anybody; and another model, where the host allows it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from engine.errors import InvalidInput
+from web.face.sentences import notice, sentence_of
+from web.model.engines import ModelChanging
+from web.status.machine import memory
+from web.visitors.arrival import heading
+
+if TYPE_CHECKING:
+    from web.face.translations import Words
+    from web.house import House
+
+Updates = tuple[Any, ...]
+
+
+class Watching:
+    """The events of the Status tab."""
+
+    def __init__(self, house: House, waiting: Callable[[], list[str]]) -> None:
+        """`waiting`: the sessions whose takes wait in the page's queue, in order."""
+        self._house, self._waiting = house, waiting
+
+    def look(self, request: gr.Request) -> dict[str, Any]:
+        """What the board shows. Of the queue only the reader's own place is told."""
+        engine = self._house.engine
+        status, line = engine.status(), self._waiting()
+        session = request.session_hash
+        place = line.index(session) + 1 if session in line else None
+        loading = engine.loading
+        return {
+            "name": engine.name,
+            "notice": engine.notice,
+            "device": engine.device,
+            "precision": status.precision,
+            "graphs": status.graphs,
+            "slots": status.slots,
+            "speaking": status.speaking,
+            "waiting": status.waiting + len(line),
+            "place": place,
+            "wait": engine.pace.wait(status.slots, place - 1 if place else len(line)),
+            "factor": engine.pace.factor,
+            "memory": memory(),
+            "prepared": sum(status.prefixes),
+            "uptime": int(time.monotonic() - engine.started),
+            "loading": loading and {"name": loading.model, "waits": loading.waits, "done": loading.done},
+        }
+
+    def choices(self) -> Any:
+        """The models to choose from, with the one that is loaded chosen."""
+        engine = self._house.engine
+        return gr.Dropdown(choices=list(engine.models), value=engine.name)
+
+    def licence(self, model: Any) -> str:
+        """HTML of what a model is licensed for, to be read before it is loaded."""
+        note = self._house.engine.models.get(model, "") if isinstance(model, str) else ""
+        return f'<p class="rp-licence">{escape(note)}</p>' if note else ""
+
+    def load(self, model: Any, request: gr.Request) -> Iterator[Updates]:
+        """Notice, the page's heading, and the board, before and after; the model is then everyone's."""
+        house, words = self._house, self._house.words(request)
+        try:
+            wanted = self._allowed(model, words)
+            yield notice(words("status.loading_now", model=wanted), "busy"), gr.skip(), gr.skip()
+            house.engine.switch(wanted)
+        except Exception as error:
+            yield notice(_sentence(error, words), "bad"), heading(house, words), self.look(request)
+            return
+        yield notice(words("status.loaded", model=wanted)), heading(house, words), self.look(request)
+
+    def _allowed(self, model: Any, words: Words) -> str:
+        engine = self._house.engine
+        if not isinstance(model, str) or model not in engine.models:
+            raise InvalidInput(words("status.unknown"))
+        if model == engine.name and engine.loading is None:
+            raise InvalidInput(words("status.already", model=model))
+        return model
+
+
+def _sentence(error: Exception, words: Words) -> str:
+    return str(error) if isinstance(error, ModelChanging) else sentence_of(error, words)

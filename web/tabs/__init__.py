@@ -1,1 +1,0 @@
-"""The tabs of the page: layout, and which event does what. Each has one `build(house, shared)`."""

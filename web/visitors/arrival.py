@@ -1,0 +1,75 @@
+"""A visitor opens the page, or comes back to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from engine.errors import InvalidInput
+from web.face.sentences import notice, running
+from web.face.wiring import ring
+from web.library import shelf
+
+if TYPE_CHECKING:
+    from storage import VoiceRecord
+    from web.face.translations import Words
+    from web.house import House
+
+Updates = tuple[Any, ...]
+
+
+class Arrival:
+    """Who comes, and what they find."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    def arrive(self, token: Any, remembered: Any, request: gr.Request) -> Updates:
+        """Heading, token to keep, welcome, notice, picker, and the bell for the tabs."""
+        house, words = self._house, self._house.words(request)
+        arrival = house.owners.welcome(request, token)
+        said = notice(words("owner.refused"), "bad") if arrival.refused else ""
+        voices = house.studio.voices.list(owner=arrival.owner.key)
+        picker = shelf.picker_of(voices, remembered, words)
+        return heading(house, words), arrival.token, greeting(voices, words), said, picker, ring("voices", "history")
+
+    def come_back(self, picked: Any, token: Any, request: gr.Request) -> Updates:
+        """Heading, and welcome and picker as the library is now; the pick stays as long as there is such a voice."""
+        house, words = self._house, self._house.words(request)
+        try:
+            owner = house.owner(token, request).key
+        except InvalidInput:  # the page is about to be given another key
+            return gr.skip(), gr.skip(), gr.skip()
+        voices = house.studio.voices.list(owner=owner)
+        return heading(house, words), greeting(voices, words), shelf.picker_still(voices, picked, words)
+
+
+def greeting(voices: Sequence[VoiceRecord], words: Words) -> gr.HTML:
+    """The welcome, which is there for who has no voice yet."""
+    newcomer = all(voice.shared for voice in voices)
+    return gr.HTML(welcome(words) if newcomer else "", visible=newcomer)
+
+
+def heading(house: House, words: Words) -> str:
+    """HTML of the page's name and of what is running."""
+    engine = house.engine
+    remarks = f'<p class="rp-model-notice">{escape(engine.notice)}</p>' if engine.notice else ""
+    name = f"<strong>{escape(engine.name)}</strong>"
+    model = words("heading.running", name=name, device=escape(engine.device), state=escape(running(engine.status())))
+    return f"""
+<header class="rp-heading">
+  <div><h1>Reprise</h1><p>{escape(words("heading.tagline"))}</p></div>
+  <aside class="rp-model" aria-label="{escape(words("heading.model"))}">
+    <p>{model}</p>
+    {remarks}
+  </aside>
+</header>"""
+
+
+def welcome(words: Words) -> str:
+    """HTML of what is said to who has no voice yet."""
+    text = f"<h2>{escape(words('welcome.title'))}</h2><p>{escape(words('welcome.text'))}</p>"
+    return f'<div class="rp-welcome">{text}</div>'
