@@ -160,6 +160,8 @@ def test_whoever_waits_may_leave_and_whoever_leaves_frees_the_engine(
         wait_for(second, "player.finished")
         assert player(second)["stopReason"] == "end"
         assert engine.speeches[0].closed
+    kept = studio.history.page().records
+    assert {record.stop_reason for record in kept} == {"end", "cancelled"}, "what nobody heard to its end is there too"
 
 
 @pytest.mark.parametrize("history", [True, False])

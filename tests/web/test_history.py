@@ -231,8 +231,11 @@ def test_everything_goes_after_a_question_with_numbers(house: House, events: Rem
     keep(house, owner="other")
     house.studio.scripts.create("Play", [card("One.")])
     house.studio.history.change_settings(history=False)
-    shelved = house.takes.keep(spoken("On the shelf."), owner="local")
-    theirs = house.takes.keep(spoken("Theirs."), owner="other")
+    begun = house.takes.begin()
+    shelved = house.takes.keep(spoken("On the shelf."), owner="local", begun=begun)
+    theirs = house.takes.keep(spoken("Theirs."), owner="other", begun=begun)
+    assert shelved
+    assert theirs
     question, asked, _ = events.ask_forget(None, NOBODY)
     assert question.visible
     assert "Voices: 1. Takes in the history: 1. Scripts: 1, with 0 takes." in asked

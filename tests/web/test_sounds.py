@@ -25,7 +25,9 @@ def takes(studio: Studio) -> Takes:
 @pytest.fixture
 def take(takes: Takes) -> GenerationRecord:
     spoken = Spoken("The rain has stopped. Listen!", encode_flac(SOUND, SAMPLE_RATE), 2.0, 7, "Anna")
-    return takes.keep(spoken, owner="anna")
+    kept = takes.keep(spoken, owner="anna", begun=takes.begin())
+    assert kept is not None
+    return kept
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -13,8 +13,10 @@ from engine.errors import EngineFailed, InvalidOption
 from storage import Studio, VoiceLibrary
 from storage.library import LOCAL
 from tests.web.fake_engine import CHUNK, FRAME, FakeEngine, voice
+from tests.web.waiting import until
 from web.face.sentences import OUR_FAULT
 from web.face.translations import english
+from web.history.remembering import Remembering
 from web.house import House
 from web.speak.running import Running
 from web.speak.speaking import Speaking, speak_options
@@ -122,11 +124,37 @@ def test_stop_before_the_first_chunk_keeps_nothing(speaking: Speaking, anna: str
     assert (end["stop_reason"], end["wav"], end["take"], end["total"]) == ("cancelled", None, None, 0)
 
 
-def test_a_page_that_leaves_ends_the_speech(speaking: Speaking, engine: FakeEngine, anna: str) -> None:
+def test_a_page_that_leaves_ends_the_speech_and_what_was_spoken_is_kept(
+    speaking: Speaking, engine: FakeEngine, studio: Studio, anna: str
+) -> None:
     take = messages(speaking, "Long text. " * 20, anna)
     next(take), next(take)
     take.close()  # type: ignore[attr-defined]
     assert engine.speeches[0].closed
+    until(lambda: studio.history.page().total)
+    (left,) = studio.history.page().records
+    assert (left.stop_reason, left.text) == ("cancelled", "Long text. " * 20)
+    assert left.duration == pytest.approx(CHUNK * FRAME / 22_050)
+
+
+def test_a_page_that_leaves_after_the_end_has_its_take_once(speaking: Speaking, studio: Studio, anna: str) -> None:
+    take = messages(speaking, "Hi.", anna)
+    while next(take)["kind"] != "end":
+        pass
+    take.close()  # type: ignore[attr-defined]
+    assert studio.history.page().total == 1
+
+
+def test_a_take_under_way_when_everything_is_forgotten_is_not_kept(
+    speaking: Speaking, house: House, studio: Studio, anna: str
+) -> None:
+    take = messages(speaking, "Long text. " * 5, anna)
+    next(take), next(take)
+    Remembering(house).forget(None, None)  # type: ignore[arg-type]
+    end = list(take)[-1]
+    assert (end["take"], end["wav"]["url"], end["stop_reason"]) == (None, None, "end")
+    assert "deleted meanwhile" in end["status"]
+    assert studio.history.page().total == 0
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,8 @@ def test_the_shelf_forgets_after_hours() -> None:
 def test_a_take_is_its_owners_alone_wherever_it_is(studio: Studio, history: bool) -> None:
     studio.history.change_settings(history=history, owner=ANNA)
     takes = Takes(studio.history)
-    kept = takes.keep(spoken(), owner=ANNA)
+    kept = takes.keep(spoken(), owner=ANNA, begun=takes.begin())
+    assert kept is not None
     assert kept.listed == history
     assert (kept.text, kept.seed, kept.duration, dict(kept.settings)) == ("Hello there.", 7, 1.5, {"temperature": 0.7})
     assert takes.audio(kept.id, owner=ANNA) == spoken().audio
@@ -85,8 +86,41 @@ def test_where_the_history_fails_the_take_is_still_there(studio: Studio, monkeyp
 
     monkeypatch.setattr(studio.history, "add", fail)
     takes = Takes(studio.history)
-    kept = takes.keep(spoken(), owner=ANNA)
+    kept = takes.keep(spoken(), owner=ANNA, begun=takes.begin())
+    assert kept is not None
     assert takes.audio(kept.id, owner=ANNA) == spoken().audio
     takes.forget(ANNA)
     with pytest.raises(GenerationNotFound):
         takes.get(kept.id, owner=ANNA)
+
+
+@pytest.mark.parametrize("history", [True, False])
+def test_what_was_being_spoken_when_everything_was_forgotten_is_not_kept(
+    studio: Studio, history: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    studio.history.change_settings(history=history, owner=ANNA)
+    shelf, clock = TakeShelf(), Clock()
+    takes = Takes(studio.history, shelf, clock=clock)
+    begun = takes.begin()
+    takes.forget(ANNA)
+    assert takes.keep(spoken(), owner=ANNA, begun=begun) is None
+    assert takes.keep(spoken(), owner=BEN, begun=begun) is not None
+    clock.now = 1.0
+    begun = takes.begin()
+    assert takes.keep(spoken(), owner=ANNA, begun=begun) is not None, "what began afterwards is wanted again"
+
+    place, name = (studio.history, "add") if history else (shelf, "put")
+    put = getattr(place, name)
+    clock.now = 2.0
+
+    def forgotten_meanwhile(*given: object, **more: object) -> object:
+        takes.forget(ANNA)
+        studio.forget(ANNA)
+        kept.append(put(*given, **more))
+        return kept[-1]
+
+    kept: list[GenerationRecord] = []
+    monkeypatch.setattr(place, name, forgotten_meanwhile)
+    assert takes.keep(spoken(), owner=ANNA, begun=begun) is None
+    with pytest.raises(GenerationNotFound):
+        takes.get(kept[0].id, owner=ANNA)

@@ -34,7 +34,10 @@ def ben(house: House) -> Any:
 
 
 def keep(house: House, arrival: Any, text: str = "Hello there.") -> str:
-    return house.takes.keep(Spoken(text, SOUND, 1.0, 7, "Anna", first_audio=0.2), owner=arrival.owner.key).id
+    spoken = Spoken(text, SOUND, 1.0, 7, "Anna", first_audio=0.2)
+    kept = house.takes.keep(spoken, owner=arrival.owner.key, begun=house.takes.begin())
+    assert kept is not None
+    return kept.id
 
 
 def event(**data: Any) -> Any:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -54,16 +55,17 @@ class Wish:
 
 @dataclass(frozen=True)
 class Underway:
-    """A take that is being spoken, and what it takes to keep it."""
+    """A take that is being spoken, and what it takes to keep it. begun: as `Takes.begin` gives it."""
 
+    begun: float
     owner: Owner
     wish: Wish
     voice: str
     seed: int
     take: Take
 
-    def spoken(self, model: str, result: SpeechResult | None) -> Spoken:
-        """As the history has it; a result of None is that of an error. Raises InvalidInput."""
+    def spoken(self, model: str, result: SpeechResult | None, ending: str) -> Spoken:
+        """As the history has it; without a result it ended as `ending` says. Raises InvalidInput."""
         settings = {name: value for name, value in asdict(self.wish.options).items() if name in SETTINGS}
         return Spoken(
             text=self.wish.text,
@@ -74,7 +76,7 @@ class Underway:
             voice_id=self.wish.voice_id,
             settings=settings,
             model=model,
-            stop_reason=result.stop_reason if result else "error",
+            stop_reason=result.stop_reason if result else ending,
             real_time_factor=result.real_time_factor if result else None,
             first_audio=result.first_audio if result else None,
         )
@@ -129,7 +131,7 @@ class Speaking:
     def _told(
         self, wish_of: Callable[[str, Words], Wish], token: Any, ticket: Any, request: gr.Request
     ) -> Iterator[Message]:
-        words, underway = self._house.words(request), None
+        words, underway, begun = self._house.words(request), None, self._house.takes.begin()
         try:
             if not isinstance(ticket, str) or not ticket:
                 raise InvalidInput(words("speech.out_of_step"))
@@ -140,13 +142,23 @@ class Speaking:
                 speech, voice = self._begun(wish, owner)
                 with closing(speech):
                     self._running.began(ticket, speech)
-                    underway = Underway(owner, wish, voice, speech.seed, Take(self._house.engine.sample_rate))
+                    underway = Underway(begun, owner, wish, voice, speech.seed, Take(self._house.engine.sample_rate))
                     yield from self._chunks(underway.take, speech, words)
             result = speech.result
             assert result is not None, "a speech that ended has a result"
-            yield self._end(underway, result, sentences.ending(result, words), words)
+            end, underway = self._end(underway, result, sentences.ending(result, words), words), None
+            yield end
+        except GeneratorExit:
+            if underway and underway.take.length:  # in a thread, as Gradio's loop waits for the end of this
+                threading.Thread(target=self._keep_left, args=(underway,), name="reprise-keep").start()
+            raise
         except Exception as error:
             yield self._end(underway, None, sentences.sentence_of(error, words), words)
+
+    def _keep_left(self, underway: Underway) -> None:
+        """Its page is gone; what was spoken is in the history all the same."""
+        spoken = underway.spoken(self._house.engine.name, None, "cancelled")
+        self._house.takes.keep(spoken, owner=underway.owner.key, begun=underway.begun)
 
     def _start(self, wish: Wish, words: Words) -> Message:
         expected = max(1.0, speaking_time(wish.text))
@@ -179,11 +191,13 @@ class Speaking:
     def _kept(self, underway: Underway, result: SpeechResult | None, status: str, words: Words) -> Message:
         wav = {"name": take_name(underway.voice, underway.wish.text) + ".wav", "url": None}
         try:
-            spoken = underway.spoken(self._house.engine.name, result)
-            kept = self._house.takes.keep(spoken, owner=underway.owner.key)
+            spoken = underway.spoken(self._house.engine.name, result, "error")
+            kept = self._house.takes.keep(spoken, owner=underway.owner.key, begun=underway.begun)
         except RepriseError as error:  # too large for either place; the page has its sound all the same
             log.warning("a take could not be kept: %s", error)
             return {"take": None, "wav": wav, "status": f"{status} {words('speech.not_kept')}"}
+        if kept is None:
+            return {"take": None, "wav": wav, "status": f"{status} {words('speech.forgotten')}"}
         wav["url"] = self._house.links.sign(underway.owner, "take", f"{kept.id}.wav")
         return {"take": kept.id, "wav": wav, "status": status}
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -108,21 +110,39 @@ class TakeShelf:
 class Takes:
     """History and shelf as one. `keep` decides; whoever has an id need not know where its take is."""
 
-    def __init__(self, history: History, shelf: TakeShelf | None = None) -> None:
-        self._history = history
+    def __init__(
+        self, history: History, shelf: TakeShelf | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._history, self._clock = history, clock
         self._shelf = shelf or TakeShelf()
+        self._forgotten: dict[str, float] = {}  # by owner: when
 
-    def keep(self, spoken: Spoken, *, owner: str) -> GenerationRecord:
+    def begin(self) -> float:
+        """A mark for `keep`: the take began now."""
+        return self._clock()
+
+    def keep(self, spoken: Spoken, *, owner: str, begun: float) -> GenerationRecord | None:
         """Keep a take: in the history, or on the shelf where the owner wants none or the history fails.
 
-        `listed` of what comes back says whether it is in the history.
+        None where the owner has had everything forgotten since it began. `listed` of what comes back says whether it
+        is in the history.
         """
+        if self._unwanted(owner, begun):
+            return None
         try:
             kept = self._history.add(spoken, owner=owner)
         except RepriseError as error:
             log.warning("a take could not be kept in the history: %s", error)
             kept = None
-        return kept or self._shelf.put(spoken, owner=owner)
+        kept = kept or self._shelf.put(spoken, owner=owner)
+        if self._unwanted(owner, begun):  # in this very moment
+            with suppress(GenerationNotFound):
+                self.delete(kept.id, owner=owner)
+            return None
+        return kept
+
+    def _unwanted(self, owner: str, begun: float) -> bool:
+        return self._forgotten.get(owner, -math.inf) >= begun
 
     def get(self, take_id: str, *, owner: str) -> GenerationRecord:
         """What is known of a take. Raises GenerationNotFound, as all that follow."""
@@ -153,7 +173,11 @@ class Takes:
             self._history.delete(take_id, owner=owner)
 
     def forget(self, owner: str) -> None:
-        """Let go of what an owner has outside of the database; `Studio.forget` does the rest."""
+        """Let go of what an owner has outside of the database, and keep nothing of what is being spoken.
+
+        `Studio.forget` does the rest, after this.
+        """
+        self._forgotten[owner] = self._clock()
         self._shelf.forget(owner)
 
 
