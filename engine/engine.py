@@ -29,7 +29,15 @@ from engine.errors import (
     UnusableReference,
 )
 from engine.loop import Loop
-from engine.memory import MemoryPlan, activation_dtype, available_memory, choose_precision, is_small, plan_memory
+from engine.memory import (
+    MemoryPlan,
+    activation_dtype,
+    available_memory,
+    choose_precision,
+    is_small,
+    plan_memory,
+    reserved_memory,
+)
 from engine.prefix_cache import PrefixCache
 from engine.prompt import PromptBuilder, PromptReference
 from engine.quantization import Precision
@@ -77,7 +85,8 @@ class EngineStatus:
 
     speaking, waiting: requests. slots: that may speak at once. graphs: what of a frame is recorded (`frame`,
     `fast`), or `off` and why. precision: of the speech model's weights. positions: of a slot, prompt and speech
-    together. prefixes: bytes of voices' prompts kept on the device and in host memory.
+    together. prefixes: bytes of voices' prompts kept on the device and in host memory. device_memory: bytes that
+    PyTorch holds of a GPU, None on a CPU.
     """
 
     speaking: int
@@ -87,6 +96,7 @@ class EngineStatus:
     precision: Precision
     positions: int
     prefixes: tuple[int, int]
+    device_memory: int | None
 
 
 class Engine:
@@ -317,6 +327,7 @@ class Engine:
             precision=self._precision,
             positions=self._runner.positions,
             prefixes=self._prefixes.nbytes,
+            device_memory=reserved_memory(self.device),
         )
 
     def release_encoder(self) -> None:

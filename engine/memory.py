@@ -34,6 +34,7 @@ __all__ = [
     "held_bytes",
     "is_small",
     "plan_memory",
+    "reserved_memory",
 ]
 
 SHORTEST = 2048  # positions: a voice's clip of half a minute and a minute of speech
@@ -140,6 +141,12 @@ def available_memory(device: torch.device | str) -> int | None:
         return None
     free, _ = torch.cuda.mem_get_info(device)
     return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
+def reserved_memory(device: torch.device | str) -> int | None:
+    """Bytes of a GPU that PyTorch holds for this process, used or not; None elsewhere."""
+    device = torch.device(device)
+    return torch.cuda.memory_reserved(device) if device.type == "cuda" else None
 
 
 def plan_memory(

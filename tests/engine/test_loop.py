@@ -505,7 +505,7 @@ def test_cancelling_one_who_speaks_lets_the_next_one_in(house: Callable[..., Hou
     second = one.sent(one.say(2))
     one.pass_once("step")
     status = one.engine.status()
-    assert (status.speaking, status.waiting, status.slots) == (1, 1, 1)
+    assert (status.speaking, status.waiting, status.slots, status.device_memory) == (1, 1, 1, None)
     first.cancel()
     assert one.engine.status().speaking == 0
     one.go()

@@ -26,6 +26,7 @@ from engine.memory import (
     choose_precision,
     held_bytes,
     plan_memory,
+    reserved_memory,
 )
 from engine.models.fast_ar import FastAR
 from engine.models.slow_ar import SlowAR
@@ -207,6 +208,7 @@ def test_products_are_really_timed() -> None:
 
 def test_the_cpu_has_no_limit() -> None:
     assert available_memory("cpu") is None
+    assert reserved_memory("cpu") is None
     assert activation_dtype("fp32", "cpu") == torch.float32
     assert activation_dtype("int8", "cpu") == torch.bfloat16
 
@@ -239,6 +241,7 @@ def test_memory_that_pytorch_keeps_is_still_available() -> None:
     before = available_memory("cuda")
     assert before is not None
     held = torch.empty(256 * 2**20, dtype=torch.uint8, device="cuda")
+    assert (reserved_memory("cuda") or 0) >= held.nbytes
     taken = available_memory("cuda")
     del held
     freed = available_memory("cuda")

@@ -141,7 +141,7 @@ class FakeEngine:
         return self.speeches[-1]
 
     def status(self) -> EngineStatus:
-        return EngineStatus(0, 0, self.slots, "off", "fp32", 4096, (0, 0))
+        return EngineStatus(0, 0, self.slots, "off", "fp32", 4096, (0, 0), None)
 
     def close(self) -> None:
         pass

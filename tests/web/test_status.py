@@ -56,6 +56,7 @@ def test_the_board_says_what_runs(events: Watching, engine: FakeEngine) -> None:
     assert (state["speaking"], state["slots"], state["waiting"]) == (0, 1, 0)
     assert (state["place"], state["wait"], state["factor"], state["loading"]) == (None, 0, None, None)
     assert state["memory"] > 10_000_000
+    assert state["device_memory"] is None, "on a CPU"
     assert state["uptime"] >= 0
     assert json.loads(json.dumps(state)) == state, "it goes to the browser"
 

@@ -49,6 +49,7 @@ class Watching:
             "wait": engine.pace.wait(status.slots, place - 1 if place else len(line)),
             "factor": engine.pace.factor,
             "memory": memory(),
+            "device_memory": status.device_memory,
             "prepared": sum(status.prefixes),
             "uptime": int(time.monotonic() - engine.started),
             "loading": loading and {"name": loading.model, "waits": loading.waits, "done": loading.done},

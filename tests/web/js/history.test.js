@@ -52,7 +52,7 @@ test("a long text is named by its first words", () => {
 
 const STATE = {
   name: "bundled", device: "cpu", precision: "fp32", graphs: "frame", slots: 4, speaking: 1, waiting: 0,
-  place: null, wait: 0, factor: null, memory: 5e6, prepared: 0, uptime: 30,
+  place: null, wait: 0, factor: null, memory: 5e6, device_memory: null, prepared: 0, uptime: 30,
 };
 const row = (state, name) => rowsOf({ ...STATE, ...state }, "en").find(([key]) => key === name)?.[1];
 
@@ -64,6 +64,8 @@ test("the server's doing, in words", () => {
   assert.equal(row({}, "factor"), "factor_unknown");
   assert.equal(row({ factor: 0.25 }, "factor"), "factor_is 0.25 4");
   assert.equal(row({}, "memory"), "5 MB");
+  assert.equal(row({}, "device_memory"), undefined);
+  assert.equal(row({ device_memory: 9.5e9 }, "device_memory"), "9,500 MB");
 });
 
 test("only who waits has a place, and the wait is then their own", () => {

@@ -49,6 +49,7 @@ function rowsOf(state, language) {
     [words(state.place === null ? "status.wait" : "status.own_wait"), waitOf(state)],
     [words("status.factor"), paceOf(state, number)],
     [words("status.memory"), megabytes(state.memory)],
+    state.device_memory !== null && [words("status.device_memory"), megabytes(state.device_memory)],
     [words("status.prepared"), megabytes(state.prepared)],
     [words("status.uptime"), upFor(state.uptime)],
   ].filter(Boolean);
