@@ -118,13 +118,6 @@ class History:
         self._database.purge()
         return count
 
-    def delete_all(self, owner: str) -> int:
-        """Delete all generations of an owner, takes of scripts too, as `delete` does; returns how many there were."""
-        with self._database.write() as session:
-            count = generations.remove_all(session=session, owner=checked_owner(owner))
-        self._database.purge()
-        return count
-
     def expire(self) -> int:
         """Delete what is older than its owner wants, for all owners; returns how many. To be called once a day.
 

@@ -58,13 +58,6 @@ class ScriptLibrary:
             scripts.remove(session=session, script_id=script_id, owner=checked_owner(owner))
         self._database.purge()
 
-    def discard_all(self, owner: str) -> int:
-        """Discard all scripts of an owner; returns how many there were."""
-        with self._database.write() as session:
-            count = scripts.remove_all(session=session, owner=checked_owner(owner))
-        self._database.purge()
-        return count
-
     def cards(self, script_id: str, *, owner: str = LOCAL) -> Cards:
         """All cards of a script, in order, without sound."""
         with self._database.read() as session:

@@ -107,10 +107,9 @@ def test_deleting(studio: Studio, url: str) -> None:
     with pytest.raises(GenerationNotFound):
         studio.history.get(first.id)
     assert count(url, "generation_audio") == 1
-    assert studio.history.delete_all("local") == 0
-    assert studio.history.delete_all("other") == 1
     with pytest.raises(GenerationNotFound):
-        studio.history.audio(second.id, owner="other")
+        studio.history.delete(second.id)
+    studio.history.delete(second.id, owner="other")
     assert count(url, "generation_audio") == 0
 
 
@@ -238,7 +237,7 @@ def test_uses_of_voices_are_counted_and_outlive_the_history(studio: Studio) -> N
         add(studio, voice_id="a" * 32, duration=duration)
     add(studio, voice_id=None)
     add(studio, owner="other", voice_id="a" * 32)
-    studio.history.delete_all("local")
+    assert studio.history.clear() == 3
     assert studio.history.voice_uses() == {"a" * 32: VoiceUse(2, 3.5)}
 
 

@@ -285,9 +285,6 @@ def test_discarding_a_script_leaves_what_the_history_has(studio: Studio, url: st
     clock.pass_time(days=31)
     assert studio.history.expire() == 1
     assert [record.id for record in studio.history.page().records] == [starred]
-    made(studio)
-    assert studio.scripts.discard_all("other") == 0
-    assert studio.scripts.discard_all("local") == 1
 
 
 @pytest.mark.parametrize("wrong", [NOBODY, "", "x", "\0", "A" * 32])

@@ -89,5 +89,5 @@ def _card(house: House, owner: Owner, voice: VoiceRecord, use: VoiceUse) -> dict
 def checked_id(voice_id: Any, words: Words) -> str:
     """The id of a picked voice. Raises InvalidInput when none is picked."""
     if not isinstance(voice_id, str) or not voice_id:
-        raise InvalidInput(words("library.no_voice"))
+        raise InvalidInput(words("voice.none_picked"))
     return voice_id

@@ -26,6 +26,7 @@ from engine.errors import InvalidInput, InvalidOption, RepriseError
 from engine.text import speaking_time
 from storage.generations import MAX_TEXT, Spoken
 from web.face import sentences
+from web.library import shelf
 from web.speak.running import Running
 from web.takes.sounds import take_name
 from web.takes.take import Take
@@ -105,7 +106,7 @@ class Speaking:
 
         def wish(_owner: str, words: Words) -> Wish:
             options = speak_options(seed, temperature, top_p, top_k, words)
-            return Wish(checked_text(text, words), checked_voice(voice_id, words), options)
+            return Wish(checked_text(text, words), shelf.checked_id(voice_id, words), options)
 
         yield from self._numbered(ticket, self._told(wish, token, ticket, request))
 
@@ -116,7 +117,7 @@ class Speaking:
             kept = self._house.takes.get(str(event.id), owner=owner)
             options: dict[str, Any] = {name: value for name, value in kept.settings.items() if name in SETTINGS}
             seed = kept.seed if event.same else None
-            return Wish(kept.text, checked_voice(kept.voice_id, words), SpeakOptions(**options, seed=seed))
+            return Wish(kept.text, shelf.checked_id(kept.voice_id, words), SpeakOptions(**options, seed=seed))
 
         yield from self._numbered(event.ticket, self._told(wish, token, event.ticket, request))
 
@@ -209,13 +210,6 @@ def checked_text(text: Any, words: Words) -> str:
     if len(text) > MAX_TEXT:
         raise InvalidInput(words("speech.too_long", most=f"{MAX_TEXT:,}"))
     return text
-
-
-def checked_voice(voice_id: Any, words: Words) -> str:
-    """Raises InvalidInput when none is picked."""
-    if not isinstance(voice_id, str) or not voice_id:
-        raise InvalidInput(words("speech.no_voice"))
-    return voice_id
 
 
 def speak_options(seed: Any, temperature: Any, top_p: Any, top_k: Any, words: Words) -> SpeakOptions:

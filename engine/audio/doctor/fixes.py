@@ -44,11 +44,6 @@ class Fix(StrEnum):
         """What its button says, in English."""
         return SENTENCES[f"fix.{self}"]
 
-    @property
-    def keeps_words(self) -> bool:
-        """Whether all words stay. After a fix that does not keep them, the transcript must be cut as well."""
-        return self is not Fix.EXCERPT
-
 
 def mend(source: Source, fixes: Iterable[Fix]) -> bytes:
     """A clip with fixes applied, see `apply`, as a file.
