@@ -10,7 +10,6 @@ afterwards. Needs Chromium, and ffmpeg for Gradio's way.
 """
 
 import base64
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -18,9 +17,10 @@ from typing import Any
 import gradio as gr
 import numpy as np
 from numpy.typing import NDArray
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from benchmarks._shared import Table, keep, parser, spread
+from benchmarks.browser import chromium
 from benchmarks.evaluation_set import EvaluationSet
 from engine.audio import to_int16
 from web.face.components import player
@@ -131,18 +131,13 @@ def measure(runs: int) -> dict[str, Any]:
     heard, rate = clip.read()
     wanted = round(SECONDS * rate)
     samples = to_int16(np.tile(heard, -(-wanted // len(heard)))[:wanted])
-    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     found: dict[tuple[float, str], list[dict[str, float]]] = {(chunk, way): [] for chunk in CHUNKS for way in WAYS}
-    with private_folder(), sync_playwright() as playwright:
+    with private_folder(), chromium() as browser:
         _, url, _ = launch(page(samples, rate), prevent_thread_lock=True, quiet=True)
-        browser = playwright.chromium.launch(
-            executable_path=executable, args=["--no-sandbox", "--autoplay-policy=no-user-gesture-required"]
-        )
         for _ in range(runs):
             for chunk, way in found:
                 found[chunk, way].append(listen(browser, url, way, chunk))
         version = browser.version
-        browser.close()
     rows = [figures(chunk, way, of) for (chunk, way), of in found.items()]
     return {"device": "cpu", "browser": f"Chromium {version}", "pace": PACE, "seconds": SECONDS, "rows": rows}
 

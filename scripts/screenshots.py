@@ -4,7 +4,6 @@ python -m scripts.screenshots
 """
 
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,8 +12,9 @@ from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
+from benchmarks.browser import chromium
 from tests.web.visiting import PATIENCE, open_tab
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -85,11 +85,7 @@ def picture(browser: Browser, url: str, size: str, theme: str, state: dict) -> N
 def main() -> None:
     """Writes the pictures and the page that shows them."""
     PAGES.mkdir(parents=True, exist_ok=True)
-    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    with served() as url, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=executable, args=["--no-sandbox", "--autoplay-policy=no-user-gesture-required"]
-        )
+    with served() as url, chromium() as browser:
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         context.set_default_timeout(PATIENCE)
         page = context.new_page()
@@ -100,7 +96,6 @@ def main() -> None:
         context.close()
         for size, theme in product(SIZES, THEMES):
             picture(browser, url, size, theme, state)
-        browser.close()
     rows = [f"| {tab} | " + " | ".join(f"![{tab}]({size}-{theme}-{name}.png)" for size, theme in product(SIZES, THEMES))
             + " |" for name, tab in TABS.items()]  # fmt: skip
     heads = [f"{size}, {theme}" for size, theme in product(SIZES, THEMES)]

@@ -1,7 +1,6 @@
 """A library in a real file, the fake engine, the page served by real Gradio, and Chromium."""
 
 import io
-import shutil
 import wave
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -11,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
+from benchmarks import browser
 from engine.audio import to_int16
 from storage import Studio, VoiceLibrary
 from tests.web.fake_engine import FakeEngine
@@ -94,22 +94,17 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """Headless Chromium whose microphone plays a voice."""
     clip = microphone(tmp_path_factory.mktemp("microphone") / "clip.wav")
     arguments = [
-        "--no-sandbox",
-        "--autoplay-policy=no-user-gesture-required",
         "--use-fake-ui-for-media-stream",
         "--use-fake-device-for-media-stream",
         f"--use-file-for-fake-audio-capture={clip}",
         "--disable-background-networking",
         f"--host-resolver-rules=MAP {PLAIN_HTTP_HOST} 127.0.0.1",
     ]
-    with sync_playwright() as playwright:
-        names = ("chromium", "chromium-browser", "google-chrome", playwright.chromium.executable_path)
-        found = next(filter(None, map(shutil.which, names)), None)
-        if found is None:
-            pytest.skip("Chromium is not installed (Debian: apt-get install chromium)")
-        browser = playwright.chromium.launch(executable_path=found, args=arguments)
-        yield browser
-        browser.close()
+    try:
+        with browser.chromium(*arguments) as opened:
+            yield opened
+    except browser.NoChromium as error:
+        pytest.skip(str(error))
 
 
 def read_wav(data: bytes) -> tuple[np.ndarray, int]:
