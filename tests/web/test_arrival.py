@@ -7,6 +7,7 @@ import pytest
 
 from storage import Studio, VoiceLibrary, VoiceRecord
 from storage.sharing import Sample
+from tests.storage.speaking import spoken
 from tests.web.conftest import furnished
 from tests.web.fake_engine import FakeEngine, voice
 from web.house import House
@@ -30,13 +31,17 @@ def names(picker: gr.Dropdown) -> list[str]:
     return [label for label, _ in picker.choices]
 
 
-def test_a_newcomer_can_speak_at_once(events: Arrival, library: VoiceLibrary, samples: list[VoiceRecord]) -> None:
+def test_a_newcomer_can_speak_at_once(
+    events: Arrival, library: VoiceLibrary, studio: Studio, samples: list[VoiceRecord]
+) -> None:
     ada, ben = samples
     _, _, welcome, said, picker, bell = events.arrive(None, None, NOBODY)
     assert names(picker) == ["Ada (sample)", "Ben (sample)"]
     assert (picker.value, welcome.visible, said) == (ada.id, True, "")
     assert set(bell["what"].split()) >= {"voices", "history"}, "the tabs are to show what there is"
     assert events.arrive(None, ben.id, NOBODY)[4].value == ben.id
+    studio.history.add(spoken())
+    assert not events.arrive(None, None, NOBODY)[2].visible, "who has heard one needs no telling"
     mine = library.add(voice("Zoe"))
     _, _, welcome, _, picker, _ = events.arrive(None, None, NOBODY)
     assert (picker.value, welcome.visible) == (mine.id, False)

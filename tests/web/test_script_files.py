@@ -93,14 +93,16 @@ def test_a_damaged_take_leaves_no_file_open(studio: Studio, script: str, monkeyp
 
 
 def test_a_link_sends_it_all_and_keeps_nothing(
-    serve: Serve, engine: FakeEngine, studio: Studio, script: str, tmp_path: Path
+    serve: Serve, engine: FakeEngine, studio: Studio, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))  # of this test alone: others run beside it
     house = furnished(engine, studio, tmp_path, "browser")
     url = serve(engine, studio, "browser").rstrip("/")
     produced = script_files(studio.scripts)(OWNER, f"{script}.wav")
     assert isinstance(produced, OpenFile)
     expected = produced.file.read()
-    before = set(Path(tempfile.gettempdir()).iterdir())
+    before = set(temporary.iterdir())
     link = url + house.links.sign(Owner("browser", "ann"), "script", f"{script}.wav")
     answer = httpx.get(link, headers={"Range": "bytes=0-3"})
     assert (answer.status_code, answer.content) == (200, expected)
@@ -108,7 +110,7 @@ def test_a_link_sends_it_all_and_keeps_nothing(
     assert "A%20play%20_%20in%20parts.wav" in answer.headers["content-disposition"]
     assert "no-store" in answer.headers["cache-control"]
     assert answer.headers["content-type"].startswith("audio/wav")
-    assert set(Path(tempfile.gettempdir()).iterdir()) <= before
+    assert set(temporary.iterdir()) == before
     nobodys = url + house.links.sign(Owner("browser", "ben"), "script", f"{script}.wav")
     assert httpx.get(nobodys).status_code == 404
     studio.scripts.discard(script, owner=OWNER)

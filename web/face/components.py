@@ -97,7 +97,7 @@ def script_desk(translations: Translations) -> gr.HTML:
 def history_list(translations: Translations) -> gr.HTML:
     """What was spoken. Its value: as `web.history.remembering` makes it; events: `star`, `withdraw`, `again`, each
     with an id, and `more`, `refresh`."""
-    code = translations.script("history") + scripts("face/words", "history/rows", "history/history")
+    code = translations.script("history") + scripts("face/words", "face/format", "history/rows", "history/history")
     return _component("history/history", code, "rp-history")
 
 

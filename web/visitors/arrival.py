@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from engine.errors import InvalidInput
-from web.face.sentences import notice, running
+from web.face.sentences import notice
 from web.face.wiring import ring
 from web.library import shelf
 
@@ -34,7 +34,8 @@ class Arrival:
         said = notice(words("owner.refused"), "bad") if arrival.refused else ""
         voices = house.studio.voices.list(owner=arrival.owner.key)
         picker = shelf.picker_of(voices, remembered, words)
-        return heading(house, words), arrival.token, greeting(voices, words), said, picker, ring("voices", "history")
+        greeting = self._greeting(voices, arrival.owner.key, words)
+        return heading(house, words), arrival.token, greeting, said, picker, ring("voices", "history")
 
     def come_back(self, picked: Any, token: Any, request: gr.Request) -> Updates:
         """Heading, and welcome and picker as the library is now; the pick stays as long as there is such a voice."""
@@ -44,21 +45,22 @@ class Arrival:
         except InvalidInput:  # the page is about to be given another key
             return gr.skip(), gr.skip(), gr.skip()
         voices = house.studio.voices.list(owner=owner)
-        return heading(house, words), greeting(voices, words), shelf.picker_still(voices, picked, words)
+        greeting = self._greeting(voices, owner, words)
+        return heading(house, words), greeting, shelf.picker_still(voices, picked, words)
 
-
-def greeting(voices: Sequence[VoiceRecord], words: Words) -> gr.HTML:
-    """The welcome, which is there for who has no voice yet."""
-    newcomer = all(voice.shared for voice in voices)
-    return gr.HTML(welcome(words) if newcomer else "", visible=newcomer)
+    def _greeting(self, voices: Sequence[VoiceRecord], owner: str, words: Words) -> gr.HTML:
+        """The welcome, which is there for who has neither made a voice nor heard one."""
+        newcomer = all(voice.shared for voice in voices) and not self._house.studio.history.voice_uses(owner=owner)
+        return gr.HTML(welcome(words) if newcomer else "", visible=newcomer)
 
 
 def heading(house: House, words: Words) -> str:
-    """HTML of the page's name and of what is running."""
+    """HTML of the page's name and of the model's; what it is doing is under Status."""
     engine = house.engine
-    remarks = f'<p class="rp-model-notice">{escape(engine.notice)}</p>' if engine.notice else ""
+    notice = escape(engine.notice)
+    remarks = f'<p class="rp-model-notice" title="{notice}">{notice}</p>' if notice else ""
     name = f"<strong>{escape(engine.name)}</strong>"
-    model = words("heading.running", name=name, device=escape(engine.device), state=escape(running(engine.status())))
+    model = words("heading.running", name=name, device=escape(engine.device))
     return f"""
 <header class="rp-heading">
   <div><h1>Reprise</h1><p>{escape(words("heading.tagline"))}</p></div>

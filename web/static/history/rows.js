@@ -1,4 +1,4 @@
-// What an entry of the history says, and its markup. Given by the page: words.
+// What an entry of the history says, and its markup. Needs words.js, format.js.
 
 const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus" };
 
@@ -7,11 +7,10 @@ const joined = (facts) => facts.filter(Boolean).join(" · ");
 // What one wants to know of an entry at a glance; `language` as browsers call it.
 function factsOf(entry, language) {
   const when = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
-  const unit = { style: "unit", unit: "second", unitDisplay: "narrow", maximumFractionDigits: 1 };
   return joined([
     when.format(new Date(entry.when)),
     entry.voice,
-    new Intl.NumberFormat(language, unit).format(entry.seconds),
+    secondsOf(entry.seconds, language),
     words("history.seed", { seed: entry.seed }),
     entry.ending === "cancelled" && words("history.stopped"),
     entry.ending === "length" && words("history.cut"),
