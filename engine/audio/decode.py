@@ -100,6 +100,8 @@ def _read_with_av(file: BinaryIO) -> Recording:
     with av.open(file, "r", options=options, metadata_errors="ignore") as container:
         stream = container.streams.best("audio")
         rate = getattr(stream, "sample_rate", None)  # a stream that nothing can decode has no such attribute
+        if container.streams and not container.streams.audio:
+            raise UnusableReference(_NO_SAMPLES)  # a film without sound, say
         if not isinstance(stream, av.AudioStream) or not rate:
             raise UnusableReference(_NOT_AUDIO)
         return _collected(_av_blocks(container, stream), rate)
@@ -109,7 +111,7 @@ def _av_blocks(container: "av.container.InputContainer", stream: av.AudioStream)
     for packet in container.demux(stream):
         try:
             frames = packet.decode()
-        except av.InvalidDataError:
+        except av.FFmpegError:  # which of them, differs with the damage
             continue  # one bad packet costs its own few milliseconds, as in every player
         yield from map(_planes, frames)
 
