@@ -44,7 +44,7 @@ def press(event: Act, **data: Any) -> Any:
 
 def answer(event: Act, **data: Any) -> tuple[str, str]:
     """Kind and text of what the event says."""
-    listed, bell = press(event, **data)
+    listed, bell, *_ = press(event, **data)
     assert bell["what"] == "voices"
     return listed["answer"]["kind"], listed["answer"]["text"]
 
@@ -182,7 +182,7 @@ def test_samples_are_copied_and_handed_out_and_otherwise_left_alone(
 
 def test_deleting_can_be_undone(events: Keeping, library: VoiceLibrary) -> None:
     ben = library.add(voice("Ben"))
-    listed, bell = press(events.remove, id=ben.id)
+    listed, bell, _ = press(events.remove, id=ben.id)
     assert (listed["voices"], listed["answer"]["text"], bell["what"]) == ([], "", "voices")
     (aside,) = listed["aside"]
     assert (aside["id"], aside["name"]) == (ben.id, "Ben")
@@ -191,6 +191,25 @@ def test_deleting_can_be_undone(events: Keeping, library: VoiceLibrary) -> None:
     assert answer(events.put_back, id=ben.id) == ("good", "“Ben” is back.")
     assert library.list() == [ben]
     assert answer(events.put_back, id=ben.id)[0] == "bad", "once"
+
+
+def test_deleting_the_picked_voice_says_who_speaks_now_and_undoing_picks_it_again(
+    events: Keeping, library: VoiceLibrary
+) -> None:
+    zoe, ben = library.add(voice("Zoe")), library.add(voice("Ben"))
+    listed, _, picker = press(events.remove, id=zoe.id, picked=True)
+    assert (picker.value, picker.choices) == (ben.id, [("Ben", ben.id)])
+    assert (listed["answer"]["text"], listed["answer"]["instead"]) == ("“Ben” speaks now.", ben.id)
+    _, _, picker = press(events.put_back, id=zoe.id, picked=True)
+    assert (picker.value, len(picker.choices)) == (zoe.id, 2)
+
+    for event in (events.remove, events.put_back):
+        listed, _, picker = press(event, id=ben.id, picked=False)
+        assert (listed["answer"]["instead"], picker) == ("", gr.skip()), "the pick is left alone"
+    press(events.remove, id=ben.id)
+    listed, _, picker = press(events.remove, id=zoe.id, picked=True)
+    assert (listed["answer"]["text"], picker) == ("", gr.skip()), "nobody is left to speak"
+    assert press(events.put_back, id="nonsense", picked=True)[2] == gr.skip()
 
 
 def test_undoing_says_where_the_name_is_taken_by_now(events: Keeping, library: VoiceLibrary) -> None:
@@ -310,7 +329,7 @@ def test_a_page_without_a_key_changes_nothing(
     assert events.list("forged", request) == gr.skip()
     ben = library.add(voice("Ben"))
     for event in (events.revise, events.duplicate, events.remove, events.put_back, events.take_in):
-        listed, bell = event(gr.EventData(None, {"id": ben.id}), "forged", request)
+        listed, bell, *picker = event(gr.EventData(None, {"id": ben.id, "picked": True}), "forged", request)
         assert listed.keys() == {"answer"}
-        assert (listed["answer"]["kind"], bell) == ("bad", gr.skip())
+        assert (listed["answer"]["kind"], bell, *picker) == ("bad", *[gr.skip()] * (1 + len(picker)))
     assert library.list() == [ben]

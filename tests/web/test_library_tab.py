@@ -52,7 +52,7 @@ def test_describe_find_hear_and_speak_with(
         expect(picker(page)).to_have_value("Anna")
         pick(page, "Ben")
         open_tab(page, "Library")
-        expect(card(page, "Anna")).to_contain_text("German · 2 sec")
+        expect(card(page, "Anna")).to_contain_text("German · 2.0 s")
 
         card(page, "Ben").get_by_role("button", name="Edit").click()
         form = page.get_by_role("form", name="Edit Ben")
@@ -131,6 +131,35 @@ def test_delete_undo_reload_and_delete_for_good(
     assert anna.id not in {record.id for record in library.aside()}
 
 
+def test_undoing_the_deletion_of_the_picked_voice_picks_it_again_unless_another_was_picked(
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+) -> None:
+    for name in ("Anna", "Ben", "Zoe"):
+        library.add(voice(name))
+    with visit(chromium, serve(engine, studio)) as page:
+        pick(page, "Zoe")
+        open_tab(page, "Library")
+        for name, now in (("Zoe", "Anna"), ("Anna", "Ben")):
+            card(page, name).get_by_role("button", name="Delete").click()
+            expect(page.locator(".rp-lib-said")).to_have_text(f"“{now}” speaks now.")
+            expect(picker(page)).to_have_value(now)
+        undo(page, "Zoe").click()
+        expect(card(page, "Zoe")).to_be_visible()
+        expect(picker(page)).to_have_value("Zoe")
+        undo(page, "Anna").click()
+        expect(card(page, "Anna")).to_be_visible()
+        expect(picker(page)).to_have_value("Zoe")
+
+        card(page, "Zoe").get_by_role("button", name="Delete").click()
+        expect(picker(page)).to_have_value("Anna")
+        card(page, "Ben").get_by_role("button", name="Speak with it").click()
+        expect(picker(page)).to_have_value("Ben")
+        open_tab(page, "Library")
+        undo(page, "Zoe").click()
+        expect(card(page, "Zoe")).to_be_visible()
+        expect(picker(page)).to_have_value("Ben")
+
+
 def test_voices_go_out_and_come_in(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio, tmp_path: Path
 ) -> None:
@@ -139,7 +168,9 @@ def test_voices_go_out_and_come_in(
         open_tab(page, "Library")
         expect(page.get_by_text("Export all")).to_be_hidden()
         adam = card(page, "Adam")
-        expect(adam.get_by_role("button")).to_have_text(["", "Speak with it", "Duplicate"])
+        expect(adam.get_by_role("button")).to_have_count(3)
+        for name in ("Hear Adam", "Speak with it", "Duplicate"):
+            expect(adam.get_by_role("button", name=name)).to_be_visible()
         adam.get_by_role("button", name="Duplicate").click()
         expect(page.get_by_text("“Adam” is a copy of your own.")).to_be_visible()
         adam.last.get_by_role("button", name="Duplicate").click()

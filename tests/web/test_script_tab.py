@@ -78,7 +78,7 @@ def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
         make(page, PLAY)
         expect(text(page, 3)).to_have_value(HELD)
         expect(page.get_by_label("Name of the script")).to_have_value("Good morning! Did you sleep?")
-        page.get_by_label("Voice of Ben").select_option("Ben")
+        expect(page.get_by_label("Voice of Ben").locator("option:checked")).to_have_text("Ben")
         page.get_by_label("Voice of Narrator").select_option("Ben")
         expect(page.get_by_label("Voice of card 2", exact=True).locator("option:checked")).to_have_text("Ben")
         ids = [each.id for each in studio.scripts.cards(studio.scripts.list()[0].id)]
@@ -97,6 +97,7 @@ def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
         actor.gates[HELD].set()
         state(page, 3, "spoken")
         expect(page.get_by_text("5 of 5 cards spoken")).to_be_visible()
+        expect(page.get_by_role("progressbar", name="Cards that are spoken")).to_be_hidden()
 
         page.get_by_role("button", name="Speak card 2 again").click()
         until(lambda: len(studio.scripts.takes(ids[1])) == 2)
@@ -174,6 +175,13 @@ def test_cards_are_written_parted_joined_and_failures_are_told(
         page.keyboard.press("Enter")
         page.get_by_role("button", name="Speak the rest").click()
         state(page, 2, "spoken")
+        expect(page.get_by_role("button", name="Stop speaking")).to_be_hidden()
+        page.get_by_text("Save as").click()
+        menu = page.locator(".rp-script-formats").bounding_box()
+        assert menu
+        assert menu["x"] >= 0
+        assert menu["x"] + menu["width"] <= 390
+        page.get_by_text("Save as").click()
         page.get_by_role("button", name="More for card 3", exact=True).click()
         card(page, 3).get_by_role("button", name="Join with the next").click()
         expect(text(page, 3)).to_have_value("How are you? Fine.")

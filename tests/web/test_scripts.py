@@ -14,6 +14,7 @@ from tests.web.conftest import furnished
 from tests.web.fake_engine import FakeEngine, voice
 from tests.web.waiting import until
 from web.house import House
+from web.script.casting import first_cast
 from web.script.events import Scripts
 from web.script.runner import ScriptRunner
 from web.script.view import KEPT, ScriptViews
@@ -84,18 +85,57 @@ def page(events: Scripts, studio: Studio) -> Page:
 
 def test_a_text_becomes_cards_in_the_picked_voice(page: Page, studio: Studio) -> None:
     ben = studio.voices.add(voice("Ben")).id
-    page.make(PLAY, ben)
+    page.make("One thing.\n\nAnother.", ben)
     assert [(card["speaker"], card["text"], card["voice"], card["state"]) for card in page.cards] == [
-        ("Ann", "Good morning!", ben, "new"),
-        ("Ben", "Is it?", ben, "new"),
-        ("Ann", "It is.", ben, "new"),
+        (None, "One thing.", ben, "new"),
+        (None, "Another.", ben, "new"),
     ]
     head = page.state["head"]
-    assert (head["name"], head["cards"], head["done"], head["wait"]) == ("Good morning!", 3, 0, None)
+    assert (head["name"], head["cards"], head["done"], head["wait"]) == ("One thing.", 2, 0, None)
     voices = {each["name"]: each["id"] for each in page.open(page.script)["voices"]}
     assert voices["Ben"] == ben
     page.make("One. Two.", "no such voice")
     assert page.cards[0]["voice"] in voices.values()
+    (listed,) = [each for each in page.ask("list")["scripts"] if each["id"] == page.script]
+    assert listed["changed"] == studio.scripts.get(page.script).updated.isoformat()
+
+
+def test_a_dialogue_is_spoken_by_several(page: Page, studio: Studio) -> None:
+    (ann,) = (record.id for record in studio.voices.list())
+    ben = studio.voices.add(voice("Ben")).id
+    page.make(PLAY, ben)
+    assert [(card["speaker"], card["voice"]) for card in page.cards] == [("Ann", ann), ("Ben", ben), ("Ann", ann)]
+    page.make(PLAY.replace("Ben", "Carl"), ann)
+    assert [card["voice"] for card in page.cards] == [ann, ben, ann]
+
+
+@pytest.mark.parametrize(
+    ("speakers", "picked", "cast"),
+    [
+        ([None, None], "Ben", {None: "Ben"}),
+        (["ben", "Anna", None, "ben"], "Zoe", {"ben": "Ben", "Anna": "Ann", None: "Zoe"}),
+        (["Max", "Ben"], "Zoe", {"Max": "Zoe", "Ben": "Ben"}),
+        (["Max", "Ben"], "Ben", {"Max": "Ann", "Ben": "Ben"}),
+        ([None, "Max", "Eva"], "Ben", {None: "Ben", "Max": "Ann", "Eva": "José"}),
+        (["JOSE\u0301", "Max"], "José", {"JOSE\u0301": "José", "Max": "Ann"}),
+        (
+            ["Max", "Eva", "Kim", "Ida", "Tom", "Uta"],
+            "Ben",
+            {"Max": "Ben", "Eva": "Ann", "Kim": "José", "Ida": "Zoe", "Tom": "Ben", "Uta": "Ann"},
+        ),
+        ([], "Ben", {}),
+    ],
+)
+def test_who_speaks_first_with_which_voice(
+    speakers: list[str | None], picked: str, cast: dict[str | None, str]
+) -> None:
+    voices: Any = [SimpleNamespace(id=name, name=name) for name in ("Ann", "Ben", "José", "Zoe")]
+    assert first_cast(speakers, voices, picked) == cast
+
+
+def test_of_two_voices_of_a_name_ones_own_speaks() -> None:
+    voices: Any = [SimpleNamespace(id="mine", name="Ben"), SimpleNamespace(id="sample", name="Ben")]
+    assert first_cast(["Ben"], voices, "sample") == {"Ben": "mine"}
 
 
 @pytest.mark.parametrize("text", ["", " \n", None, 5, ["x"]])

@@ -12,7 +12,7 @@ import gradio as gr
 from engine.audio.decode import LONGEST
 from engine.audio.together import LONGEST_TOGETHER
 from web.face.translations import Translations
-from web.visitors.uploads import MAX_UPLOAD_MB
+from web.uploads import MAX_UPLOAD_MB
 
 STATIC = Path(__file__).parents[1] / "static"
 
@@ -22,7 +22,8 @@ _PLAYER = (
     "face/peaks", "player/shelf", "face/wav", "face/format", "player/outputs", "player/deck", "face/wave",
     "player/player_view", "player/player",
 )  # fmt: skip
-_TAKES = ("speak/fresh", "speak/take_list", "speak/take_row", "speak/takes")
+_TAKES = ("face/format", "speak/fresh", "speak/take_list", "speak/take_row", "speak/takes")
+_LIBRARY = ("face/making", "face/format", "library/logic", "library/card", "library/library")
 _SCRIPT = (
     "face/making", "face/wav", "face/format", "script/line", "script/cards", "script/listening", "script/card_view",
     "script/view", "script/script",
@@ -84,7 +85,7 @@ def clip_input(translations: Translations, functions: Sequence[Callable[..., Any
 
 def voice_list(translations: Translations) -> gr.HTML:
     """The voices as cards. Its value and its events: those of `web.library.keeping`."""
-    code = translations.script("library") + scripts("face/words", "library/logic", "library/card", "library/library")
+    code = translations.script("library") + scripts("face/words", *_LIBRARY)
     return _component("library/library", code, "rp-library", max_mb=MAX_UPLOAD_MB)
 
 

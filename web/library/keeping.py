@@ -5,6 +5,7 @@ it was looked up, `aside`, what was deleted and can be put back, and `answer`, w
 
     kind    "good" or "bad"        text    a sentence, or ""        lines    more of them
     id      of the voice that it is about, or ""        once    another each time
+    instead of the voice that is picked now, where the one that it is about was; else ""
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from web.face.sentences import sentence_of
 from web.face.wiring import ring
 from web.library import shelf
 from web.library.parcels import voice_files_in
-from web.visitors.uploads import uploaded_path
+from web.uploads import uploaded_path
 
 if TYPE_CHECKING:
     from web.face.translations import Words
@@ -72,25 +73,41 @@ class Keeping:
         return self._change(copied, event, token, request)
 
     def remove(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
-        """List, bell. What was removed is in the list's `aside`, which says so."""
+        """List, bell, Speak's picker. What was removed is in the list's `aside`, which says so.
 
-        def removed(voice: str, owner: str, _words: Words) -> str:
-            self._library.set_aside(voice, owner=owner)
-            return ""
+        The event: `id`, and `picked`, whether it is the voice that speaks: then the first of the others is picked.
+        """
+        voice = getattr(event, "id", None)
+        picker: Any = gr.skip()
 
-        return self._change(removed, event, token, request)
+        def removed(owner: Owner, words: Words) -> Answer:
+            nonlocal picker
+            self._library.set_aside(shelf.checked_id(voice, words), owner=owner.key)
+            others = self._library.list(owner=owner.key)
+            if not others or getattr(event, "picked", None) is not True:
+                return _answer("", about=voice)
+            picker = shelf.picker_of(others, None, words)
+            return _answer(words("library.speaks_now", name=others[0].name), about=voice, instead=others[0].id)
+
+        return *self._answered(removed, token, request, about=voice), picker
 
     def put_back(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
-        """List, bell."""
+        """List, bell, Speak's picker. The event: `id`, and `picked`, whether it is to speak again."""
+        voice = getattr(event, "id", None)
+        picker: Any = gr.skip()
 
-        def back(voice: str, owner: str, words: Words) -> str:
-            before = next((each.name for each in self._library.aside(owner=owner) if each.id == voice), "")
-            name = self._library.put_back(voice, owner=owner).name
+        def back(owner: Owner, words: Words) -> Answer:
+            nonlocal picker
+            voice_id = shelf.checked_id(voice, words)
+            before = next((each.name for each in self._library.aside(owner=owner.key) if each.id == voice_id), "")
+            name = self._library.put_back(voice_id, owner=owner.key).name
+            if getattr(event, "picked", None) is True:
+                picker = shelf.picker(self._house, owner.key, voice_id, words)
             if before in ("", name):
-                return words("library.back", name=name)
-            return words("library.back_as", before=before, name=name)
+                return _answer(words("library.back", name=name), about=voice)
+            return _answer(words("library.back_as", before=before, name=name), about=voice)
 
-        return self._change(back, event, token, request)
+        return *self._answered(back, token, request, about=voice), picker
 
     def let_go(self, token: Any, request: gr.Request) -> Updates:
         """List, bell: what was deleted is deleted for good."""
@@ -184,9 +201,11 @@ class Keeping:
             return name, sentence_of(error, words)
 
 
-def _answer(text: str, *, kind: str = "good", lines: list[str] | None = None, about: Any = "") -> Answer:
-    named = about if isinstance(about, str) else ""
-    return {"kind": kind, "text": text, "lines": lines or [], "id": named, "once": secrets.token_hex(4)}
+def _answer(
+    text: str, *, kind: str = "good", lines: list[str] | None = None, about: Any = "", instead: str = ""
+) -> Answer:
+    named, once = about if isinstance(about, str) else "", secrets.token_hex(4)
+    return {"kind": kind, "text": text, "lines": lines or [], "id": named, "instead": instead, "once": once}
 
 
 def _changes(event: gr.EventData, words: Words) -> dict[str, Any]:

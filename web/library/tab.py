@@ -11,6 +11,7 @@ from web.library.keeping import Keeping
 if TYPE_CHECKING:
     from web.house import House
 
+PICKED = "(id) => { window.reprisePicked = id; }"  # for library.js
 WRITE = "() => { document.querySelector('#rp-text textarea')?.focus(); }"
 
 
@@ -25,11 +26,12 @@ def build(house: House, shared: Shared) -> None:
     for event, fn in (
         (voices.revise, events.revise),
         (voices.duplicate, events.duplicate),
-        (voices.remove, events.remove),
-        (voices.put_back, events.put_back),
         (voices.let_go, events.let_go),
         (voices.take_in, events.take_in),
     ):
         quick(event, fn, token, [voices, shared.bell])
+    for event, fn in ((voices.remove, events.remove), (voices.put_back, events.put_back)):
+        quick(event, fn, token, [voices, shared.bell, shared.picker])
+    shared.picker.change(None, shared.picker, None, js=PICKED)
     speaking = quick(voices.speak_with, events.speak_with, token, [shared.picker, shared.tabs, voices])
     speaking.success(None, js=WRITE)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from engine.errors import InvalidInput, RepriseError, ScriptNotFound
+from engine.errors import InvalidInput, RepriseError, ScriptNotFound, VoiceNotFound
 from engine.script import Script, parse, parse_file
 from web.face.sentences import notice, sentence_of
 from web.face.wiring import ring
 from web.script.asked import OUT_OF_STEP, Asked
+from web.script.casting import first_cast
 from web.script.desk import ScriptDesk, Told
 from web.script.runner import ScriptRunner
 from web.script.view import ScriptViews
-from web.visitors.uploads import uploaded_path
+from web.uploads import uploaded_path
 
 if TYPE_CHECKING:
     from web.face.translations import Words
@@ -40,7 +42,7 @@ class Scripts:
         self._views = ScriptViews(house.studio, runner)
 
     def create(self, text: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
-        """Notice, text, desk, bell: a script of a text, all in the picked voice."""
+        """Notice, text, desk, bell: a script of a text, in the picked voice where it is no dialogue."""
         words = self._house.words(request)
         try:
             if not isinstance(text, str):
@@ -101,9 +103,16 @@ class Scripts:
 
     def _created(self, script: Script, name: str, picked: Any, token: Any, request: gr.Request) -> str:
         owner = self._house.owner(token, request).key
-        voices = [voice.id for voice in self._house.studio.voices.list(owner=owner)]
-        voice = picked if picked in voices else next(iter(voices), None)
-        return self._house.studio.scripts.create(name, script.cards, voice_id=voice, owner=owner).id
+        voices, scripts = self._house.studio.voices.list(owner=owner), self._house.studio.scripts
+        ids = [voice.id for voice in voices]
+        voice = picked if picked in ids else next(iter(ids), None)
+        made = scripts.create(name, script.cards, voice_id=voice, owner=owner).id
+        cast = first_cast((card.speaker for card in script.cards), voices, voice) if voice else {}
+        for speaker, theirs in cast.items():
+            if theirs != voice:
+                with suppress(VoiceNotFound):  # it was deleted this moment
+                    scripts.cast(made, speaker, theirs, owner=owner)
+        return made
 
     def _shown(self, opened: str, script: Script, words: Words) -> Told:
         """For the desk: the script to open, and what of its text is not read out, so that nobody has to find out."""

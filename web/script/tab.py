@@ -32,6 +32,7 @@ def build(house: House, shared: Shared) -> None:
             max_lines=14,
             elem_id="rp-script-text",
         )
+        gr.HTML(label("script.help"), html_template="<p>${value}</p>", elem_classes="rp-lead", apply_default_css=False)
         with gr.Row():
             make = gr.Button(label("script.make"), variant="primary", min_width=140, elem_id="rp-script-make")
             bring = gr.UploadButton(

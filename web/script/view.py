@@ -112,6 +112,7 @@ def script_view(record: ScriptRecord, *, running: bool) -> dict[str, Any]:
     return {
         "id": record.id,
         "name": record.name,
+        "changed": record.updated.isoformat(),
         "cards": record.cards,
         "done": record.done,
         "spoken": round(record.spoken, 1),

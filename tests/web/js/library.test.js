@@ -4,8 +4,11 @@ const test = require("node:test");
 const assert = require("node:assert/strict");
 const { load } = require("./load.js");
 
-const names = ["folded", "found", "ordered", "tagsOf", "bytesIn", "timeIn", "portrait", "languageName"];
-const { folded, found, ordered, tagsOf, bytesIn, timeIn, portrait, languageName } = load(["library/logic.js"], names);
+const names = ["folded", "found", "ordered", "tagsOf", "bytesIn", "timeIn", "portrait", "hues", "withInstead", "languageName"];
+const { folded, found, ordered, tagsOf, bytesIn, timeIn, portrait, hues, withInstead, languageName } = load(
+  ["face/format.js", "library/logic.js"],
+  names,
+);
 
 const voice = (name, more = {}) => ({
   name, description: "", tags: [], language: "en", made: "2026-11-21T08:00:00+00:00", seconds: 5, spoken: 0, ...more,
@@ -52,8 +55,8 @@ test("amounts are written for people", () => {
   assert.equal(bytesIn(12_345_678, "de"), "12,3 MB");
 });
 
-test("times have their two largest units", () => {
-  const cases = { 0: "0 sec", 0.4: "0 sec", 59.4: "59 sec", 60: "1 min", 125: "2 min 5 sec", 3600: "1 hr", 7384: "2 hr 3 min", 3605: "1 hr" };
+test("times have hours and minutes, short ones seconds", () => {
+  const cases = { 0: "0.0 s", 0.4: "0.4 s", 59.4: "59.4 s", 60: "1 min", 125: "2 min", 3600: "1 hr", 7384: "2 hr 3 min", 3605: "1 hr" };
   for (const [seconds, text] of Object.entries(cases)) assert.equal(timeIn(Number(seconds), "en"), text, seconds);
 });
 
@@ -62,11 +65,34 @@ test("a portrait is a voice's own and stays within its circle", () => {
   assert.deepEqual(one, portrait("0123456789abcdef0123456789abcdef"));
   assert.notDeepEqual(one, portrait("fedcba98765432100123456789abcdef"));
   for (const id of ["", "f".repeat(32), "0".repeat(32), "ff"]) {
-    const { strokes, hue } = portrait(id);
+    const strokes = portrait(id);
     assert.equal(strokes.length, 9);
     assert.ok(strokes.every((height) => height >= 0.25 && height <= 1), id);
-    assert.ok(hue >= 0 && hue < 360, id);
   }
+});
+
+test("portraits are well apart in colour, and keep theirs when others come", () => {
+  // All of them begin at the same angle, which is the worst that can be.
+  const shelf = Array.from({ length: 40 }, (_, i) => ({ id: "0".repeat(30) + (10 + i), made: `2026-11-${10 + i}` }));
+  for (const count of [1, 2, 6, 12, 40]) {
+    const given = hues(shelf.slice(0, count).reverse());
+    const before = hues(shelf.slice(0, count - 1));
+    for (const [voice, hue] of before) assert.equal(given.get(voice), hue);
+    const fewer = hues(shelf.slice(1, count), given);
+    for (const { id } of shelf.slice(0, count)) assert.equal(fewer.get(id), given.get(id), "also when one is gone");
+    const angles = [...given.values()].sort((a, b) => a - b);
+    assert.ok(angles.every((hue) => hue >= 0 && hue < 360));
+    const gaps = angles.map((hue, i) => (i ? hue - angles[i - 1] : hue + 360 - angles.at(-1)));
+    if (count <= 12) assert.ok(Math.min(...gaps) >= 180 / count - 1e-9, `${count}`);
+  }
+});
+
+test("who speaks instead of a deleted voice is followed when that one is deleted too", () => {
+  const first = withInstead(new Map(), "zoe", "anna");
+  const then = withInstead(first, "anna", "ben");
+  assert.deepEqual([...then], [["zoe", "ben"], ["anna", "ben"]]);
+  assert.deepEqual([...withInstead(then, "zoe", "carl")], [["zoe", "carl"], ["anna", "ben"]]);
+  assert.deepEqual([...first], [["zoe", "anna"]], "what was given stays as it is");
 });
 
 test("what is no language tag is shown as it is", () => {

@@ -1,4 +1,4 @@
-// A voice's card, shown or being edited. Needs logic.js and words.js.
+// A voice's card, shown or being edited. Needs making.js, format.js, logic.js and words.js.
 
 const LANGUAGES = (
   "ar bg bn ca cs da de el en es et fa fi fr he hi hr hu id it ja ko lt lv ms nb nl pl pt ro ru sk sl sr sv sw ta th tr uk " +
@@ -6,27 +6,29 @@ const LANGUAGES = (
 ).split(" ");
 const READ_IN = document.documentElement.lang || "en";
 
-// make("p", { class: "rp-x", text: "…" }, child, …): an element; values are never read as markup.
-function make(tag, { text, ...attributes } = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value !== null && value !== false) node.setAttribute(name, value === true ? "" : value);
-  }
-  if (text !== undefined) node.textContent = text;
-  node.append(...children.filter(Boolean));
-  return node;
-}
+const ICONS = {
+  edit: "M4 17.2V20h2.8L17.6 9.2l-2.8-2.8zM19.7 7.1a1 1 0 0 0 0-1.4l-1.4-1.4a1 1 0 0 0-1.4 0l-1.1 1.1 2.8 2.8z",
+  duplicate: "M9 3h11v13h-2V5H9zM4 8h11v13H4zm2 2v9h7v-9z",
+  export: "M11 3h2v8h3.5L12 15.8 7.5 11H11zM5 18h14v2H5z",
+  remove: "M9.5 3h5l1 1.5H19v2H5v-2h3.5zM6.5 8h11l-.9 13H7.4z",
+};
 
 const day = (iso) => new Intl.DateTimeFormat(READ_IN, { dateStyle: "medium" }).format(new Date(iso));
 
 const act = (name, text, more = {}) => make("button", { type: "button", "data-act": name, text, ...more });
 
+// What is pressed less often is a drawing; its word is there for who points at it or has it read.
+function tool(name, word, more = {}) {
+  const button = act(name, undefined, { class: "rp-lib-tool", title: word, "aria-label": word, ...more });
+  button.append(icon(ICONS[name]));
+  return button;
+}
+
 function hearButton(voice) {
-  const { strokes, hue } = portrait(voice.id);
   const label = words("library.hear", { name: voice.name });
   const button = act("hear", undefined, { class: "rp-lib-hear", "aria-label": label, title: label, "aria-pressed": "false" });
-  button.style.setProperty("--hue", hue);
-  const bars = strokes.map((height) => {
+  button.style.setProperty("--hue", voice.hue);
+  const bars = portrait(voice.id).map((height) => {
     const bar = make("i");
     bar.style.height = `${Math.round(height * 100)}%`;
     return bar;
@@ -43,13 +45,13 @@ function nameHeading(voice) {
   return make("h4", { id: `rp-lib-voice-${voice.id}` }, name);
 }
 
-const about = (voice) =>
-  [languageName(voice.language, READ_IN), inUnit(voice.seconds, "second", READ_IN, 1)].filter(Boolean).join(" · ");
+const about = (voice) => [languageName(voice.language, READ_IN), secondsOf(voice.seconds, READ_IN)].filter(Boolean).join(" · ");
 
 function past(voice) {
-  const made = make("span", { text: words("library.made", { date: day(voice.made) }) });
   const used = voice.times ? words("library.used", { time: timeIn(voice.spoken, READ_IN) }) : words("library.unused");
-  return make("p", { class: "rp-lib-past" }, !voice.shared && made, make("span", { text: used }));
+  if (voice.shared) return make("p", { text: used });
+  const made = words("library.made", { date: day(voice.made) });
+  return make("p", {}, make("span", { text: made }), " · ", make("span", { text: used }));
 }
 
 function consent(voice) {
@@ -58,23 +60,31 @@ function consent(voice) {
 }
 
 function link(voice) {
-  return make("a", { href: voice.file, download: `${voice.name}.voice`, "data-act": "export", text: words("library.export") });
+  const word = words("library.export");
+  const said = { href: voice.file, download: `${voice.name}.voice`, title: word, "aria-label": word };
+  return make("a", { class: "rp-lib-tool", "data-act": "export", ...said }, icon(ICONS.export));
+}
+
+function tools(voice) {
+  const copies = [tool("duplicate", words("library.duplicate")), link(voice)];
+  if (voice.shared) return copies;
+  const edit = tool("edit", words("library.edit"));
+  return [edit, ...copies, tool("remove", words("library.delete"), { class: "rp-lib-tool rp-danger" })];
 }
 
 function shownCard(voice) {
+  const agreed = consent(voice);
   const tags = voice.tags.map((tag) => make("li", { text: tag }));
-  return make(
-    "article", { class: "rp-lib-card", "aria-labelledby": `rp-lib-voice-${voice.id}` },
+  const parts = [
     make("div", { class: "rp-lib-card-head" }, hearButton(voice),
-      make("div", {}, nameHeading(voice), make("p", { text: about(voice) }), past(voice))),
+      make("div", {}, nameHeading(voice), make("p", { text: about(voice) }))),
     voice.description && make("p", { class: "rp-lib-card-about", text: voice.description }),
     tags.length && make("ul", { class: "rp-lib-tags", "aria-label": words("library.tags") }, ...tags),
-    consent(voice) && make("p", { class: "rp-lib-card-consent", text: consent(voice) }),
+    make("div", { class: "rp-lib-past" }, past(voice), ...(agreed ? [make("p", { text: agreed })] : [])),
     make("div", { class: "rp-lib-card-acts" }, act("speak_with", words("library.speak_with"), { class: "rp-lib-main" }),
-      make("div", { class: "rp-lib-more" },
-        !voice.shared && act("edit", words("library.edit")), act("duplicate", words("library.duplicate")), link(voice),
-        !voice.shared && act("remove", words("library.delete")))),
-  );
+      make("span", { class: "rp-lib-card-tools" }, ...tools(voice))),
+  ];
+  return make("article", { class: "rp-lib-card", "aria-labelledby": `rp-lib-voice-${voice.id}` }, ...parts.filter(Boolean));
 }
 
 // ---- the form; its marks are the names of what may be changed
@@ -83,9 +93,12 @@ function field(name, said, input, hint) {
   const id = `rp-lib-field-${name}`;
   input.id = id;
   input.name = name;
-  if (hint) input.setAttribute("aria-describedby", `${id}-hint`);
-  const label = make("label", { for: id, text: said });
-  return make("div", { class: "rp-lib-field" }, label, input, hint && make("small", { id: `${id}-hint`, text: hint }));
+  const parts = [make("label", { for: id, text: said }), input];
+  if (hint) {
+    input.setAttribute("aria-describedby", `${id}-hint`);
+    parts.push(make("small", { id: `${id}-hint`, text: hint }));
+  }
+  return make("div", { class: "rp-lib-field" }, ...parts);
 }
 
 function languages(chosen) {

@@ -1,6 +1,7 @@
 // The voices as cards: to hear, speak with, describe, copy, hand out, take in, and delete with a way back. Its value:
 // what web/library/keeping.py answers with. Whatever is pressed becomes an event there.
-// Given by the page: element, props, trigger, upload, watch. Needs logic.js, card.js, words.js.
+// Given by the page: element, props, trigger, upload, watch; window.reprisePicked, the voice that is picked to speak.
+// Needs making.js, format.js, logic.js, card.js, words.js.
 
 const FRESH = 8 * 60_000; // ms: the links in the list are good for ten minutes
 const TICK = 15_000; // ms
@@ -11,6 +12,8 @@ class Library {
     this.cards = new Map(); // by id: { node, shown } with what it shows as text
     this.open = null; // { id, how: "edit" or "name" } while one is edited
     this.handled = null; // the answer that was dealt with, by its `once`
+    this.colours = new Map(); // of portraits, by id
+    this.instead = new Map(); // who speaks instead of voices that were deleted while they were picked
     this.part = (selector) => element.querySelector(selector);
     this.search = this.part("input[type=search]");
     this.search.placeholder = words("library.search_hint");
@@ -44,7 +47,9 @@ class Library {
     if (!value) return;
     const { answer = null } = value;
     if (value.voices && value.at >= this.value.at) {
-      this.value = { ...value, arrived: performance.now() };
+      this.colours = hues(value.voices, this.colours);
+      const voices = value.voices.map((voice) => ({ ...voice, hue: this.colours.get(voice.id) }));
+      this.value = { ...value, voices, arrived: performance.now() };
       if (answer?.kind === "good" && answer.id === this.open?.id) this.close();
       if (this.open && !this.voice(this.open.id)) this.open = null;
       this.render();
@@ -57,6 +62,7 @@ class Library {
     const inForm = answer.kind === "bad" && this.open?.id === answer.id && this.cards.get(answer.id)?.node;
     if (inForm) this.complain(inForm, answer.text);
     else this.say(answer.text, answer.kind, answer.lines);
+    if (answer.instead) this.instead = withInstead(this.instead, answer.id, answer.instead);
     if (this.removing && this.removing === answer.id) this.focusUndo(answer.id);
     this.removing = null;
   }
@@ -91,7 +97,14 @@ class Library {
     this.say("");
     if (what === "remove") this.removing = id;
     if (what === "let_go") return trigger("let_go");
-    return this.send(what, { id });
+    return this.send(what, { id, picked: this.speaks(what, id) });
+  }
+
+  // Whether the voice is picked to speak; of one that is put back, whether it was, and no other was picked by hand since.
+  speaks(what, id) {
+    const whose = what === "put_back" ? this.instead.get(id) : id;
+    if (what === "put_back") this.instead.delete(id);
+    return whose !== undefined && whose === window.reprisePicked;
   }
 
   // Spelt out: Gradio looks for the names of events in this very text.

@@ -1,4 +1,4 @@
-// What the Library tab shows of the voices, and in which order. No page is needed for it.
+// What the Library tab shows of the voices, and in which order. No page is needed for it. Needs format.js.
 
 // As the server compares texts: whatever the case, with or without accents.
 const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
@@ -48,14 +48,12 @@ function bytesIn(count, language) {
   return inUnit(count / 1000 ** power, UNITS[power], language, digits, power ? "short" : "long");
 }
 
-// The two largest units of a time: "2 min 5 s".
+// Hours and minutes of a time: "2 hr 3 min"; under a minute, its seconds.
 function timeIn(seconds, language) {
-  const whole = Math.round(seconds);
-  const parts = [[Math.floor(whole / 3600), "hour"], [Math.floor(whole / 60) % 60, "minute"], [whole % 60, "second"]];
-  const first = Math.max(0, parts.findIndex(([count]) => count));
-  const shown = parts.slice(first, first + 2).filter(([count]) => count);
-  if (!shown.length) return inUnit(0, "second", language, 0);
-  return shown.map(([count, unit]) => inUnit(count, unit, language, 0)).join(" ");
+  if (seconds < 60) return secondsOf(seconds, language);
+  const minutes = Math.floor(seconds / 60);
+  const parts = [[Math.floor(minutes / 60), "hour"], [minutes % 60, "minute"]].filter(([count]) => count);
+  return parts.map(([count, unit]) => inUnit(count, unit, language, 0)).join(" ");
 }
 
 function inUnit(count, unit, language, digits, unitDisplay = "short") {
@@ -63,12 +61,38 @@ function inUnit(count, unit, language, digits, unitDisplay = "short") {
   return new Intl.NumberFormat(language, options).format(count);
 }
 
-// A portrait: the heights of nine strokes, 0.25 to 1, and a colour's angle; always the same for the same voice.
+// A portrait: the heights of nine strokes, 0.25 to 1; always the same for the same voice.
 function portrait(id) {
-  const numbers = Array.from({ length: 10 }, (_, i) => parseInt(id.slice(3 * i, 3 * i + 3) || "0", 16) % 256);
-  const strokes = numbers.slice(0, 9).map((number, i) => {
+  return numbersOf(id, 9).map((number, i) => {
     const arch = 1 - Math.abs(i - 4) / 8;
     return 0.25 + 0.75 * arch * (number / 255);
   });
-  return { strokes, hue: Math.round((numbers[9] / 256) * 360) };
+}
+
+const numbersOf = (id, count) => Array.from({ length: count }, (_, i) => parseInt(id.slice(3 * i, 3 * i + 3) || "0", 16) % 256);
+
+const GOLDEN_ANGLE = 137.508; // degrees: steps of it come everywhere, and near to where they were only late
+const MOST_COLOURS = 24; // more are not told apart anyway
+
+// The colours' angles of all portraits, by the voices' ids. Each voice begins at an angle of its own and goes on until
+// it is well apart from all that are older. So neighbours differ, and nothing changes colour because of a new voice.
+// known: those that were given already; they stay, also when an older voice is gone.
+function hues(voices, known = new Map()) {
+  const given = new Map(known);
+  const fresh = voices.filter(({ id }) => !known.has(id));
+  const oldest = fresh.sort((one, other) => one.made.localeCompare(other.made) || one.id.localeCompare(other.id));
+  for (const { id } of oldest) {
+    const apart = given.size < MOST_COLOURS ? 180 / (given.size + 1) : 0; // there is always room for that
+    const near = (hue) => [...given.values()].some((other) => Math.abs(((hue - other + 540) % 360) - 180) < apart);
+    let hue = (numbersOf(id, 10)[9] / 256) * 360;
+    while (near(hue)) hue = (hue + GOLDEN_ANGLE) % 360;
+    given.set(id, hue);
+  }
+  return given;
+}
+
+// Who speaks instead of voices that were deleted while they were picked: `known`, and now one more; all of them ids.
+function withInstead(known, gone, now) {
+  const still = [...known].map(([id, voice]) => [id, voice === gone ? now : voice]);
+  return new Map([...still, [gone, now]]);
 }

@@ -12,6 +12,10 @@ const SLOW = 15_000; // while nothing happens here: another page may do somethin
 const LIST = 5_000; // while any script of the list is being spoken
 const SHARE = 10; // looks take at most this part of the time
 
+// Several scripts may begin with the same words: when each was changed tells them apart.
+const moment = (iso) =>
+  new Intl.DateTimeFormat(document.documentElement.lang || "en", { dateStyle: "short", timeStyle: "short" }).format(new Date(iso));
+
 const remembered = (key) => {
   try {
     return localStorage.getItem(key);
@@ -159,9 +163,9 @@ class Desk {
     this.shelf.replaceChildren(...scripts.map((script) => this.shelfLine(script)));
   }
 
-  shelfLine({ id, name, cards, done, spoken, running }) {
+  shelfLine({ id, name, changed, cards, done, spoken, running }) {
     const sure = make("div", { class: "rp-script-sure", hidden: true });
-    const facts = [words("script.done", { done, cards, time: clock(spoken) })];
+    const facts = [moment(changed), words("script.done", { done, cards, time: clock(spoken) })];
     if (running) facts.push(words("script.speaking"));
     const open = make("button", { type: "button", class: "rp-script-title", text: name, onclick: () => this.open(id) });
     const ask = () => this.sure(sure, "script.discard_question", "script.discard_sure", () => this.ask("discard", { id }), { name });

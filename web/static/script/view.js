@@ -83,6 +83,7 @@ class ScriptView {
     this.speak.hidden = running || (done === cards && !waiting);
     this.hear.hidden = running || !done;
     this.stop.hidden = !running && !waiting;
+    this.progress.hidden = !running && done === cards; // the sentence below says so
     this.progress.max = cards || 1;
     this.progress.value = done;
     const parts = [words("script.done", { done, cards, time: clock(spoken) })];
