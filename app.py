@@ -437,13 +437,13 @@ def _spoken(engine: Engine, text: str, voice: Voice, options: Any) -> tuple[Take
 
 def _finish(take: Take, result: SpeechResult, output: Path) -> None:
     """Writes the file and says how it went; exit status 130 after Ctrl-C."""
-    from web.face.sentences import ending
+    from web.face.sentences import ending, figures
     from web.face.translations import english
 
     how = ending(result, english())
     if take.length:
         write(output, take.encode(output.suffix.lower().removeprefix(".")))  # type: ignore[arg-type]
-        say(f"{how} Wrote {output}.")
+        say(f"{how}. {figures(result, english())}. Wrote {output}.")
     else:
         say(how)
     if result.stop_reason == "cancelled":

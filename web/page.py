@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import gradio as gr
 
+from web import arrival
 from web.face.components import bell, owner_key, player
 from web.face.wiring import Shared, quick
 from web.history import tab as history
@@ -15,7 +16,6 @@ from web.script import tab as script
 from web.speak import tab as speak
 from web.speak.speaking import FIRST_TEXT
 from web.status import tab as status
-from web.visitors import arrival
 
 if TYPE_CHECKING:
     from web.house import House

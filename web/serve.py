@@ -64,7 +64,7 @@ def launch(
     prevent_thread_lock.
     """
     from web.face.looks import looks
-    from web.visitors.uploads import MAX_UPLOAD_MB
+    from web.uploads import MAX_UPLOAD_MB
 
     return demo.launch(
         auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits it where it is async

@@ -10,8 +10,8 @@ from storage.sharing import Sample
 from tests.storage.speaking import spoken
 from tests.web.conftest import furnished
 from tests.web.fake_engine import FakeEngine, voice
+from web.arrival import Arrival
 from web.house import House
-from web.visitors.arrival import Arrival
 
 NOBODY: Any = None
 

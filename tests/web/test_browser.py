@@ -50,7 +50,7 @@ def test_pick_speak_hear_download_stop_reload(
         assert heard["output"] == "worklet"
         assert heard["playedAtFinish"] > 0, "nothing sounded before all was spoken"
         assert heard["lost"] == 0
-        assert "real-time factor" in heard["status"]
+        assert heard["status"].startswith(("Spoken to the end", "Stopped at"))
         expect(page.locator(".rp-first")).to_contain_text("ms after the click")
         name, wav = download(page)
         samples, rate = read_wav(wav)

@@ -16,7 +16,7 @@ from tests.web.conftest import SPEECH
 from web.face.components import clip_input, scripts
 from web.face.translations import Translations
 from web.new_voice.clips import MOST_CLIPS, PEAKS_PER_SECOND, ChosenClip, chosen_clips, fitting, peaks
-from web.visitors.uploads import MAX_UPLOAD_MB
+from web.uploads import MAX_UPLOAD_MB
 
 
 @pytest.fixture

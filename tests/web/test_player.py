@@ -54,10 +54,17 @@ def losing(ticket: str) -> Iterator[dict[str, Any]]:
             yield {**message, **more} if message["kind"] == "end" else message
 
 
+def failing(ticket: str) -> Iterator[dict[str, Any]]:
+    """The engine had no place: it is known only after the start."""
+    frame = {"ticket": ticket, "stop_reason": None, "wav": None, "take": None}
+    yield {**frame, "number": 0, "kind": "start", "status": "Getting ready.", "rate": RATE, "expected": SECONDS}
+    yield {**frame, "number": 1, "kind": "end", "status": "No place is free.", "total": 0, "problem": True}
+
+
 def build(_folder: str) -> None:
     stage = player(RATE)
     # The component's value is not its label: the event takes the ticket that the click makes.
-    for name, speak in (("Speak", messages), ("Lose", losing)):
+    for name, speak in (("Speak", messages), ("Lose", losing), ("Fail", failing)):
         gr.Button(name).click(
             speak, [stage], stage,
             js="() => [window.reprisePlayer.begin()]", preprocess=False, show_progress="hidden",
@@ -237,7 +244,7 @@ LISTEN = """async () => {
 @pytest.fixture
 def page(chromium: Browser, url: str) -> Iterator[Page]:
     with opened(chromium, url) as opened_page:
-        expect(opened_page.locator(".rp-wave")).to_be_visible()
+        expect(opened_page.locator(".rp-play")).to_be_visible()
         opened_page.evaluate("""() => {
             window.told = [];
             for (const name of ["playing", "stopped", "spoken", "heard"]) {
@@ -264,7 +271,7 @@ def test_a_take_is_heard_as_it_arrives_sample_for_sample(page: Page) -> None:
     assert np.count_nonzero(np.abs(sound) > 1e-4) >= len(TAKE) * 0.99
     assert heard["firstSoundAt"] >= heard["firstChunkAt"] > heard["clickedAt"]
     expect(page.locator(".rp-first")).to_have_text(
-        f"First sound {round(heard['firstSoundAt'] - heard['clickedAt'])} ms after the click."
+        f"first sound {round(heard['firstSoundAt'] - heard['clickedAt'])} ms after the click"
     )
 
 
@@ -294,7 +301,7 @@ def test_seeking_pausing_and_playing_again_without_fetching(page: Page) -> None:
     for key, time_ in (("Home", "0.0"), ("ArrowRight", "2.0"), ("ArrowLeft", "0.0"), ("End", "3.0")):
         wave.press(key)
         expect(wave).to_have_attribute("aria-valuenow", time_)
-    expect(wave).to_have_attribute("aria-valuetext", "0:03 of 0:03")
+    expect(wave).to_have_attribute("aria-valuetext", "3.0 s of 3.0 s")
 
     wave.press(" ")
     until(page, "player.playing === 'take-1' && stats.position > 0.2 * 22050 && stats.position < 2.9 * 22050")
@@ -324,6 +331,42 @@ def test_what_was_lost_on_the_way_is_fetched_and_the_file_is_whole(page: Page) -
     np.testing.assert_array_equal(samples, TAKE)
 
 
+def test_a_take_that_comes_to_nothing_gives_back_what_was_on(page: Page) -> None:
+    status, wave, first = page.locator(".rp-status"), page.locator(".rp-wave"), page.locator(".rp-first")
+    page.get_by_role("button", name="Fail").click()
+    expect(status).to_have_text("No place is free.")
+    expect(wave).to_be_hidden()
+    expect(page.locator(".rp-play")).to_be_disabled()
+    page.evaluate("window.reprisePlayer.calm()")
+    expect(status).to_have_text("Your take will play here as it is spoken.")
+
+    page.get_by_role("button", name="Speak").click()
+    until(page, "stats.finished && stats.position >= stats.length - 1")
+    wave.press("ArrowLeft")
+    for act, says in (
+        ("", "No place is free."),
+        ("window.reprisePlayer.begin(), window.reprisePlayer.stop()", "Stopped before it began."),
+        ("window.reprisePlayer.begin(), window.reprisePlayer.refused()", "Too many people are waiting already."),
+        ("window.reprisePlayer.refuse('Write a sentence.')", "Write a sentence."),
+    ):
+        if act:
+            page.evaluate(act)
+        else:
+            page.get_by_role("button", name="Fail").click()
+        expect(status).to_contain_text(says)
+        expect(first).to_be_empty()
+        expect(wave).to_have_attribute("aria-valuetext", "1.0 s of 3.0 s")
+        assert page.evaluate("window.reprisePlayer.playing") is None
+        page.evaluate("window.reprisePlayer.calm()")
+        expect(status).to_have_text("Speaking.")
+        expect(first).to_contain_text("ms after the click")
+    page.locator(".rp-play").click()
+    until(page, "player.playing === 'take-1' && stats.position > 1.1 * 22050")
+    page.evaluate("window.reprisePlayer.begin(), window.reprisePlayer.forget('take-1'), window.reprisePlayer.stop()")
+    expect(page.locator(".rp-play")).to_be_disabled()
+    assert stats(page)["on"] is None, "what was deleted meanwhile does not come back"
+
+
 def test_the_take_list_plays_and_compares(page: Page) -> None:
     page.evaluate("""() => {
         const tone = (seconds) => new Int16Array(22050 * seconds).fill(9000);
@@ -342,6 +385,8 @@ def test_the_take_list_plays_and_compares(page: Page) -> None:
     until(page, "player.playing === null")
     assert page.evaluate("window.reprisePlayer.play('never heard of')") is False
     expect(page.locator(".rp-status")).to_contain_text("cannot be played")
+    page.locator(".rp-play").click()
+    expect(page.locator(".rp-status")).not_to_contain_text("cannot be played")
     told = page.evaluate("window.told.map(([name, id, reason]) => [name, id, reason ?? null])")
     assert told[:3] == [["playing", "a", None], ["stopped", "a", "replaced"], ["playing", "b", None]]
 
@@ -355,7 +400,7 @@ def test_light_and_dark_and_sharp_screens(chromium: Browser, url: str) -> None:
         return [...found];
     }"""
     with opened(chromium, url, device_scale_factor=2, reduced_motion="reduce", color_scheme="light") as page:
-        expect(page.locator(".rp-wave")).to_be_visible()
+        expect(page.locator(".rp-play")).to_be_visible()
         page.evaluate("window.reprisePlayer.play('a', new Int16Array(22050 * 3).fill(9000))")
         until(page, "stats.position > 22050 * 1.2")
         now = page.locator(".rp-wave").get_attribute("aria-valuenow")

@@ -20,6 +20,10 @@ def row(page: Page, place: int = 0) -> Locator:
     return page.locator(".rp-take").nth(place)
 
 
+def more(take: Locator) -> Locator:
+    return take.locator(".rp-take-more > summary")
+
+
 def said(page: Page, text: str) -> str:
     """Has a text spoken; returns the id of its take."""
     speak(page, text)
@@ -71,6 +75,59 @@ def test_keys_alone_speak_and_stop(chromium: Browser, serve: Serve, library: Voi
         assert len(engine.asked) == 2, "another tab's keys are its own"
 
 
+def test_what_would_be_refused_costs_nothing_and_is_mended_by_writing(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio
+) -> None:
+    library.add(voice("Ben"))
+    engine = FakeEngine()
+    with visit(chromium, serve(engine, studio)) as page:
+        expect(picker(page)).to_have_value("Ben")
+        status, field = page.locator(".rp-status"), page.get_by_label(TEXT)
+        take = said(page, "A take that stays.")
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url) if "queue/join" in request.url else None)
+        field.fill("  ")
+        page.get_by_role("button", name="Speak", exact=True).click()
+        expect(status).to_contain_text("There is nothing to say yet.")
+        expect(field).to_be_focused()
+        assert (asked, player(page)["on"]) == ([], take)
+        page.keyboard.type("Hello.")
+        expect(status).to_contain_text("Spoken to the end")
+
+        open_settings(page)
+        page.locator("#rp-seed input").fill("many")
+        page.get_by_role("button", name="Speak", exact=True).click()
+        expect(status).to_contain_text("The seed is a whole number")
+        assert player(page)["on"] == take
+        expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
+        page.get_by_role("button", name="Back to the usual settings").click()
+        expect(status).to_contain_text("Spoken to the end")
+        assert len(engine.asked) == 1
+
+
+def test_the_downloads_are_a_menu_on_any_screen(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio
+) -> None:
+    library.add(voice("Ben"))
+    with visit(chromium, serve(FakeEngine(), studio), viewport={"width": 390, "height": 844}) as page:
+        expect(picker(page)).to_have_value("Ben")
+        said(page, "A take to be kept.")
+        menu, summary = row(page).locator(".rp-menu-list"), row(page).locator(".rp-menu summary")
+        summary.focus()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("button", name="Download WAV")).to_be_focused()
+        box = menu.bounding_box()
+        assert box is not None
+        assert 0 <= box["x"] < box["x"] + box["width"] <= 390
+        page.keyboard.press("Escape")
+        expect(menu).to_be_hidden()
+        expect(summary).to_be_focused()
+        summary.click()
+        page.locator(".rp-count").click()
+        expect(menu).to_be_hidden()
+
+
 def test_takes_are_played_compared_starred_saved_and_deleted(
     chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio
 ) -> None:
@@ -85,7 +142,7 @@ def test_takes_are_played_compared_starred_saved_and_deleted(
         page.get_by_role("button", name="Play: The first").click()
         expect(page.get_by_role("button", name="Pause: The first")).to_be_visible()
         expect(page.locator(".rp-status")).to_contain_text("Spoken to the end")
-        row(page, 1).locator("summary").click()
+        more(row(page, 1)).click()
         row(page, 1).get_by_role("button", name="Compare").click()
         expect(page.get_by_text("Choose a second take")).to_be_visible()
         row(page).get_by_role("button", name="Compare").click()
@@ -100,7 +157,9 @@ def test_takes_are_played_compared_starred_saved_and_deleted(
 
         starts = {"WAV": (b"RIFF",), "FLAC": (b"fLaC",), "MP3": (b"\xff\xfb", b"\xff\xf3", b"ID3"), "OPUS": (b"OggS",)}
         for name, start in starts.items():
+            row(page).locator(".rp-menu summary").click()
             file, data = downloaded(page, row(page).get_by_role("button", name=f"Download {name}"))
+            expect(row(page).locator(".rp-menu-list")).to_be_hidden()
             assert file == f"Ben – The second take, a little longer.{name.lower()}"
             assert data.startswith(start)
 
@@ -138,7 +197,8 @@ def test_the_same_again_another_take_and_keeping_a_seed(
         expect(page.locator(".rp-take")).to_have_count(3)
         assert {text for text, *_ in engine.asked} == {"A take with its own seed."}
         assert [options.seed for *_, options in engine.asked] == [42, 42, None]
-        row(page, 1).locator("summary").click()
+        more(row(page, 1)).click()
+        row(page, 1).locator(".rp-menu summary").click()
         _, again = downloaded(page, row(page, 1).get_by_role("button", name="Download WAV"))
         assert np.abs(read_wav(again)[0].astype(int)).max() > 300
         assert studio.history.page().total == 0

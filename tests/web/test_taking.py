@@ -34,7 +34,7 @@ def ben(house: House) -> Any:
 
 
 def keep(house: House, arrival: Any, text: str = "Hello there.") -> str:
-    spoken = Spoken(text, SOUND, 1.0, 7, "Anna", first_audio=0.2)
+    spoken = Spoken(text, SOUND, 1.0, 7, "Anna", first_audio=0.2, real_time_factor=0.5)
     kept = house.takes.keep(spoken, owner=arrival.owner.key, begun=house.takes.begin())
     assert kept is not None
     return kept.id
@@ -52,6 +52,7 @@ def test_the_list_says_what_takes_are_and_which_are_gone(house: House, anna: Any
     first, second = answer["takes"]
     assert (first["text"], first["voice"], first["seconds"], first["seed"]) == ("Hello there.", "Anna", 1.0, 7)
     assert (first["first"], first["starred"], first["listed"], first["reason"]) == (0.2, False, True, "end")
+    assert first["factor"] == 0.5
     assert len(second["text"]) == TEXT_SHOWN
     assert set(first["links"]) == {"wav", "flac", "mp3", "opus"}
 

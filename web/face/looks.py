@@ -13,7 +13,9 @@ def looks() -> dict[str, Any]:
     """What `launch` must be given for the page to look right. No font or style comes from elsewhere."""
     sans = ("ui-sans-serif", "system-ui", "Segoe UI", "Roboto", "Helvetica Neue", "sans-serif")
     mono = ("ui-monospace", "SFMono-Regular", "Consolas", "monospace")
-    theme = gr.themes.Base(primary_hue="teal", secondary_hue="teal", neutral_hue="stone", radius_size="lg", font=sans, font_mono=mono)
+    theme = gr.themes.Base(
+        primary_hue="teal", secondary_hue="teal", neutral_hue="stone", radius_size="lg", font=sans, font_mono=mono
+    )
     # As `css`, Gradio would rewrite every selector.
     return {"theme": theme.set(**_THEME), "head": f"<style>{styles()}</style>"}
 

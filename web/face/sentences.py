@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Literal
 from engine.errors import EngineBusy, EngineClosed, RepriseError
 
 if TYPE_CHECKING:
-    from engine.engine import EngineStatus
     from engine.speech import AudioChunk, SpeechResult
     from web.face.translations import Words
 
 log = logging.getLogger(__name__)
 
-# Behind what is usual nothing is said.
-_GRAPHS = {"frame": "", "fast": ", recorded in part", "off": ", not recorded"}
+_DECIMAL_COMMA = ("de", "es", "fr")
 OUR_FAULT = "Something went wrong on the server, and it was not your doing. Its log says what."
 
 
@@ -41,29 +39,27 @@ def notice(text: str, kind: Literal["good", "bad", "busy"] = "good") -> str:
     return f'<p class="rp-notice rp-{kind}" role="{role}">{escape(text)}</p>'
 
 
-def running(status: EngineStatus) -> str:
-    """How the model runs, and for how many: behind its name, in one phrase."""
-    graphs = _GRAPHS.get(status.graphs, f", graphs {status.graphs}")
-    busy = f", {status.speaking} of {status.slots} speaking" if status.speaking else ""
-    waiting = f" and {status.waiting} waiting" if status.waiting else ""
-    return f"{status.precision}{graphs}{busy}{waiting}"
+def number(value: float, digits: int, words: Words) -> str:
+    """With the reader's decimal mark."""
+    text = f"{value:.{digits}f}"
+    return text.replace(".", ",") if words.language in _DECIMAL_COMMA else text
 
 
 def progress(chunk: AudioChunk, seconds: float, words: Words) -> str:
     """Where a running take stands."""
-    parts = [words("speech.spoken", seconds=f"{seconds:.1f}")]
+    parts = [words("speech.spoken", seconds=number(seconds, 1, words))]
     if chunk.segments > 1:
         parts.insert(0, words("speech.segment", number=chunk.segment + 1, count=chunk.segments))
     if chunk.elapsed > 0:
-        parts.append(words("speech.pace", factor=f"{seconds / chunk.elapsed:.1f}"))
+        parts.append(words("speech.pace", factor=number(seconds / chunk.elapsed, 1, words)))
     return " · ".join(parts)
 
 
 def ending(result: SpeechResult, words: Words) -> str:
-    """Why a take ended, and its figures."""
+    """Why a take ended, and how long its listener had to wait for sound; without a full stop where more may follow."""
     if not result.frames:
         return words("speech.stopped_early") if result.stop_reason == "cancelled" else words("speech.nothing")
-    return f"{_why(result, words)} {figures(result, words)}"
+    return _why(result, words) + _gaps(result, words)
 
 
 def _why(result: SpeechResult, words: Words) -> str:
@@ -79,15 +75,16 @@ def _why(result: SpeechResult, words: Words) -> str:
 
 def figures(result: SpeechResult, words: Words) -> str:
     """Length, speed and seed of a take."""
-    parts = [words("speech.length", seconds=f"{result.seconds:.1f}", elapsed=f"{result.elapsed:.1f}")]
+    seconds, elapsed = (number(value, 1, words) for value in (result.seconds, result.elapsed))
+    parts = [words("speech.length", seconds=seconds, elapsed=elapsed)]
     if result.first_audio is not None:
-        parts.append(words("speech.first_audio", seconds=f"{result.first_audio:.2f}"))
-    parts.append(words("speech.factor", factor=f"{result.real_time_factor:.2f}"))
+        parts.append(words("speech.first_audio", seconds=number(result.first_audio, 2, words)))
+    parts.append(words("speech.factor", factor=number(result.real_time_factor, 2, words)))
     parts.append(words("speech.with_seed", seed=result.seed))
-    return " · ".join(parts) + _gaps(result, words)
+    return " · ".join(parts)
 
 
 def _gaps(result: SpeechResult, words: Words) -> str:
     if not result.underruns:
         return ""
-    return " · " + words("speech.waits", times=result.underruns, seconds=f"{result.starved:.1f}")
+    return " · " + words("speech.waits", times=result.underruns, seconds=number(result.starved, 1, words))

@@ -15,7 +15,7 @@ import soundfile
 from engine.audio.decode import Recording, decode
 from engine.audio.together import LONGEST_TOGETHER
 from engine.errors import InvalidInput
-from web.visitors.uploads import uploaded_path
+from web.uploads import uploaded_path
 
 MOST_CLIPS = 6  # as clips.js has it
 PEAKS_PER_SECOND = 50  # as peaks.js has it

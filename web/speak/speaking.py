@@ -185,20 +185,21 @@ class Speaking:
         end: Message = {"kind": "end", "stop_reason": result.stop_reason if result else None, "problem": result is None}
         if underway is None or not underway.take.length:
             return {**end, "status": status, "total": 0, "take": None, "wav": None}
-        if result is None:
-            status += " " + words("speech.kept", seconds=f"{underway.take.seconds:.1f}")
         return {**end, "total": underway.take.length, **self._kept(underway, result, status, words)}
 
     def _kept(self, underway: Underway, result: SpeechResult | None, status: str, words: Words) -> Message:
+        then = " · " if result else " "  # the sentence of an error has its full stop
         wav = {"name": take_name(underway.voice, underway.wish.text) + ".wav", "url": None}
         try:
             spoken = underway.spoken(self._house.engine.name, result, "error")
             kept = self._house.takes.keep(spoken, owner=underway.owner.key, begun=underway.begun)
         except RepriseError as error:  # too large for either place; the page has its sound all the same
             log.warning("a take could not be kept: %s", error)
-            return {"take": None, "wav": wav, "status": f"{status} {words('speech.not_kept')}"}
+            return {"take": None, "wav": wav, "status": status + then + words("speech.not_kept")}
         if kept is None:
-            return {"take": None, "wav": wav, "status": f"{status} {words('speech.forgotten')}"}
+            return {"take": None, "wav": wav, "status": status + then + words("speech.forgotten")}
+        if result is None:
+            status += then + words("speech.kept", seconds=sentences.number(underway.take.seconds, 1, words))
         wav["url"] = self._house.links.sign(underway.owner, "take", f"{kept.id}.wav")
         return {"take": kept.id, "wav": wav, "status": status}
 
@@ -206,7 +207,7 @@ class Speaking:
 def checked_text(text: Any, words: Words) -> str:
     """Raises InvalidInput for nothing, or for more than can be kept."""
     if not isinstance(text, str) or not text.strip():
-        raise InvalidInput(words("speech.no_text"))
+        raise InvalidInput(words("writing.no_text"))
     if len(text) > MAX_TEXT:
         raise InvalidInput(words("speech.too_long", most=f"{MAX_TEXT:,}"))
     return text

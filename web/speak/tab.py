@@ -105,7 +105,11 @@ def _tie_speech(
     for speaking in asked:
         speaking.failure(None, js="() => { window.reprisePlayer.refused(); }")
         quick(speaking.then, lambda: ring("history"), None, shared.bell)
+    for told in (speak.click, shared.picker.input, shared.text.input):  # what was said has been read
+        told(None, None, shared.notice, js="() => ''")
     stop.click(None, js="() => { window.reprisePlayer.stop(); }")
+    for mended in (shared.text, settings[0]):
+        mended.change(None, js="() => { window.reprisePlayer?.calm(); }")
     stage.halt(events.stop, None, None, queue=False, api_visibility="private")
     stage.abandon(None, None, None, cancels=asked)
 

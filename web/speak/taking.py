@@ -81,6 +81,7 @@ class Taking:
             "seconds": take.duration,
             "seed": take.seed,
             "first": take.first_audio,
+            "factor": take.real_time_factor,
             "reason": take.stop_reason,
             "starred": take.starred,
             "listed": take.listed,

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from engine.errors import InvalidInput
+from web.arrival import heading
 from web.face.sentences import notice, sentence_of
 from web.model.engines import ModelChanging
 from web.status.machine import memory
-from web.visitors.arrival import heading
 
 if TYPE_CHECKING:
     from web.face.translations import Words

@@ -40,6 +40,17 @@ test("a take that arrives is handed on as it comes", async () => {
   assert.deepEqual(told, [["playing", "live"], ["stopped", "live", "ended"]]);
 });
 
+test("a sound is put on without a sound, and played from there", async () => {
+  const { deck, calls, told, report } = setUp();
+  deck.load(whole("a", 4000), 0.25, false);
+  await report({ position: 1000, wanted: false });
+  assert.deepEqual(calls.map(([method]) => method), ["load", "pause", "write", "finish", "seek"]);
+  assert.deepEqual([deck.wanted, deck.place, told], [false, 0.25, []]);
+  deck.play();
+  await report({ position: 1100 });
+  assert.deepEqual(told, [["playing", "a"]]);
+});
+
 test("a take still arrives while another is heard, and is whole when it is put on", async () => {
   const { deck, calls } = setUp();
   const live = new Sound("live", 1000);

@@ -12,7 +12,7 @@ const { Peaks, barsOf, Sound, Shelf } = load(
 const { Meter, onMeter } = load(["new_voice/meter.js"], ["Meter", "onMeter"]);
 const { Recording, Countdown } = load(["player/samples.js", "face/wav.js", "new_voice/recording.js"], ["Recording", "Countdown"]);
 const { obstacle, refusal, EXACT } = load(["new_voice/microphone.js"], ["obstacle", "refusal", "EXACT"], { words: english("clip") });
-const { clock, firstSound } = load(["face/format.js"], ["clock", "firstSound"]);
+const { clock, firstSound, secondsOf } = load(["face/format.js"], ["clock", "firstSound", "secondsOf"]);
 
 const near = (a, b, by = 1e-6) => assert.ok(Math.abs(a - b) <= by, `${a} is not near ${b}`);
 
@@ -168,6 +168,13 @@ test("one sentence or two for each refusal", () => {
     assert.doesNotMatch(refusal({ name, message: "?" }), /\?/);
   }
   assert.match(refusal({ name: "AbortError", message: "it broke" }), /it broke/);
+});
+
+test("seconds are written in the reader's own way", () => {
+  const languages = ["en", "de", "es", "fr", "ja", "zh-CN"];
+  const said = ["2.8 s", "2,8 s", "2,8 s", "2,8 s", "2.8 秒", "2.8 秒"];
+  assert.deepEqual(languages.map((language) => secondsOf(2.84, language)), said);
+  assert.equal(secondsOf(3, "en"), "3.0 s");
 });
 
 test("times", () => {

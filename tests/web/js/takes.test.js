@@ -2,10 +2,11 @@
 
 const test = require("node:test");
 const assert = require("node:assert/strict");
-const { load } = require("./load.js");
+const { load, english } = require("./load.js");
 
 const { TakeList, MOST_TAKES } = load(["speak/take_list.js"], ["TakeList", "MOST_TAKES"]);
 const { Fresh, LINKS_LAST } = load(["speak/fresh.js"], ["Fresh", "LINKS_LAST"]);
+const { factsOf, paceOf } = load(["face/format.js", "speak/take_row.js"], ["factsOf", "paceOf"], { words: english("takes") });
 const { speakingTime, measured } = load(["speak/estimate.js"], ["speakingTime", "measured"]);
 
 function storage(text = null) {
@@ -71,6 +72,15 @@ test("a reload finds the list again, and rubbish is no trouble", () => {
   const refusing = new TakeList({ getItem() { throw new Error("no"); }, setItem() { throw new Error("no"); } });
   refusing.add("a");
   assert.deepEqual(refusing.ids, ["a"]);
+});
+
+test("a take says what it is, and how fast it was made to whoever asks", () => {
+  const spoken = { voice: "Ben", seconds: 2.84, ms: 311, first: 0.2, reason: "end", listed: true, factor: 0.456 };
+  assert.deepEqual(factsOf(spoken, "de"), ["Ben", "2,8 s", "sound after 311 ms"]);
+  const stopped = { ...spoken, ms: null, reason: "cancelled", listed: false };
+  assert.deepEqual(factsOf(stopped, "en").slice(2, 4), ["sound after 200 ms", "stopped early"]);
+  assert.equal(factsOf(stopped, "en").length, 5);
+  assert.deepEqual([paceOf(spoken, "de"), paceOf({ factor: null }, "de")], ["Real-time factor 0,46", ""]);
 });
 
 test("links are asked for once when they are old, and waited for", async () => {

@@ -24,11 +24,11 @@ class Deck {
     this.wake(this.sound.rate).then(({ output }) => output.call(...message));
   }
 
-  // Puts a sound on, at a share of its length, and plays it. What still arrives goes on arriving.
-  load(sound, place = 0) {
+  // Puts a sound on, at a share of its length, and plays it if that is wanted. What still arrives goes on arriving.
+  load(sound, place = 0, wanted = true) {
     this.rest("replaced");
     const position = Math.floor(place * sound.length);
-    Object.assign(this, { sound, gapsBefore: sound.gaps, at: { ...AT_REST, wanted: true, position } });
+    Object.assign(this, { sound, gapsBefore: sound.gaps, at: { ...AT_REST, wanted, position } });
     this.call("load", sound.rate, { expected: sound.expected / sound.rate, pace: this.pace });
     if (sound.length) this.refill(position);
     this.tell("moved");
@@ -40,7 +40,7 @@ class Deck {
     this.call("write", 0, this.sound.all().slice(), seconds());
     if (this.sound.complete) this.call("finish");
     this.call("seek", position);
-    this.call("play");
+    if (this.at.wanted) this.call("play");
   }
 
   // Silence, and nothing on.

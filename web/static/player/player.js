@@ -19,6 +19,7 @@ class Player {
     this.deck = new Deck(openOutput, (...told) => this.told(...told));
     this.view = new PlayerView(element, this);
     this.wishes = 0; // to play a take of the list
+    this.before = null; // what was on when a take began that has no sound yet: { sound, place }
     this.reset();
     watch("value", () => this.receive(props.value));
   }
@@ -44,6 +45,8 @@ class Player {
     const ticket = newTicket();
     this.wishes += 1;
     if (this.live && !this.stats.finished) this.shelf.forget(this.ticket);
+    const { sound, place } = this.deck;
+    this.before = sound?.complete ? { sound, place } : null;
     this.deck.clear();
     this.deck.wake(props.rate);
     this.reset(ticket);
@@ -60,7 +63,8 @@ class Player {
     } else {
       trigger("abandon");
       this.reset();
-      this.say(words("player.stopped"), "empty");
+      this.giveBack();
+      this.say(words("player.stopped"), "stopped");
     }
   }
 
@@ -68,7 +72,30 @@ class Player {
   refused() {
     if (!this.busy) return;
     this.reset();
+    this.giveBack();
     this.say(words("player.full"), "problem");
+  }
+
+  // What the page itself can see to be wrong is not sent: nothing begins.
+  refuse(reason) {
+    if (!this.busy) this.say(reason, "problem");
+  }
+
+  // A take has come to nothing: what was on before is on again, still, unless something else is.
+  giveBack() {
+    const { live, before } = this;
+    Object.assign(this, { live: null, before: null });
+    if (live) this.shelf.forget(live.id);
+    if (this.deck.sound && this.deck.sound !== live) return;
+    this.deck.clear();
+    if (before) this.deck.load(this.shelf.put(before.sound), before.place, false);
+  }
+
+  // What was said of a take that came to nothing holds no longer: its text is being changed, or something else is on.
+  calm() {
+    if (this.busy || (this.state !== "problem" && this.state !== "stopped")) return;
+    const { sound } = this.deck;
+    this.say(sound ? sound.status : words("player.empty"), sound ? "finished" : "empty");
   }
 
   get busy() {
@@ -94,6 +121,7 @@ class Player {
   addChunk({ start, pcm }) {
     const samples = decodePcm(pcm);
     this.stats.firstChunkAt ??= performance.now();
+    this.before = null;
     this.stats.chunks += 1;
     this.stats.received += samples.length;
     this.deck.feed(this.live, start, samples);
@@ -102,14 +130,16 @@ class Player {
 
   finish({ wav, stop_reason: reason, total, problem, take }) {
     Object.assign(this.stats, { finished: true, stopReason: reason, playedAtFinish: this.stats.played });
-    if (this.live) {
+    if (!total) {
+      this.giveBack();
+    } else if (this.live) {
       Object.assign(this.live, { wav: wav && { ...wav }, status: this.status });
       this.deck.finish(this.live);
       if (take) this.rename(take);
       if (wav?.url && (this.live.length !== total || this.live.lost)) this.refill(wav.url);
       if (take) tellAll("spoken", { id: take, ms: firstSound(this.stats) });
     }
-    this.say(this.status, problem ? "problem" : "finished");
+    this.say(this.status, problem ? "problem" : total ? "finished" : "stopped");
   }
 
   // From now on the take list's name for it is its own.
@@ -121,14 +151,12 @@ class Player {
 
   // The WAV is whole even where a message was lost on its way.
   async refill(url) {
+    const { live } = this;
     this.stats.refilled = true;
-    const sound = Sound.whole(this.live.id, await fetchedWav(url));
-    Object.assign(sound, { wav: this.live.wav, status: this.live.status });
-    const on = this.deck.sound === this.live;
-    this.live = this.shelf.put(sound);
-    if (!on) return;
-    this.deck.load(sound);
-    this.deck.pause();
+    const sound = this.shelf.put(Sound.whole(live.id, await fetchedWav(url)));
+    Object.assign(sound, { wav: live.wav, status: live.status, ms: live.ms });
+    if (this.live === live) this.live = sound;
+    if (this.deck.sound === live) this.deck.load(sound, 0, false);
   }
 
   // ---- the take list
@@ -142,6 +170,7 @@ class Player {
     if (!sound) return false;
     if (this.deck.sound !== sound) this.deck.load(sound);
     else if (!this.deck.wanted) this.deck.play();
+    this.calm();
     this.view.show();
     return true;
   }
@@ -161,6 +190,7 @@ class Player {
     if (!sounds) return null;
     const on = sounds.indexOf(this.deck.sound);
     this.deck.load(sounds[on === 0 ? 1 : 0], on < 0 || this.deck.at.ended ? 0 : this.deck.place);
+    this.calm();
     this.view.show();
     return this.deck.sound.id;
   }
@@ -193,6 +223,7 @@ class Player {
   // A take that was deleted is not here any more either.
   forget(id) {
     this.shelf.forget(id);
+    if (this.before?.sound.id === id) this.before = null;
     if (this.deck.sound?.id !== id) return;
     this.deck.clear();
     if (this.live?.id === id) this.live = null;
@@ -215,7 +246,8 @@ class Player {
     if (typeof startedAt !== "number" || stats.firstSoundAt !== null) return;
     const since = (deck.speakers.context.currentTime - startedAt) * 1000;
     stats.firstSoundAt = Math.max(stats.firstChunkAt, performance.now() - since); // the two clocks differ by a little
-    tellAll("heard", { id: this.live.id, ms: firstSound(stats) });
+    this.live.ms = firstSound(stats);
+    tellAll("heard", { id: this.live.id, ms: this.live.ms });
     this.view.show();
   }
 
@@ -245,6 +277,8 @@ window.reprisePlayer = {
   begin: () => player.begin(),
   stop: () => player.stop(),
   refused: () => player.refused(),
+  refuse: (reason) => player.refuse(reason),
+  calm: () => player.calm(),
   play: (...take) => player.play(...take),
   toggle: (...take) => player.toggle(...take),
   compare: (first, second) => player.compare(first, second),

@@ -1,7 +1,10 @@
 // What the player shows, and what hands do to it. Needs wave.js, peaks.js, wav.js, format.js, words.js.
 
 const STEPS = { ArrowLeft: -2, ArrowDown: -2, ArrowRight: 2, ArrowUp: 2, PageDown: -10, PageUp: 10 }; // seconds
+const SHORT = 10; // seconds: below, tenths are shown
 const EDGES = { Home: 0, End: Infinity };
+
+const tenth = (time) => secondsOf(time, document.documentElement.lang || "en");
 
 class PlayerView {
   constructor(element, player) {
@@ -11,7 +14,7 @@ class PlayerView {
     this.calm = matchMedia("(prefers-reduced-motion: reduce)");
     this.area = this.find(".rp-wave");
     this.wave = new Wave(this.area, (...pen) => this.paint(...pen));
-    this.find(".rp-play").onclick = () => player.deck.toggle();
+    this.find(".rp-play").onclick = () => this.toggle();
     this.find(".rp-download").onclick = () => this.download();
     this.area.onkeydown = (event) => this.steer(event);
     this.area.onpointerdown = (event) => this.grab(event);
@@ -37,6 +40,11 @@ class PlayerView {
   }
 
   // ---- hands
+
+  toggle() {
+    this.player.deck.toggle();
+    this.player.calm();
+  }
 
   grab(event) {
     if (!this.sound?.length || event.button > 0) return;
@@ -67,7 +75,7 @@ class PlayerView {
   steer(event) {
     if (!this.sound?.length || event.ctrlKey || event.metaKey || event.altKey) return;
     const { key } = event;
-    if (key === " " || key === "Enter") this.player.deck.toggle();
+    if (key === " " || key === "Enter") this.toggle();
     else if (key in STEPS) this.player.deck.seek(this.time + STEPS[key]);
     else if (key in EDGES) this.player.deck.seek(EDGES[key]);
     else return;
@@ -89,10 +97,12 @@ class PlayerView {
   show() {
     const { player, sound } = this;
     const other = sound && sound !== player.live; // a take of the list
+    const lost = ["problem", "stopped"].includes(player.state); // says something of a take that is not on
+    const { ms = null } = sound ?? {};
     this.find(".rp-player").dataset.state = player.state;
-    this.find(".rp-status").textContent = other && player.state !== "problem" ? sound.status : player.status;
-    const ms = other ? null : firstSound(player.stats);
-    this.find(".rp-first").textContent = ms === null ? "" : words("player.first_sound", { ms });
+    this.find(".rp-player").dataset.blank = !sound && player.state !== "waiting";
+    this.find(".rp-status").textContent = other && !lost ? sound.status : player.status;
+    this.find(".rp-first").textContent = ms === null || lost ? "" : words("player.first_sound", { ms });
     this.find(".rp-download").hidden = !sound?.wav;
     this.refresh();
   }
@@ -104,11 +114,12 @@ class PlayerView {
     this.find(".rp-play").disabled = !sound?.length;
     this.find(".rp-play").setAttribute("aria-label", words(deck.wanted && total ? "player.pause" : "player.play"));
     this.find(".rp-player").dataset.sounding = deck.wanted && total > 0;
-    this.find(".rp-time").textContent = `${clock(time)} / ${clock(total)}`;
+    const [at, length] = [time, total].map(sound?.span < SHORT ? tenth : clock);
+    this.find(".rp-time").textContent = `${at} / ${length}`;
     area.setAttribute("aria-disabled", !total);
     area.setAttribute("aria-valuemax", total.toFixed(1));
     area.setAttribute("aria-valuenow", Math.min(time, total).toFixed(1));
-    area.setAttribute("aria-valuetext", words("player.of", { at: clock(time), length: clock(total) }));
+    area.setAttribute("aria-valuetext", words("player.of", { at, length }));
     this.wave.draw();
   }
 

@@ -7,6 +7,7 @@ class Sound extends Samples {
   constructor(id, rate, { expected = 0 } = {}) {
     super(rate);
     Object.assign(this, { id, expected, complete: false, gaps: 0, status: "", wav: null });
+    this.ms = null; // from the click to the first sound, where it was spoken here
     this.peaks = new Peaks(rate, 32768);
   }
 

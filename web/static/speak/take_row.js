@@ -1,4 +1,4 @@
-// One take of the list: markup, made once, and what it says. Needs words.js.
+// One take of the list: markup, made once, and what it says. Needs format.js, words.js.
 
 const ICONS = {
   play: ["M8 5.5v13l11-6.5z", "M7 5h3.5v14H7zM13.5 5H17v14h-3.5z"],
@@ -55,18 +55,30 @@ class TakeRow {
 
   more(button) {
     this.summary = made("summary", { title: words("takes.more_hint") }, icon("more"));
-    const again = [button("rp-again", "same", words("takes.same")), button("rp-again", "another", words("takes.another"))];
-    const saves = TAKE_FORMATS.map((format) =>
+    const another = button("rp-again", "another", words("takes.another"));
+    const same = button("rp-again", "same", words("takes.same"));
+    const actions = made("div", { className: "rp-take-actions" }, another, same, this.compare, this.saves(), this.erase);
+    this.details = made("details", { className: "rp-take-more" }, this.summary, actions);
+    return this.details;
+  }
+
+  // Writing.js closes it, as every menu of the tab.
+  saves() {
+    const menu = made("details", { className: "rp-menu" }, made("summary", {}, words("takes.download")));
+    const save = (format) => {
+      menu.open = false;
+      this.act("save", this.id, format);
+    };
+    const buttons = TAKE_FORMATS.map((format) =>
       made("button", {
         type: "button",
         textContent: format === "opus" ? "Opus" : format.toUpperCase(),
         ariaLabel: words("takes.save", { format: format.toUpperCase() }),
-        onclick: () => this.act("save", this.id, format),
+        onclick: () => save(format),
       }),
     );
-    const actions = made("div", { className: "rp-take-actions" }, ...again, this.compare, ...saves, this.erase);
-    this.details = made("details", { className: "rp-take-more" }, this.summary, actions);
-    return this.details;
+    menu.append(made("div", { className: "rp-menu-list" }, ...buttons));
+    return menu;
   }
 
   // ---- deleting takes two presses
@@ -93,7 +105,9 @@ class TakeRow {
     this.take = take;
     const text = take.text.length > IN_LABEL ? `${take.text.slice(0, IN_LABEL)}…` : take.text;
     this.text.textContent = take.text;
-    this.facts.textContent = `${factsOf(take).join(" · ")} · `;
+    const language = document.documentElement.lang || "en";
+    this.facts.textContent = `${factsOf(take, language).join(" · ")} · `;
+    this.facts.title = paceOf(take, language);
     this.seed.textContent = words("takes.seed", { seed: take.seed });
     this.play.dataset.sounding = playing;
     this.play.ariaLabel = words(playing ? "takes.pause" : "takes.play", { text });
@@ -105,11 +119,17 @@ class TakeRow {
 }
 
 // take: as the server says, and `ms` from the click to the first sound.
-function factsOf({ voice, seconds, ms, first, reason, listed }) {
+function factsOf({ voice, seconds, ms, first, reason, listed }, language) {
   const waited = ms ?? (first === null ? null : Math.round(first * 1000));
-  const facts = [voice, words("takes.seconds", { seconds: seconds.toFixed(1) })];
+  const facts = [voice, secondsOf(seconds, language)];
   if (waited !== null) facts.push(words("takes.sound", { ms: waited }));
   if (reason !== "end") facts.push(words("takes.cut"));
   if (!listed) facts.push(words("takes.here_only"));
   return facts;
+}
+
+// For whoever wants to know it; takes that the engine did not finish have none.
+function paceOf({ factor }, language) {
+  const hundredths = new Intl.NumberFormat(language, { maximumFractionDigits: 2 });
+  return factor ? words("takes.factor", { factor: hundredths.format(factor) }) : "";
 }

@@ -42,7 +42,8 @@ function write(text, { all = false } = {}) {
 }
 
 function showCount(text) {
-  const { count, seconds, minutes } = measured(text);
+  const { count, seconds, minutes: halves } = measured(text);
+  const minutes = halves?.toLocaleString(document.documentElement.lang || "en");
   const said = minutes ? words("writing.count_minutes", { count, minutes }) : words("writing.count", { count, seconds });
   find(".rp-count").textContent = said;
 }
@@ -94,14 +95,16 @@ function show({ tags, english, demo }) {
   suggest(demo);
 }
 
-// ---- keys, from anywhere in the tab
+// ---- keys and clicks, from anywhere in the tab
 
 const busy = () => document.documentElement.hasAttribute("data-rp-busy");
 const here = () => element.getClientRects().length > 0; // of the tabs, this one is shown
 
+const openMenus = () => [...document.querySelectorAll("#rp-tabs .rp-menu[open]")];
+
 function escaped() {
-  const menu = find(".rp-examples");
-  if (menu.open) {
+  const [menu] = openMenus();
+  if (menu) {
     menu.open = false;
     menu.querySelector("summary").focus();
   } else if (busy()) window.reprisePlayer.stop();
@@ -117,8 +120,20 @@ document.addEventListener("keydown", (event) => {
 });
 
 document.addEventListener("click", ({ target }) => {
-  if (!find(".rp-examples").contains(target)) find(".rp-examples").open = false;
+  for (const menu of openMenus()) if (!menu.contains(target)) menu.open = false;
 });
+
+// Before anyone else sees the click, so that no take begins that would only be refused.
+document.addEventListener(
+  "click",
+  (event) => {
+    if (!event.target.closest("#rp-speak") || area().value.trim()) return;
+    event.stopPropagation();
+    window.reprisePlayer.refuse(words("writing.no_text"));
+    area().focus();
+  },
+  { capture: true },
+);
 
 const mac = /Mac|iPhone|iPad/.test(navigator.platform);
 find(".rp-keys").textContent = words(mac ? "writing.keys_mac" : "writing.keys");
