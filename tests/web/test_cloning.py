@@ -149,8 +149,9 @@ def test_only_the_chosen_part_is_kept(events: Cloning, library: VoiceLibrary, ho
     [
         ({"agreed": False}, "agreed"),
         ({"agreed": "yes"}, "agreed"),
-        ({"name": "  "}, "needs a name"),
-        ({"name": None}, "needs a name"),
+        ({"name": "  "}, "Give the voice a name."),
+        ({"name": None}, "Give the voice a name."),
+        ({"name": "\u200b"}, "needs a name"),
         ({"name": "x" * 81}, "80 characters"),
     ],
 )
@@ -163,6 +164,19 @@ def test_a_form_that_is_not_right_is_refused_and_kept(
     assert all(each == gr.skip() for each in others), "what was typed stays"
     assert library.list() == []
     assert Path(clip["path"]).exists()
+
+
+def test_all_that_is_missing_is_said_at_once_and_the_first_field_is_named(
+    events: Cloning, clip: dict[str, Any], house: House
+) -> None:
+    everything = save(events, name="", agreed=False)[0]
+    assert everything.index("Record a clip") < everything.index("Give the voice a name") < everything.index("tick the")
+    assert 'data-field=".rp-drop button:enabled"' in everything
+    assert 'data-field="#rp-name ' in save(events, clip, name="", agreed=False)[0]
+    assert 'data-field="#rp-consent input"' in save(events, clip, agreed=False)[0]
+    silent = kept(house, STORY, words="")
+    assert 'data-field=".rp-clip-line:nth-child(2) .rp-clip-name"' in save(events, clip, silent)[0]
+    assert 'data-field=".rp-words"' in save(events, silent, clip)[0], "this one is chosen"
 
 
 def test_a_clip_without_words_is_named(events: Cloning, house: House) -> None:

@@ -310,35 +310,30 @@ def uploads() -> list[Path]:
 def test_rubbish_is_one_sentence_and_costs_nothing_of_what_was_there(
     chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    # No `visit`, which takes what Chromium itself writes to the console of an empty file for an error of ours.
-    context = chromium.new_context()
-    context.set_default_timeout(PATIENCE)
-    page = context.new_page()
-    troubles: list[str] = []
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.goto(serve(engine, studio))
-    expect(picker(page)).to_be_visible()
-    open_tab(page, "New voice")
-    upload(page, in_format(tmp_path / "memo.m4a"))
-    words, name = page.get_by_label("The words in this clip"), page.get_by_label("Name of the voice")
-    words.fill("Hello.")
-    name.fill("Anna")
-    page.get_by_role("checkbox", name=re.compile("^I am Anna and agree")).check()
-    expect(page.get_by_text("too few words for the speech")).to_be_visible()
-    before, lying = besides(page), uploads()
-    assert len(lying) == 1
-    for rubbish, (data, sentence) in RUBBISH.items():
-        (tmp_path / rubbish).write_bytes(data())
-        page.locator(".rp-file").set_input_files(tmp_path / rubbish)
-        expect(page.locator(".rp-say")).to_have_text(sentence)
-        assert besides(page) == before
-        expect(words).to_have_value("Hello.")
-        expect(name).to_have_value("Anna")
-        expect(page.get_by_role("button", name="Choose files")).to_be_enabled()
-        until(lambda: uploads() == lying)  # what is refused is not kept
-    page.get_by_role("button", name="Save voice").click()
-    expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Anna”.")
-    expect(picker(page)).to_have_value("Anna")
-    assert library.load(library.find("Anna").id).references[0].duration == pytest.approx(3.1, abs=0.3)
-    assert troubles == []
-    context.close()
+    with visit(chromium, serve(engine, studio)) as page:
+        open_tab(page, "New voice")
+        upload(page, in_format(tmp_path / "memo.m4a"))
+        words, name = page.get_by_label("The words in this clip"), page.get_by_label("Name of the voice")
+        words.fill("Hello.")
+        name.fill("Anna")
+        page.get_by_role("checkbox", name=re.compile("^I am Anna and agree")).check()
+        expect(page.get_by_text("too few words for the speech")).to_be_visible()
+        before, lying = besides(page), uploads()
+        assert len(lying) == 1
+        for rubbish, (data, sentence) in RUBBISH.items():
+            (tmp_path / rubbish).write_bytes(data())
+            page.locator(".rp-file").set_input_files(tmp_path / rubbish)
+            expect(page.locator(".rp-say")).to_have_text(sentence)
+            assert besides(page) == before
+            expect(words).to_have_value("Hello.")
+            expect(name).to_have_value("Anna")
+            expect(page.get_by_role("button", name="Choose files")).to_be_enabled()
+            until(lambda: uploads() == lying)  # what is refused is not kept
+        page.locator(".rp-file").set_input_files([tmp_path / "diary.wav", in_format(tmp_path / "more.flac")])
+        expect(page.locator(".rp-clip-name")).to_have_count(2)
+        expect(page.locator(".rp-say")).to_have_text(f"diary.wav: {NOT_AUDIO}")  # not only what became of the last
+        page.get_by_role("button", name="Remove more.flac").click()
+        page.get_by_role("button", name="Save voice").click()
+        expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Anna”.")
+        expect(picker(page)).to_have_value("Anna")
+        assert library.load(library.find("Anna").id).references[0].duration == pytest.approx(3.1, abs=0.3)

@@ -11,7 +11,7 @@ import gradio as gr
 import numpy as np
 import pytest
 import soundfile
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.web.conftest import PLAIN_HTTP_HOST, SPEECH
 from tests.web.fake_engine import FakeEngine
@@ -93,7 +93,7 @@ def test_what_is_uploaded_is_what_the_microphone_gave(page: Page) -> None:
     page.get_by_role("button", name="Record", exact=True).click()
     counted = []
     for left in (3, 2, 1):
-        expect(page.locator(".rp-count")).to_have_text(str(left))
+        expect(page.locator(".rp-countdown")).to_have_text(str(left))
         counted.append(left)
     assert counted == [3, 2, 1]
     expect(page.get_by_role("meter")).to_be_visible()
@@ -146,7 +146,7 @@ def test_several_clips_recorded_again_listened_to_and_removed(page: Page) -> Non
 
 def test_a_countdown_may_be_cancelled(page: Page) -> None:
     page.get_by_role("button", name="Record", exact=True).click()
-    expect(page.locator(".rp-count")).to_have_text("3")
+    expect(page.locator(".rp-countdown")).to_have_text("3")
     page.get_by_role("button", name="Cancel").click()
     said(page, "Ten to thirty seconds")
     expect(page.locator(".rp-clips")).to_be_hidden()
@@ -154,6 +154,93 @@ def test_a_countdown_may_be_cancelled(page: Page) -> None:
     expect(page.locator(".rp-script-text")).to_have_text(OTHER)
     page.get_by_role("button", name="Another one").click()
     expect(page.locator(".rp-script-text")).to_have_text(SCRIPT)
+
+
+ON_AIR = "html[data-rp-recording]"
+
+
+def test_while_the_microphone_is_open_the_document_says_so(page: Page) -> None:
+    assert page.locator(ON_AIR).count() == 0
+    page.get_by_role("button", name="Record", exact=True).click()
+    expect(page.locator(".rp-countdown")).to_have_text("3")
+    expect(page.locator(ON_AIR)).to_have_count(1)
+    for needless in (".rp-choose", ".rp-or", ".rp-script-foot"):
+        expect(page.locator(needless).first).to_be_hidden()
+    said(page, "Recording 1.")
+    expect(page.locator(ON_AIR)).to_have_count(1)
+    page.get_by_role("button", name="Stop", exact=True).click()
+    said(page, "Recorded ")
+    expect(page.locator(ON_AIR)).to_have_count(0)
+    expect(page.get_by_role("button", name="Choose files")).to_be_enabled()
+
+
+def test_escape_is_the_same_as_the_button(page: Page) -> None:
+    page.keyboard.press("Escape")
+    said(page, "Ten to thirty seconds")
+    page.get_by_role("button", name="Record", exact=True).click()
+    expect(page.locator(".rp-countdown")).to_have_text("3")
+    page.keyboard.press("Escape")
+    said(page, "Ten to thirty seconds")
+    expect(page.locator(".rp-clips")).to_be_hidden()
+    page.get_by_role("button", name="Record", exact=True).click()
+    said(page, "Recording 1.")
+    page.keyboard.press("Escape")
+    said(page, "Recorded 1.")
+    expect(page.locator(".rp-clip-line")).to_have_count(1)
+
+
+def test_the_keyboard_stays_on_the_button_that_it_pressed(page: Page) -> None:
+    page.get_by_role("button", name="Record", exact=True).press("Enter")
+    said(page, "Recording 1.")
+    page.keyboard.press("Enter")
+    said(page, "Recorded ")
+
+
+def test_leaving_the_page_while_it_records_is_asked_about(page: Page) -> None:
+    page.get_by_role("button", name="Record", exact=True).click()
+    said(page, "Recording 1.")
+    with page.expect_event("dialog") as asked:
+        page.close(run_before_unload=True)
+    assert asked.value.type == "beforeunload"
+    asked.value.dismiss()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    said(page, "Recorded ")
+
+
+def test_what_else_goes_wrong_does_not_take_the_line_from_a_recording(page: Page) -> None:
+    upload(page, STORY)
+    verdict(page, "This clip is good to use.")
+    held: list[Route] = []
+    asking = re.compile("/component_server")
+    page.route(asking, lambda route: held.append(route))
+    with page.expect_request(asking):
+        page.get_by_role("button", name="Hear it back").click()
+    page.get_by_role("button", name="Record another").click()
+    said(page, "Recording 0.")
+    with page.expect_event("requestfinished"):
+        held[0].fulfill(json={"problem": "There is no hearing back."})
+    said(page, re.compile("^Recording [1-9]"))
+    expect(page.locator(ON_AIR)).to_have_count(1)
+    page.unroute_all()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    said(page, "Recorded ")
+
+
+def test_nothing_is_recorded_again_while_something_is_uploaded(page: Page) -> None:
+    record(page, 1)
+    again = page.get_by_role("button", name="Record again: Recording 1")
+    expect(again).to_be_enabled()
+    held: list[Route] = []
+    sending = re.compile("/upload")
+    page.route(sending, lambda route: held.append(route))
+    with page.expect_request(sending):
+        upload(page, SPEECH)
+    said(page, "Uploading")
+    expect(again).to_be_disabled()
+    held[0].continue_()
+    said(page, "is ready.")
+    expect(again).to_be_enabled()
+    page.unroute_all()
 
 
 def test_trimming_by_keys_by_hand_and_by_the_server(page: Page) -> None:
@@ -252,7 +339,7 @@ def test_a_microphone_that_is_unplugged_leaves_what_it_heard(page: Page) -> None
         window.unplug = () => window.stream.getTracks()[0].dispatchEvent(new Event("ended"));
     }""")
     page.get_by_role("button", name="Record", exact=True).click()
-    expect(page.locator(".rp-count")).to_have_text("3")
+    expect(page.locator(".rp-countdown")).to_have_text("3")
     page.evaluate("unplug()")
     said(page, "The microphone is gone")
     page.get_by_role("button", name="Record", exact=True).click()
@@ -359,6 +446,27 @@ def test_the_best_part_is_chosen_and_the_words_must_follow(page: Page, tmp_path:
     field.fill("word " * 90)
     expect(page.get_by_text("more words than fit into the speech")).to_be_visible()
     assert value(page, "word word")["clips"][0]["words"].startswith("word word")
+
+
+def test_a_clip_is_not_called_good_while_its_words_are_not(page: Page) -> None:
+    upload(page, STORY)
+    verdict(page, "This clip is good to use.")
+    field = page.get_by_label("The words in this clip")
+    field.fill("word " * 90)
+    verdict(page, "The sound is good; look at the words.")
+    expect(page.locator(".rp-verdict .rp-light")).not_to_have_attribute("data-light", "green")
+    expect(page.locator(".rp-fine summary")).to_have_text("9 of 9 checks passed")
+    field.fill("")
+    verdict(page, "This clip is good to use.")
+
+
+def test_the_field_grows_with_the_words(page: Page) -> None:
+    upload(page, SPEECH)
+    field = page.get_by_label("The words in this clip")
+    field.fill("\n".join("one two three four five six".split()))
+    assert field.evaluate("(field) => field.scrollHeight <= field.clientHeight")
+    field.fill("line\n" * 200)
+    assert field.evaluate("(field) => field.clientHeight < innerHeight / 2")
 
 
 def test_words_belong_to_their_clip(page: Page) -> None:

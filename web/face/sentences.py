@@ -34,7 +34,7 @@ def sentence_of(error: Exception, words: Words | None = None) -> str:
 
 
 def notice(text: str, kind: Literal["good", "bad", "busy"] = "good") -> str:
-    """HTML of a line under the button that it belongs to; screen readers speak it."""
+    """HTML of a line beside the button that it belongs to; screen readers speak it."""
     role = "alert" if kind == "bad" else "status"
     return f'<p class="rp-notice rp-{kind}" role="{role}">{escape(text)}</p>'
 

@@ -54,9 +54,13 @@ class ClipServer:
         """verdict, light, rows, best, spoken: what the doctor finds in the chosen part."""
         clip = self._clip(value)
         found = doctor.examined(clip.recording(), clip.start, words)
-        verdict = words(f"doctor.verdict_{found.light}")
-        said = {"light": found.light, "verdict": verdict, "rows": found.rows}
-        return {**said, "best": found.best, "spoken": found.spoken}
+        return {
+            "verdict": words(f"doctor.verdict_{found.light}"),
+            "light": found.light,
+            "rows": found.rows,
+            "best": found.best,
+            "spoken": found.spoken,
+        }
 
     def check_words(self, value: Any, words: Words) -> Answer:
         """row: whether `words` are about as many as `spoken` seconds of speech hold."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from engine.audio.together import join_clips, join_transcripts
-from engine.errors import InvalidInput, NameTaken, VoiceNotFound
+from engine.errors import InvalidInput, InvalidName, VoiceNotFound
 from engine.voice import Consent, clean_name
 from web.face.sentences import notice, sentence_of
 from web.face.wiring import ring
@@ -38,6 +38,22 @@ class Form:
     name: str
     who: str
     owner: str
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is missing or wrong in a form, as a sentence; field: where that is mended, as a CSS selector."""
+
+    sentence: str
+    field: str
+
+
+class Unfinished(InvalidInput):
+    """A form that cannot be saved yet, and all that is to be done about it."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__(" ".join(fault.sentence for fault in faults))
+        self.faults = faults
 
 
 class Cloning:
@@ -71,6 +87,9 @@ class Cloning:
             made = house.engine.encode_voice(form.name, [reference], consent=_consent(form.who, words))
             yield steps("saving", words), *unchanged
             record = self._kept(made.voice, form)
+        except Unfinished as error:
+            yield to_do(error.faults), *unchanged
+            return
         except Exception as error:
             yield notice(sentence_of(error, words), "bad"), *unchanged
             return
@@ -84,24 +103,28 @@ class Cloning:
         house, words = self._house, self._house.words(request)
         owner = house.owner(token, request).key
         chosen = chosen_clips(clips, house.folder)
-        if not chosen:
-            raise InvalidInput(words("notice.no_clip"))
-        silent = [clip for clip in chosen if not clip.words]
-        if silent:
-            raise InvalidInput(words("new.no_words", clip=silent[0].name))
-        cleaned = clean_name(str(name or ""))
-        self._check_free(cleaned, owner, words)
+        named = str(name or "")
+        faults = list(_clip_faults(chosen, clips, words))
+        if wrong := self._wrong_with(named, owner, words):
+            faults.append(Fault(wrong, "#rp-name :is(input, textarea)"))
         if agreed is not True:
-            raise InvalidInput(words("notice.no_consent"))
+            faults.append(Fault(words("notice.no_consent"), "#rp-consent input"))
+        if faults:
+            raise Unfinished(faults)
+        cleaned = clean_name(named)
         return Form(chosen, cleaned, who_agrees(cleaned, speaker), owner)
 
-    def _check_free(self, name: str, owner: str, words: Words) -> None:
+    def _wrong_with(self, name: str, owner: str, words: Words) -> str:
+        """Why a voice cannot have this name; "" where it can."""
+        if not name.strip():
+            return words("new.no_name")
         try:
-            taken = self._house.studio.voices.find(name, owner=owner)
+            taken = self._house.studio.voices.find(clean_name(name), owner=owner)
         except VoiceNotFound:
-            return
-        if not taken.shared:
-            raise NameTaken(words("new.name_taken", name=taken.name))
+            return ""
+        except InvalidName as error:
+            return str(error)
+        return "" if taken.shared else words("new.name_taken", name=taken.name)
 
     def _reference(self, clips: Sequence[ChosenClip]) -> tuple[bytes | Path, str]:
         """One clip and its words, whatever their number: a prompt's references are its speakers."""
@@ -133,6 +156,13 @@ def consent_sentence(who: str, words: Words) -> str:
     return words("new.consent", who=who)
 
 
+def to_do(faults: Sequence[Fault]) -> str:
+    """HTML of all that is in the way of saving. The page goes to the first one's field (tab.py)."""
+    lines = "".join(f"<li>{escape(fault.sentence)}</li>" for fault in faults)
+    field = escape(faults[0].field)
+    return f'<ul class="rp-notice rp-bad rp-faults" role="alert" data-field="{field}">{lines}</ul>'
+
+
 def steps(now: str, words: Words) -> str:
     """HTML of how far saving is."""
     at = STEPS.index(now)
@@ -144,6 +174,17 @@ def steps(now: str, words: Words) -> str:
     )
     said = f'<span class="rp-unseen" role="status">{escape(words(f"new.step_{now}"))}</span>'
     return f'<div class="rp-notice rp-busy rp-steps"><ol>{lines}</ol>{said}</div>'
+
+
+def _clip_faults(chosen: Sequence[ChosenClip], value: Any, words: Words) -> Iterator[Fault]:
+    """value: what the clips were chosen from, which says whose words are shown."""
+    if not chosen:
+        yield Fault(words("notice.no_clip"), ".rp-drop button:enabled")
+    for index, clip in enumerate(chosen):
+        if not clip.words:
+            shown = value.get("chosen") == index
+            field = ".rp-words" if shown else f".rp-clip-line:nth-child({index + 1}) .rp-clip-name"
+            yield Fault(words("new.no_words", clip=clip.name), field)
 
 
 def _consent(who: str, words: Words) -> Consent:

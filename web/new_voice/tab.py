@@ -17,6 +17,19 @@ from web.new_voice.reading import SCRIPTS
 if TYPE_CHECKING:
     from web.house import House
 
+# The answer to Save is seen, and the keyboard is where the first thing is missing.
+SHOW = """() => requestAnimationFrame(() => {
+  const notice = document.querySelector('#rp-form-notice .rp-notice');
+  if (notice?.dataset.field) document.querySelector(notice.dataset.field)?.focus();
+  notice?.scrollIntoView({ block: 'nearest' });
+})"""
+# What was missing may be there by now.
+FORGET = "(said) => (said?.includes('rp-bad') ? '' : said)"
+# Nothing is said here of a voice that was saved: Speak is shown by then.
+WRITE = """() => {
+  if (!document.querySelector('#rp-form-notice .rp-notice')) document.querySelector('#rp-text textarea')?.focus();
+}"""
+
 
 def build(house: House, shared: Shared) -> None:
     """Lays out the tab and ties its events."""
@@ -35,16 +48,18 @@ def build(house: House, shared: Shared) -> None:
             elem_id="rp-speaker",
         )
     agreed = gr.Checkbox(label=label("new.consent_blank"), value=False, elem_id="rp-consent")
-    save = gr.Button(label("new.save"), variant="primary", elem_id="rp-save")
     trouble = line("rp-form-notice")
-    typed = partial(
-        gr.on, [name.change, speaker.change]
-    )  # one event of both, so that the last letter has the last word
+    save = gr.Button(label("new.save"), variant="primary", elem_id="rp-save")
+    # One event of both, so that the last letter has the last word.
+    typed = partial(gr.on, [name.change, speaker.change])
     quick(typed, events.sentence, [name, speaker], agreed, trigger_mode="always_last")
+    gr.on([clips.change, name.input, agreed.input], None, trouble, trouble, js=FORGET, api_visibility="private")
     asked = quick(save.click, events.begin, None, trouble)
-    asked.then(
+    saved = asked.then(
         events.save,
         [clips, name, speaker, agreed, shared.token],
         [trouble, clips, name, speaker, agreed, shared.picker, shared.notice, shared.tabs, shared.bell],
         show_progress="hidden", preprocess=False, api_visibility="private", concurrency_id="clips",
     )  # fmt: skip
+    saved.then(None, js=WRITE)
+    trouble.change(None, js=SHOW)

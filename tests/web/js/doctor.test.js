@@ -5,9 +5,9 @@ const assert = require("node:assert/strict");
 const { load, english } = require("./load.js");
 
 const words = english("clip");
-const { inOrder, remarks, Clip } = load(
+const { inOrder, verdictOf, remarks, Clip } = load(
   ["new_voice/trim.js", "new_voice/clips.js", "new_voice/doctor.js", "new_voice/transcript.js"],
-  ["inOrder", "remarks", "Clip"],
+  ["inOrder", "verdictOf", "remarks", "Clip"],
   { words },
 );
 const row = (light, sentence) => ({ light, sentence });
@@ -15,6 +15,17 @@ const row = (light, sentence) => ({ light, sentence });
 test("what is worst stands first, and what is fine is not among it", () => {
   const rows = [row("green", "a"), row("amber", "b"), row("red", "c"), row("amber", "d")];
   assert.deepEqual(inOrder(rows).map(({ sentence }) => sentence), ["c", "b", "d"]);
+});
+
+test("a clip whose words are wrong is not called good, and the worse of the two is said", () => {
+  const found = (light) => ({ light, verdict: `${light} sound` });
+  const [amber, red] = [row("amber", "too many"), row("red", "far too many")];
+  assert.deepEqual(verdictOf(found("green"), []), { light: "green", sentence: "green sound" });
+  assert.deepEqual(verdictOf(found("green"), [amber]), { light: "amber", sentence: words("clip.look_at_words") });
+  assert.deepEqual(verdictOf(found("green"), [amber, red]).light, "red");
+  assert.deepEqual(verdictOf(found("red"), [amber]), { light: "red", sentence: "red sound" });
+  assert.deepEqual(verdictOf(null, [amber]), { light: "", sentence: words("clip.examining") });
+  assert.deepEqual(verdictOf({ problem: "No answer." }, [amber]), { light: "", sentence: "No answer." });
 });
 
 test("words are remarked on when they cannot be right", () => {

@@ -8,6 +8,7 @@ const EDGE_SECONDS = 0.005; // fades, so that a cut does not click
 
 // Length in seconds as the file says; null where the browser cannot read it, or where the file does not say.
 function probe(file) {
+  if (!file.size) return Promise.resolve(null); // browsers complain of those
   const audio = new Audio();
   const address = URL.createObjectURL(file);
   return new Promise((resolve) => {

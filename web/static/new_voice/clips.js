@@ -13,7 +13,9 @@ class Clip {
     this.found = null; // what the doctor says of the part: { part, … }, or { part, problem }
     this.best = null; // [start, end] of the best part of the whole
     this.wordsRow = null; // what is said of the number of words
-    this.dictated = false;
+    this.asked = null; // the part that the doctor is looking at
+    this.dictating = false; // the server writes its words down
+    this.dictated = false; // and did so: nobody has changed them since
   }
 
   // What is meant of it: its value for the server.

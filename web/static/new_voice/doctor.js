@@ -10,30 +10,29 @@ class DoctorView {
     this.find = (selector) => element.querySelector(selector);
   }
 
-  // A clip of clips.js, or null. found: null while it is examined.
-  show(clip) {
+  // clip: of clips.js, or null. remarks: rows about its words, which stand beside them.
+  show(clip, remarks) {
     const box = this.find(".rp-doctor");
     box.hidden = !clip;
     if (!clip) return;
-    const found = clip.found?.part === clip.part ? clip.found : null;
-    box.dataset.light = found?.light ?? "";
-    this.sayVerdict(found);
+    const found = clip.found?.part === clip.part ? clip.found : null; // null while it is examined
+    this.sayVerdict(verdictOf(found, remarks));
     const rows = found?.rows ?? [];
     const fine = rows.filter((row) => row.light === "green");
     const press = (row) => this.mend(clip, row);
     this.fill(box.querySelector(":scope > .rp-findings"), inOrder(rows), press);
     this.fill(this.find(".rp-fine .rp-findings"), fine, press);
     this.find(".rp-fine").hidden = !fine.length;
-    this.find(".rp-fine summary").textContent = words("clip.fine", { number: fine.length });
+    this.find(".rp-fine summary").textContent = words("clip.fine", { number: fine.length, all: rows.length });
   }
 
   // The same text is not written again: screen readers would read it again.
-  sayVerdict(found) {
+  sayVerdict({ light, sentence }) {
     const line = this.find(".rp-verdict");
-    const said = found ? (found.problem ?? found.verdict) : words("clip.examining");
+    const said = `${light} ${sentence}`;
     if (line.dataset.said === said) return;
     line.dataset.said = said;
-    line.replaceChildren(...(found?.light ? [lightOf(found)[0]] : []), said);
+    line.replaceChildren(...(light ? [markOf(light)] : []), sentence);
   }
 
   fill(list, rows, press) {
@@ -42,6 +41,14 @@ class DoctorView {
     list.hidden = !rows.length;
     if (focused) list.querySelector(`[data-fix="${focused}"]`)?.focus();
   }
+}
+
+// What is said of a clip as a whole, which is not good while its words are not; its light is "" while none is known.
+function verdictOf(found, remarks) {
+  if (!found || found.problem) return { light: "", sentence: found?.problem ?? words("clip.examining") };
+  const [worst] = inOrder(remarks);
+  if (found.light !== "green" || !worst) return { light: found.light, sentence: found.verdict };
+  return { light: worst.light, sentence: words("clip.look_at_words") };
 }
 
 // What wants attention, the worst first.
@@ -55,7 +62,8 @@ function findingLine(row, press = null) {
   line.dataset.light = row.light;
   const sentence = Object.assign(document.createElement("span"), { textContent: row.sentence });
   sentence.className = "rp-sentence";
-  line.append(...lightOf(row), sentence);
+  const light = Object.assign(document.createElement("span"), { className: "rp-unseen", textContent: `${row.word}: ` });
+  line.append(markOf(row.light), light, sentence);
   if (row.fix && row.light !== "green" && press) {
     const remedy = Object.assign(document.createElement("button"), { type: "button", textContent: row.label });
     remedy.dataset.fix = row.fix;
@@ -65,10 +73,9 @@ function findingLine(row, press = null) {
   return line;
 }
 
-function lightOf({ light, word }) {
+function markOf(light) {
   const mark = Object.assign(document.createElement("span"), { className: "rp-light", textContent: MARKS[light] });
   mark.dataset.light = light;
   mark.setAttribute("aria-hidden", "true");
-  const name = Object.assign(document.createElement("span"), { className: "rp-unseen", textContent: `${word}: ` });
-  return [mark, name];
+  return mark;
 }

@@ -31,12 +31,18 @@ class Recorder {
     this.invite();
   }
 
+  // While the microphone is open, the line is the recording's own.
+  say(text, state) {
+    if (!this.taking) this.view.say(text, state);
+  }
+
   invite() {
-    this.view.say(this.trouble || words("clip.invitation"), this.trouble ? "refused" : "empty");
+    this.say(this.trouble || words("clip.invitation"), this.trouble ? "refused" : "empty");
   }
 
   refuse(text) {
-    this.view.say(text, "refused");
+    this.say(text, "refused");
+    return text;
   }
 
   // ---- the texts to read
@@ -61,7 +67,7 @@ class Recorder {
 
   // instead: the clip that this recording is to replace.
   async start(instead = null) {
-    if (this.taking || this.hasNoRoom(instead)) return;
+    if (this.taking || this.noRoom(instead)) return;
     const taking = (this.taking = { meter: new Meter(), instead });
     this.trim.hush();
     window.reprisePlayer?.pause(); // or it would be recorded as well
@@ -126,41 +132,45 @@ class Recorder {
 
   takeAll(files) {
     if (this.taking) return this.pending;
-    for (const file of files) this.pending = this.pending.then(() => this.take(file, { name: file.name }));
+    const refused = [];
+    const note = ({ name }, why) => why && refused.push(why.includes(name) ? why : `${name}: ${why}`);
+    for (const file of files) {
+      this.pending = this.pending.then(() => this.take(file, { name: file.name })).then((why) => note(file, why));
+    }
+    // Of several, those that came to nothing have the last word.
+    if (files.length > 1) this.pending = this.pending.then(() => refused.length && this.refuse(refused.join(" ")));
     return this.pending;
   }
 
-  hasNoRoom(instead = null) {
-    if (instead || !this.clips.full) return false;
-    this.refuse(words("clip.enough", { number: MOST_CLIPS }));
-    return true;
+  // Why there is no place for another clip, "" where there is one.
+  noRoom(instead = null) {
+    return instead || !this.clips.full ? "" : this.refuse(words("clip.enough", { number: MOST_CLIPS }));
   }
 
-  // more: of the Clip that it becomes.
+  // more: of the Clip that it becomes. Gives why it did not become one, else "".
   async take(file, { name, said = words("clip.ready", { name }), instead = null, ...more }) {
-    if (this.hasNoRoom(instead)) return;
-    if (file.size > props.max_mb * 2 ** 20) {
-      this.refuse(words("clip.too_large", { name, limit: props.max_mb }));
-      return;
+    const full = this.noRoom(instead);
+    if (full) return full;
+    if (file.size > props.max_mb * 2 ** 20) return this.refuse(words("clip.too_large", { name, limit: props.max_mb }));
+    this.say(words("clip.uploading"), "uploading");
+    let path;
+    try {
+      ({ path } = await upload(underOwnName(file)));
+    } catch (error) {
+      return this.refuse(words("clip.not_uploaded", { reason: error.message ?? error }));
     }
-    this.view.say(words("clip.uploading"), "uploading");
-    const path = await upload(underOwnName(file)).then((uploaded) => uploaded.path, (error) => this.failed(error));
-    if (!path) return;
     try {
       const heard = await looked(file, name, props.longest, () => this.peaksOf(path));
       if (!this.clips.list.includes(instead)) instead = null; // removed meanwhile
       if (instead && instead !== more.before) this.forget(instead);
       this.clips.add(new Clip({ file, path, name, ...more, ...heard }), instead);
-      this.view.say(said, "ready");
+      this.say(said, "ready");
       this.publish();
+      return "";
     } catch (error) {
       this.ask("forget_clip", { path });
-      this.refuse(error.message);
+      return this.refuse(error.message);
     }
-  }
-
-  failed(error) {
-    this.refuse(words("clip.not_uploaded", { reason: error.message ?? error }));
   }
 
   // ---- the server
@@ -197,11 +207,11 @@ class Recorder {
 
   async checkWords(clip) {
     const { words: written, spoken, part } = clip;
-    if (!server.check_words || spoken === null || !written.trim()) return this.transcript.show(this.clips.chosen);
+    if (!server.check_words || spoken === null || !written.trim()) return this.showFindings();
     const { row = null } = await this.ask("check_words", { words: written, spoken });
     if (clip.words !== written || clip.part !== part) return;
     clip.wordsRow = row;
-    this.transcript.show(this.clips.chosen);
+    this.showFindings();
   }
 
   // Has the words of the chosen part written down.
@@ -209,7 +219,7 @@ class Recorder {
     if (clip.dictating) return;
     const { part, words: before } = clip;
     clip.dictating = true;
-    this.transcript.show(this.clips.chosen);
+    this.showFindings();
     const { words: heard, problem } = await this.ask("write_words", clip.value);
     clip.dictating = false;
     if (problem) this.refuse(problem);
@@ -229,7 +239,7 @@ class Recorder {
       return;
     }
     this.trim.hush();
-    this.view.say(words("clip.mending"), "uploading");
+    this.say(words("clip.mending"), "uploading");
     const { wav, problem } = await this.ask("mend_clip", { ...clip.value, fix });
     if (problem) return this.refuse(problem);
     const { name, recorded, words: written, wordsSpoken } = clip;
@@ -284,7 +294,7 @@ class Recorder {
     if (JSON.stringify(value ?? null) === this.told) return; // what it was told by us
     this.clips.accept(value || null).forEach((clip) => this.forget(clip));
     this.told = JSON.stringify(this.clips.value());
-    if (!this.clips.list.length && !this.taking) this.invite();
+    if (!this.clips.list.length) this.invite();
     this.show();
   }
 
@@ -292,9 +302,16 @@ class Recorder {
     const { chosen, list } = this.clips;
     this.view.showClips();
     this.trim.show(chosen);
-    this.doctor.show(server.examine_clip ? chosen : null);
-    this.transcript.show(chosen);
+    this.showFindings();
     for (const clip of list) this.examine(clip);
+  }
+
+  // What is said of the chosen clip, of its words and of its sound.
+  showFindings() {
+    const { chosen } = this.clips;
+    const said = chosen ? remarks(chosen) : [];
+    this.transcript.show(chosen, said);
+    this.doctor.show(server.examine_clip ? chosen : null, said);
   }
 }
 

@@ -1,8 +1,10 @@
 // What the recorder shows, and what hands do to it. Needs meter.js, clips.js, format.js, words.js.
 
+const OPEN = ["counting", "recording"]; // the states in which the microphone is
+
 class RecorderView {
   constructor(element, recorder) {
-    this.recorder = recorder;
+    Object.assign(this, { element, recorder });
     this.find = (selector) => element.querySelector(selector);
     this.frame = null;
     this.find(".rp-record").onclick = () => recorder.press();
@@ -13,6 +15,15 @@ class RecorderView {
     };
     this.find(".rp-script-other").onclick = () => recorder.nextScript();
     this.acceptDrops(this.find(".rp-clip"));
+    document.addEventListener("keydown", (event) => this.escape(event));
+    window.addEventListener("beforeunload", (event) => recorder.taking?.recording && event.preventDefault());
+    document.documentElement.style.setProperty("--rp-recording", JSON.stringify(words("clip.on_air")));
+  }
+
+  // Escape is the same as the button, and so loses nothing. Other tabs have their own use for it.
+  escape({ key, isComposing }) {
+    if (key !== "Escape" || isComposing || !this.find(".rp-clip").checkVisibility()) return;
+    if (this.recorder.taking) this.recorder.press();
   }
 
   acceptDrops(area) {
@@ -46,11 +57,19 @@ class RecorderView {
     line.textContent = text;
     line.setAttribute("aria-live", state === "recording" ? "off" : "polite"); // the running time is not read out
     this.find(".rp-clip").dataset.state = state;
-    this.find(".rp-count").textContent = "";
+    this.find(".rp-countdown").textContent = "";
+    document.documentElement.toggleAttribute("data-rp-recording", OPEN.includes(state)); // seen from every tab
+    this.showButtons();
+  }
+
+  showButtons() {
+    const { state } = this.find(".rp-clip").dataset;
+    const waits = ["asking", "uploading"].includes(state);
     this.find(".rp-record-label").textContent = this.label(state);
-    this.find(".rp-record").disabled = Boolean(this.recorder.trouble) || ["asking", "uploading"].includes(state);
-    this.find(".rp-choose").disabled = ["asking", "counting", "recording", "uploading"].includes(state);
-    this.find(".rp-script-other").disabled = state === "recording"; // its words belong to what is being read
+    for (const button of this.element.querySelectorAll(".rp-record, .rp-again")) {
+      button.disabled = waits || Boolean(this.recorder.trouble);
+    }
+    this.find(".rp-choose").disabled = waits || OPEN.includes(state);
   }
 
   label(state) {
@@ -61,7 +80,9 @@ class RecorderView {
 
   count(left) {
     this.say(words("clip.counting", { left }), "counting");
-    this.find(".rp-count").textContent = left;
+    this.find(".rp-countdown").textContent = left;
+    this.find(".rp-clip").scrollIntoView({ block: "nearest" });
+    if (document.activeElement === document.body) this.find(".rp-record").focus(); // it was lost with what is hidden
   }
 
   refresh() {
@@ -90,8 +111,7 @@ class RecorderView {
     const focused = row.querySelector(":focus")?.dataset.name;
     row.replaceChildren(...clips.list.map((clip) => this.line(clip, clip === clips.chosen)));
     if (focused) [...row.querySelectorAll("button")].find((button) => button.dataset.name === focused)?.focus();
-    const { dataset } = this.find(".rp-clip");
-    this.find(".rp-record-label").textContent = this.label(dataset.state);
+    this.showButtons();
     const together = this.find(".rp-together");
     together.textContent = togetherSaid(clips);
     together.hidden = !together.textContent;
@@ -110,7 +130,11 @@ class RecorderView {
     listen.disabled = !clip.playable;
     line.append(name, listen);
     if (clip.before) line.append(about("clip.undo", "clip.undo_of", () => recorder.undo(clip)));
-    if (clip.recorded) line.append(about("clip.again", "clip.again_for", () => recorder.start(clip)));
+    if (clip.recorded) {
+      const again = about("clip.again", "clip.again_for", () => recorder.start(clip));
+      again.className = "rp-again";
+      line.append(again);
+    }
     line.append(about("clip.remove", "clip.remove_of", () => recorder.remove(clip)));
     return line;
   }

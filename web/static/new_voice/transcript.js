@@ -23,15 +23,15 @@ class TranscriptView {
     this.soon = setTimeout(() => this.check(clip), REST_MS);
   }
 
-  // A clip of clips.js, or null.
-  show(clip) {
+  // clip: of clips.js, or null. said: rows about its words.
+  show(clip, said) {
     this.clip = clip;
     this.find(".rp-transcript").hidden = !clip;
     if (!clip) return;
     if (this.field.value !== clip.words) this.field.value = clip.words;
-    this.find(".rp-dictate").disabled = Boolean(clip.dictating);
+    this.find(".rp-dictate").disabled = clip.dictating;
     this.find(".rp-dictate").textContent = words(clip.dictating ? "clip.dictating" : "clip.dictate");
-    this.showSaid(remarks(clip));
+    this.showSaid(said);
   }
 
   showSaid(rows) {

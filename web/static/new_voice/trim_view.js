@@ -46,7 +46,7 @@ class TrimView {
     const [start, end, length, all] = [trim.start, trim.end, trim.length, trim.seconds].map(hundredths);
     const range = trim.whole ? "clip.range" : "clip.range_of";
     this.find(".rp-trim-said").textContent = words(range, { start, end, length, all });
-    this.find(".rp-trim-all").disabled = trim.whole;
+    this.find(".rp-trim-all").hidden = trim.whole;
     this.find(".rp-trim-best").hidden = !best || trim.is(...best);
     this.find(".rp-trim-play").textContent = words(this.listening.playing ? "clip.stop" : "clip.play");
     this.updateEcho();
@@ -102,6 +102,7 @@ class TrimView {
   use(start, end) {
     this.clip.trim.set(start, end);
     this.update();
+    this.handles.start.focus(); // the button is gone
     this.changed();
   }
 
