@@ -3,6 +3,7 @@
 import io
 from pathlib import Path
 
+import av
 import numpy as np
 import soundfile
 import torch
@@ -101,3 +102,15 @@ def lights(report: Report) -> dict[str, str]:
 
 def found(report: Report, name: str) -> Finding:
     return next(finding for finding in report.findings if finding.measure == name)
+
+
+def silent_film() -> bytes:
+    """A picture without a sound."""
+    file = io.BytesIO()
+    with av.open(file, "w", format="mp4") as film:
+        picture = film.add_stream("mpeg4", rate=5)
+        picture.width = picture.height = 64
+        picture.pix_fmt = "yuv420p"
+        film.mux(picture.encode(av.VideoFrame.from_ndarray(np.zeros((64, 64, 3), np.uint8), format="rgb24")))
+        film.mux(picture.encode(None))
+    return file.getvalue()

@@ -35,6 +35,7 @@ from engine.audio.decode import _collected
 from engine.audio.reference import END_SILENCE, LONGEST_USED, SPEECH_LEVEL
 from engine.audio.vad import silero_weights, speech_probabilities, speech_spans
 from engine.errors import InvalidOption, UnusableReference
+from tests.engine.spoiled import silent_film
 
 Samples = NDArray[np.float32]
 
@@ -312,17 +313,6 @@ def poisoned(value: float) -> Samples:
     samples = read().copy()
     samples[20_000] = value
     return samples
-
-
-def silent_film() -> bytes:
-    file = io.BytesIO()
-    with av.open(file, "w", format="mp4") as film:
-        picture = film.add_stream("mpeg4", rate=5)
-        picture.width = picture.height = 64
-        picture.pix_fmt = "yuv420p"
-        film.mux(picture.encode(av.VideoFrame.from_ndarray(np.zeros((64, 64, 3), np.uint8), format="rgb24")))
-        film.mux(picture.encode(None))
-    return file.getvalue()
 
 
 REFUSED = {

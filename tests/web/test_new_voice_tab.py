@@ -5,7 +5,6 @@ import io
 import os
 import re
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 
 import av
@@ -16,6 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from storage import Studio, VoiceLibrary
+from tests.engine.spoiled import silent_film
 from tests.web.conftest import PLAIN_HTTP_HOST, SPEECH
 from tests.web.fake_engine import FakeEngine, Script, voice
 from tests.web.test_clip_server import FORMATS, encoded
@@ -201,21 +201,6 @@ def endless(webm: bytes) -> bytes:
             if packet.dts is not None:
                 packet.stream = sound
                 out.mux(packet)
-    return file.getvalue()
-
-
-def silent_film() -> bytes:
-    """Three seconds of a picture without a sound."""
-    file = io.BytesIO()
-    with av.open(file, "w", format="mp4") as out:
-        picture = out.add_stream("mpeg4", rate=5)
-        picture.width = picture.height = 64
-        picture.pix_fmt = "yuv420p"
-        for index in range(15):
-            frame = av.VideoFrame.from_ndarray(np.full((64, 64, 3), 90, np.uint8), format="rgb24")
-            frame.pts, frame.time_base = index, Fraction(1, 5)
-            out.mux(picture.encode(frame))
-        out.mux(picture.encode(None))
     return file.getvalue()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import weakref
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ class Visitor:
 
     def __init__(self, url: str, **headers: str) -> None:
         self.http = httpx.Client(base_url=url, headers=headers, timeout=60)
+        weakref.finalize(self, self.http.close)  # a socket that nobody closed would fail whatever test runs by then
         self.token: Any = None
         self._session = secrets.token_hex(8)
 
