@@ -106,6 +106,7 @@ def finished(runner: ScriptRunner, script: str, owner: str = OWNER) -> Callable[
 def test_all_is_spoken_in_order_and_kept(
     actor: Actor, runner: ScriptRunner, studio: Studio, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
+    actor.slots = 2  # one for others and one for the script, whose order is then plain
     before = runner.real_time_factor
     assert before is None
     begin(studio, runner, script)
@@ -129,7 +130,8 @@ def test_two_cards_at_once_and_the_third_when_one_is_done(
     assert sorted(runner.speaking(OWNER, script) or ()) == sorted(card.id for card in cards()[:2])
     actor.gates[TEXTS[1]].set()
     until(lambda: cards()[3].state == "spoken")
-    assert actor.said == list(TEXTS)
+    assert set(actor.said[:2]) == set(TEXTS[:2]), "which of two threads comes first, is theirs"
+    assert actor.said[2:] == list(TEXTS[2:])
     assert [card.state for card in cards()] == ["queued", "spoken", "spoken", "spoken"]
     actor.gates[TEXTS[0]].set()
     until(finished(runner, script))
