@@ -106,11 +106,11 @@ class Remembering:
         try:
             owner = self._house.owner(token, request).key
             record = self._history.get(_id(event), owner=owner)
-            voices = {voice.id for voice in self._house.studio.voices.list(owner=owner)}
+            voices = self._house.studio.voices.list(owner=owner)
         except Exception as error:
             return *(gr.skip(),) * 9, notice(sentence_of(error, words), "bad")
-        there = record.voice_id in voices
-        picked = shelf.picker(self._house, owner, record.voice_id, words) if there else gr.skip()
+        there = any(voice.id == record.voice_id for voice in voices)
+        picked = shelf.picker_of(voices, record.voice_id, words) if there else gr.skip()
         settings = [record.settings.get(name, gr.skip()) for name in SETTINGS]
         said = notice(self._remarks(record, there, words), "good" if there else "bad")
         fold = gr.Accordion(open=True)  # a seed that is set is to be seen
