@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 from playwright.sync_api import Browser, Page
 
+from web.http.uploads import Uploads
 from web.serve import launch, private_folder
 
 PATIENCE = 60_000  # ms: a busy machine is slow, not wrong
@@ -18,7 +20,7 @@ def served(build: Callable[[str], None]) -> Iterator[str]:
     with private_folder() as folder:
         with gr.Blocks(analytics_enabled=False) as demo:
             build(folder)
-        _, url, _ = launch(demo, prevent_thread_lock=True, quiet=True)
+        url = launch(demo, routes=Uploads(Path(folder)).routes())
         try:
             yield url
         finally:
