@@ -4,6 +4,7 @@ import io
 import wave
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from benchmarks import browser
 from engine.audio import to_int16
 from storage import Studio, VoiceLibrary
 from tests.web.fake_engine import FakeEngine
+from tests.web.stage import PLAIN_HTTP_HOST
 from web.face.translations import Translations
 from web.house import House
 from web.http.uploads import Uploads
@@ -26,8 +28,6 @@ from web.takes.kept import Takes
 from web.visitors.owners import Owners, Way
 
 SPEECH = Path(__file__).parents[1] / "fixtures" / "speech" / "flite_slt.flac"
-# Somewhere that is neither localhost nor https, as a computer in the same house is.
-PLAIN_HTTP_HOST = "voices.example"
 
 
 @pytest.fixture
@@ -73,7 +73,11 @@ def serving() -> Iterator[Callable[..., str]]:
     with ExitStack() as stack:
 
         def start(
-            engine: object, studio: Studio, way: Way = "local", allowed_hosts: Sequence[str] = (), **options: Any
+            engine: object,
+            studio: Studio,
+            way: Way = "local",
+            allowed_hosts: Sequence[str] = (PLAIN_HTTP_HOST,),
+            **options: Any,
         ) -> str:
             folder = Path(stack.enter_context(private_folder()))
             house = furnished(engine, studio, folder, way, options.get("root_path") or "")
@@ -82,6 +86,7 @@ def serving() -> Iterator[Callable[..., str]]:
                 options.get("server_name"), share=False, root_path=options.get("root_path"),
                 accounts="accounts" in options, allowed_hosts=allowed_hosts,
             )  # fmt: skip
+            place = replace(place, sign_in=way == "hub")
             policy = policy_of(place, way, studio.voices.secret(SIGNING), house.translations)
             routes = [*house.links.routes(), *Uploads(house.folder).routes()]
             url = launch(demo, **{"policy": policy, "translations": house.translations, "routes": routes, **options})

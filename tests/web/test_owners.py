@@ -77,7 +77,7 @@ def test_the_environment_of_a_space_is_heeded(monkeypatch: pytest.MonkeyPatch) -
     assert hosting(None, share=False, root_path=None, accounts=False) == Hosting("127.0.0.1")
     monkeypatch.setenv("GRADIO_SERVER_NAME", "0.0.0.0")
     monkeypatch.setenv("SPACE_ID", "someone/reprise")
-    assert hosting(None, share=False, root_path=None, accounts=False) == Hosting("0.0.0.0")
+    assert hosting(None, share=False, root_path=None, accounts=False) == Hosting("0.0.0.0", space=True)
     monkeypatch.setenv("OAUTH_CLIENT_ID", "an id")
     assert hosting(None, share=False, root_path=None, accounts=False).sign_in
 

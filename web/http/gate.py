@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
-from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from web.http.body import BodyRefused, Disconnected, read_body, replayed
 from web.http.client import LOCAL, address_of, is_plainly_local
 from web.http.headers import AnswerHeaders
-from web.http.hosts import KnownHosts
+from web.http.hosts import KnownHosts, is_loopback
 from web.http.lanes import Crowded, Lanes
 from web.http.origins import is_foreign, is_visit
 from web.http.responses import refusal, wait_a_moment
@@ -86,7 +86,7 @@ class Gate:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
-            await self._answer(scope, receive, self._dressed(send))
+            await self._answer(scope, receive, self._dressed(send, trusted=_is_trusted(scope)))
         else:  # the page opens no websocket
             await send({"type": "websocket.close", "code": 1008})
 
@@ -150,11 +150,11 @@ class Gate:
             case _:
                 await self._app(scope, receive, send)
 
-    def _dressed(self, send: Send) -> Send:
+    def _dressed(self, send: Send, *, trusted: bool) -> Send:
         async def told(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message.setdefault("headers", [])
-                self._headers.apply(MutableHeaders(scope=message))
+                self._headers.apply(MutableHeaders(scope=message), trusted=trusted)
             await send(message)
 
         return told
@@ -167,3 +167,8 @@ async def _json(headers: Headers, receive: Receive) -> Receive:
     return replayed(await read_body(headers, receive), receive)
 
 
+def _is_trusted(scope: Scope) -> bool:
+    """Whether browsers take the page's origin for one that nobody in between can have changed."""
+    headers = Headers(scope=scope)
+    secure = headers.get("x-forwarded-proto", scope.get("scheme", "http")) == "https"
+    return secure or is_loopback(headers.get("host", ""))

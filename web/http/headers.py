@@ -22,8 +22,8 @@ class AnswerHeaders:
     def __init__(self, *, framed: bool = False) -> None:
         self._framed = framed
 
-    def apply(self, headers: MutableHeaders) -> None:
-        """Changes an answer's headers in place."""
+    def apply(self, headers: MutableHeaders, *, trusted: bool) -> None:
+        """Changes an answer's headers in place. `trusted`: as browsers see the origin, by https or as this machine."""
         for name in [name for name in headers if name.lower().startswith("access-control-")]:
             del headers[name]  # no page of another origin is to read anything
         headers["X-Content-Type-Options"] = "nosniff"
@@ -33,6 +33,7 @@ class AnswerHeaders:
         headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
         if not self._framed:
             headers["X-Frame-Options"] = "DENY"
+        if trusted and not self._framed:  # elsewhere browsers complain of it
             headers["Cross-Origin-Opener-Policy"] = "same-origin"
         self._tame_cookies(headers)
 
@@ -59,7 +60,7 @@ class AnswerHeaders:
 
     @property
     def _ancestors(self) -> str:
-        return f"frame-ancestors {f'{_HUB} https://*.huggingface.co' if self._framed else chr(39) + 'none' + chr(39)}"
+        return f"frame-ancestors {_HUB} https://*.huggingface.co" if self._framed else "frame-ancestors 'none'"
 
     def _tame_cookies(self, headers: MutableHeaders) -> None:
         """Gradio's log-in cookie goes to whoever embeds the page; it is for the page itself."""

@@ -30,8 +30,10 @@ def locked_page(words: Words) -> str:
 <body>
 <h1>{title}</h1>
 <p>{text}</p>
-<form method="get"><input name="{NAME}" aria-label="{token}" placeholder="{token}" autocomplete="off" required autofocus>
-<button>{open_it}</button></form>
+<form method="get">
+<input name="{NAME}" aria-label="{token}" placeholder="{token}" autocomplete="off" required autofocus>
+<button>{open_it}</button>
+</form>
 </body>
 </html>
 """

@@ -24,7 +24,7 @@ class PagePolicy:
 
         async def told(message: Message) -> None:
             nonlocal start
-            if message["type"] == "http.response.start" and _is_html(message):
+            if message["type"] == "http.response.start" and _is_page(message):
                 start = message
                 return
             if start is None:
@@ -40,5 +40,7 @@ class PagePolicy:
         await self._app(scope, receive, told)
 
 
-def _is_html(start: Message) -> bool:
-    return MutableHeaders(scope=start).get("content-type", "").startswith("text/html")
+def _is_page(start: Message) -> bool:
+    """Whether it is HTML that has no policy of its own, as the files of links have."""
+    headers = MutableHeaders(scope=start)
+    return headers.get("content-type", "").startswith("text/html") and "content-security-policy" not in headers

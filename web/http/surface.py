@@ -8,7 +8,7 @@ from typing import Literal
 
 from web.visitors.links import PLACE
 
-Kind = Literal["page", "static", "start", "call", "stream", "upload", "login", "file"]
+Kind = Literal["page", "static", "start", "call", "stream", "upload", "login", "logout", "file"]
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ _ROUTES = (
 )
 _ACCOUNTS = (
     _route(("POST",), r"/login/?", "login"),
-    _route(("GET",), r"/logout", "page"),
+    _route(("GET",), r"/logout", "logout"),
 )
 _HUB = (
     _route(("GET",), r"/login/(huggingface|callback)", "page"),
-    _route(("GET",), r"/logout", "page"),
+    _route(("GET",), r"/logout", "logout"),
 )
 
 
@@ -59,9 +59,7 @@ class Surface:
         """What a request asks for; None for what is not here."""
         # Some proxies take their place off the path, some leave it; links begin with a place of their own.
         paths = {path, self._without_root(path)}
-        found = (
-            each.kind for each in self._routes if method in each.methods and any(map(each.path.fullmatch, paths))
-        )
+        found = (each.kind for each in self._routes if method in each.methods and any(map(each.path.fullmatch, paths)))
         return next(found, None)
 
     def _without_root(self, path: str) -> str:

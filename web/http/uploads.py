@@ -25,6 +25,7 @@ from starlette.types import Message, Receive
 
 from web.http.body import BodyRefused
 from web.http.client import address_of
+from web.http.log_in import is_admitted
 from web.http.responses import refusal, wait_a_moment
 from web.uploads import MAX_UPLOAD_MB
 from web.visitors.links import file_name
@@ -45,6 +46,7 @@ BUSY = "Other files are still on their way. Try again in a moment."
 FULL = "Too many of your files are waiting on the server. Use or remove some, or try again later."
 NO_ROOM = "The server has no room for files at present. Try again later."
 NO_FILE = "The request holds no files."
+STRANGER = "You are not logged in any more. Reload the page and log in."
 SLOW = "The file stopped coming. Send it again."
 
 
@@ -62,9 +64,16 @@ class _Kept:
 class Uploads:
     """Takes files into folders of their own, whose names nobody can guess."""
 
-    def __init__(self, folder: Path, *, proxied: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
-        """`folder`: of all uploads. `proxied`: as for `address_of`."""
-        self._folder, self._proxied, self._clock = folder, proxied, clock
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        admitted: Callable[[Request], bool] = is_admitted,
+        proxied: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`folder`: of all uploads. `admitted`: who may send any. `proxied`: as for `address_of`."""
+        self._folder, self._admitted, self._proxied, self._clock = folder, admitted, proxied, clock
         self._lock = threading.Lock()
         self._kept: dict[str, _Kept] = {}
         self._coming: dict[str, int] = {}
@@ -84,6 +93,8 @@ class Uploads:
 
     async def _answer(self, request: Request) -> Response:
         headers, address = request.headers, address_of(request.scope, request.headers, proxied=self._proxied)
+        if not self._admitted(request):
+            return refusal(401, STRANGER, headers)
         if not headers.get("content-type", "").startswith("multipart/form-data"):
             return refusal(415, NO_FILE, headers)
         declared = headers.get("content-length", "0")

@@ -45,8 +45,8 @@ def predict(**more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "host",
-    ["localhost", "LOCALHOST:7860", "127.0.0.1:1", "127.8.9.1", "[::1]:7860", "voices.example.org", "a.house.example:99",
-     "localhost."],
+    ["localhost", "LOCALHOST:7860", "127.0.0.1:1", "127.8.9.1", "[::1]:7860", "voices.example.org",
+     "a.house.example:99", "localhost."],
 )  # fmt: skip
 def test_own_names_are_answered(ask: Ask, host: str) -> None:
     assert ask("GET", "", headers={"host": host}).status_code == 200
@@ -54,8 +54,9 @@ def test_own_names_are_answered(ask: Ask, host: str) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["x.localhost", "localhost.evil.example", "evil.example", "evil.example:7860", "192.168.1.5", "0.0.0.0", "", "house.example",
-     "voices.example.org.evil.example", "evil-house.example", "[::2]", "127.0.0.1.evil.example", "localhost@evil.example"],
+    ["x.localhost", "localhost.evil.example", "evil.example", "evil.example:7860", "192.168.1.5", "0.0.0.0", "",
+     "house.example", "voices.example.org.evil.example", "evil-house.example", "[::2]", "127.0.0.1.evil.example",
+     "localhost@evil.example"],
 )  # fmt: skip
 def test_other_names_are_misdirected(ask: Ask, host: str) -> None:
     for method, path in (("GET", ""), ("POST", "gradio_api/run/predict"), ("GET", "theme.css"), ("GET", "nowhere")):
@@ -160,7 +161,8 @@ UNUSED = [
     ("GET", "gradio_api/file=/etc/hostname"), ("GET", "gradio_api/file/etc/hostname"), ("GET", "gradio_api/info"),
     ("GET", "gradio_api/proxy=http://127.0.0.1:1/"), ("POST", "gradio_api/call/predict"), ("GET", "gradio_api/token"),
     ("POST", "gradio_api/api/predict"), ("POST", "gradio_api/run/other"), ("GET", "gradio_api/openapi.json"),
-    ("GET", "gradio_api/runs"), ("POST", "gradio_api/stream/1"), ("GET", "gradio_api/queue/status"), ("GET", "monitoring"),
+    ("GET", "gradio_api/runs"), ("POST", "gradio_api/stream/1"), ("GET", "gradio_api/queue/status"),
+    ("GET", "monitoring"),
     ("POST", "gradio_api/vibe-edit"), ("GET", "gradio_api/deep_link"), ("GET", "manifest.json"), ("GET", "docs"),
     ("GET", "openapi.json"), ("POST", "login"), ("GET", "logout"), ("GET", "assets/../../etc/hostname"),
     ("GET", "custom_component/1/client/component/x.js"), ("GET", "gradio_api/startup-events/"), ("PUT", ""),
