@@ -134,6 +134,19 @@ def serve(
             "(browser); auto goes by who can reach the page.",
         ),
     ] = "auto",
+    allowed_hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allowed-host",
+            envvar="REPRISE_ALLOWED_HOSTS",
+            help="A name that the page is reached by, such as voices.example.org behind a proxy. May be given several "
+            "times. Default: the names of this machine, and addresses where --host lets others in.",
+            show_default=False,
+        ),
+    ] = None,
+    open_browser: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in this machine's browser, where it has a screen.")
+    ] = True,
     root_path: Annotated[
         str | None,
         typer.Option(
@@ -161,7 +174,7 @@ def serve(
         with _studio(context) as studio, _engines(context, notices) as engines:
             serve_page(
                 engines, studio, server_name=host, server_port=port, share=share, root_path=root_path,
-                accounts=accounts, owners=owners,
+                accounts=accounts, owners=owners, allowed_hosts=allowed_hosts or [], open_browser=open_browser,
             )  # fmt: skip
 
 

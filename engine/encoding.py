@@ -96,6 +96,10 @@ class ClipEncoder:
         key = self._key(clip)
         return self._flights.do(key, lambda: self._codes(key, clip))
 
+    def forget(self, codes: NDArray[np.uint16]) -> None:
+        """Drop these codes `[K, T]`, whatever clip they were made of."""
+        self._cache.drop_where(lambda kept: np.array_equal(kept, codes))
+
     def release(self) -> None:
         """Free the encoder view, or have it freed once the clip that is going through it is done.
 

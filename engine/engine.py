@@ -316,6 +316,19 @@ class Engine:
         prompted = [self._prompt_reference(reference) for reference in references]
         return Speech(Request(self._speaker, segments, prompted, options, seed))
 
+    def forget(self, voice: Voice) -> None:
+        """Drop what is kept of a voice so that it speaks sooner: keys and values of its prompt, codes of its clips.
+
+        To be called when the voice is deleted. Speech under way in it goes on. A voice of another codec was never
+        spoken with.
+        """
+        if self._closed or voice.codec_fingerprint != self.codec_fingerprint:
+            return
+        prompted = [self._prompt_reference(reference) for reference in voice.references]
+        self._speaker.loop.forget(self._speaker.prompt.system(prompted))
+        for reference in voice.references:
+            self._encoder.forget(reference.codes)
+
     def status(self) -> EngineStatus:
         """What the engine is doing now."""
         scheduler = self._speaker.loop.scheduler

@@ -10,10 +10,12 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from engine.decoding import Decoding, Line, Samples
 from engine.errors import EngineClosed, EngineError, EngineFailed, first_line
@@ -73,6 +75,7 @@ class Loop:
         self.scheduler = Scheduler(runner.slots, queue)
         self._inbox: Inbox[Speaking] = Inbox()
         self._speaking: dict[Ticket, Speaking] = {}
+        self._unwanted: SimpleQueue[Tensor] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="reprise-engine", daemon=True)
         self._thread.start()
 
@@ -87,6 +90,14 @@ class Loop:
         May be called again, and by finalizers.
         """
         self.scheduler.leave(ticket)
+        self._inbox.nudge()
+
+    def forget(self, columns: Tensor) -> None:
+        """Drop what is kept of prompts that begin with `columns` `[K + 1, T]`, before the next frame.
+
+        A request under way keeps what it speaks with until its slot has another use.
+        """
+        self._unwanted.put(columns)
         self._inbox.nudge()
 
     def close(self) -> None:
@@ -126,6 +137,9 @@ class Loop:
             self.scheduler.ask(speaking.ticket)
         for ticket in [ticket for ticket in self._speaking if ticket.gone]:
             self._decoding.drop(self._speaking.pop(ticket).line)
+        while not self._unwanted.empty():
+            used = {speaking.ticket.slot for speaking in self._speaking.values()}
+            self._runner.forget(self._unwanted.get(), [slot for slot in range(self._runner.slots) if slot not in used])
         return not self._inbox.closed
 
     def _wait(self) -> list[Speaking]:

@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -68,6 +68,12 @@ class ByteLRU(Generic[K, V]):
         """Take the value of `key` out; None when it is not here."""
         with self._lock:
             return self._drop(key)
+
+    def drop_where(self, unwanted: Callable[[V], bool]) -> None:
+        """Forget every value of which this is true."""
+        with self._lock:
+            for key in [key for key, (value, _) in self._entries.items() if unwanted(value)]:
+                self._drop(key)
 
     def clear(self) -> None:
         """Forget everything."""

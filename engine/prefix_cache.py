@@ -43,6 +43,12 @@ class PrefixCache:
         """Remember what a prompt's beginning left in a slot."""
         self._put_near(_key(columns), kept)
 
+    def drop(self, columns: Tensor) -> None:
+        """Forget what is kept of a prompt that begins with `columns` `[K + 1, T]`."""
+        key = _key(columns)
+        self._near.pop(key)
+        self._far.pop(key)
+
     def clear(self) -> None:
         self._near.clear()
         self._far.clear()

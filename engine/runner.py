@@ -111,6 +111,11 @@ class Runner:
         return self._slots.begin(slot, prompt, options, key)
 
     @torch.inference_mode()
+    def forget(self, columns: Tensor, free: Sequence[int]) -> None:
+        """Drop what is kept of prompts that begin with `columns` `[K + 1, T]`; `free`: slots that nobody speaks in."""
+        self._slots.forget(columns, free)
+
+    @torch.inference_mode()
     def prefill(self, slot: int) -> bool:
         """One piece of the slot's prompt goes in. Returns whether it is ready to speak."""
         return self._slots.prefill(slot)

@@ -3,6 +3,7 @@
 One thread uses them.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 import torch
@@ -52,8 +53,8 @@ class Slots:
         self.positions = min(positions, slow.config.max_seq_len) - 1
         self.cache = slow.new_cache(count, self.positions + 1)
         self.rows = Rows.idle(count, self._codebooks, self.device)
-        nothing = Prompt(torch.zeros(self._codebooks + 1, 0, dtype=torch.long))
-        self._held = [_Held(nothing) for _ in range(count)]
+        self._nothing = Prompt(torch.zeros(self._codebooks + 1, 0, dtype=torch.long))
+        self._held = [_Held(self._nothing) for _ in range(count)]
         # What the host must know of `rows` without asking the device.
         self._at, self._top_k = [0] * count, [1] * count
 
@@ -100,6 +101,20 @@ class Slots:
             if end == _whole_pieces(held.prompt.shared):
                 self._prefixes.keep(columns[:, :end], self.cache.copy_out(slot, end))
         return held.filled == last
+
+    def forget(self, columns: Tensor, free: Iterable[int]) -> None:
+        """Drop the keys and values of prompts that begin with `columns` `[K + 1, T]`, from the cache of prefixes and
+        from these slots, in which nothing is spoken."""
+        shared = _whole_pieces(columns.shape[1])
+        self._prefixes.drop(columns[:, :shared])
+        for slot in free:
+            if self._held[slot].filled and self._begins_with(slot, columns):
+                self.cache.clear(slot)
+                self._held[slot] = _Held(self._nothing)
+
+    def _begins_with(self, slot: int, columns: Tensor) -> bool:
+        held = self._held[slot].prompt.columns
+        return torch.equal(held[:, : columns.shape[1]], columns)
 
     def _reuse(self, slot: int, prompt: Prompt) -> int:
         """Put into the slot what is known of the prompt's beginning, in whole pieces; how many positions."""

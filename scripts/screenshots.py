@@ -29,9 +29,9 @@ DIALOGUE = "Clara: Have you seen the blue bicycle?\nBen: It is on the bridge.\nC
 
 @contextmanager
 def served() -> Iterator[str]:
-    """The address of the app, with a library of its own."""
+    """The link of the app, with a library of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "app.py", "--port", "7899", "--database", f"{folder}/voices.db"]
+        command = [sys.executable, "app.py", "--port", "7899", "--no-open", "--database", f"{folder}/voices.db"]
         app = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         try:
             assert app.stdout is not None
@@ -94,8 +94,9 @@ def main() -> None:
         work(page)
         state = context.storage_state()
         context.close()
+        address = url.partition("?")[0]  # the state has the token's cookie
         for size, theme in product(SIZES, THEMES):
-            picture(browser, url, size, theme, state)
+            picture(browser, address, size, theme, state)
     rows = [f"| {tab} | " + " | ".join(f"![{tab}]({size}-{theme}-{name}.png)" for size, theme in product(SIZES, THEMES))
             + " |" for name, tab in TABS.items()]  # fmt: skip
     heads = [f"{size}, {theme}" for size, theme in product(SIZES, THEMES)]

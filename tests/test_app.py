@@ -215,8 +215,12 @@ def test_the_page_is_served_and_leaves_nothing_behind(tmp_path: Path) -> None:
         text=True,
     ) as server:
         assert server.stdout is not None
-        url = next(line.split()[-1] for line in server.stdout if "Running on local URL" in line)
-        assert "Reprise" in httpx.get(url).text
+        link = next(line.split()[-1] for line in server.stdout if "Reprise is at" in line)
+        page = link.partition("?")[0]
+        assert httpx.get(page).status_code == 401, "the token of the link is needed"
+        with httpx.Client(follow_redirects=True) as browser:
+            assert "gradio_config" in browser.get(link).text
+            assert "gradio_config" in browser.get(page).text, "and then the browser is known"
         (folder,) = temporary.glob("reprise-*")
         server.terminate()
         server.stdout.read()

@@ -6,11 +6,14 @@ import logging
 import os
 import shutil
 import signal
+import sys
 import tempfile
+import webbrowser
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -19,16 +22,18 @@ if TYPE_CHECKING:
     from storage import Studio
     from web.face.translations import Translations
     from web.house import House
+    from web.http.gate import Policy
     from web.model.engines import Engines
     from web.takes.kept import Takes
     from web.visitors.accounts import Accounts
     from web.visitors.links import Links
-    from web.visitors.owners import Hosting
+    from web.visitors.owners import Hosting, Way
 
 log = logging.getLogger(__name__)
 
 SWEEPING = 60.0  # seconds between two looks for voices whose deletion can no longer be undone
 EXPIRING = 24 * 3600.0  # seconds between two looks for what the history is to forget
+SHARED = ".gradio.live"  # the names of Gradio's tunnels
 SIGNING = "signing"  # the server's secret that keys and links are signed with
 
 
@@ -52,37 +57,63 @@ def private_folder() -> Iterator[str]:
 def launch(
     demo: gr.Blocks,
     *,
+    policy: Policy | None = None,
     translations: Translations | None = None,
     accounts: Accounts | None = None,
     routes: Sequence[BaseRoute] = (),
+    server_name: str | None = None,
     **options: Any,
-) -> Any:
-    """Launches with our looks and our privacy: no run history, no monitoring, no API page, bounded uploads.
+) -> str:
+    """Launches behind our gate, with our looks and our privacy: no run history, no monitoring, no API page.
 
-    `routes`: of our own beside Gradio's. They are there before the server listens, so there is no need to hold its
-    thread for adding them. `options` are `launch`'s own: server_name, server_port, share, root_path,
-    prevent_thread_lock.
+    `policy`: what the gate lets through. `routes`: of our own, which come before Gradio's of the same path. `options`
+    are `launch`'s own: server_port, share, root_path. Returns the page's address on this machine; it is served until
+    the demo is closed.
     """
-    from web.face.looks import looks
-    from web.uploads import MAX_UPLOAD_MB
+    from starlette.middleware import Middleware
 
-    return demo.launch(
+    from web.face.looks import looks
+    from web.http.connections import bound
+    from web.http.gate import Policy, guarded
+    from web.http.headers import AnswerHeaders
+    from web.http.hosts import KnownHosts
+    from web.http.page_policy import PagePolicy
+    from web.http.surface import Surface
+
+    bind = server_name or "127.0.0.1"
+    policy = policy or Policy(KnownHosts(bind), Surface(accounts=accounts is not None))
+    _, url, _ = demo.launch(
         auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits it where it is async
         i18n=translations.i18n if translations else None,
-        app_kwargs={"routes": list(routes)},
+        app_kwargs={
+            "routes": list(routes),
+            "lifespan": guarded(policy),
+            "middleware": [Middleware(PagePolicy, headers=AnswerHeaders(framed=policy.framed))],
+        },
         ssr_mode=False,  # a second server before ours would have to know the routes, and renders none of our parts
         run_history=False,
         enable_monitoring=False,
         footer_links=[],
-        max_file_size=f"{MAX_UPLOAD_MB}mb",
         show_error=False,
         pwa=False,
+        quiet=True,
+        prevent_thread_lock=True,
+        server_name=bind,
         **looks(),
         **options,
     )
+    bound(demo.server)
+    return str(url)
 
 
-def hosting(server_name: str | None, *, share: bool, root_path: str | None, accounts: bool) -> Hosting:
+def hosting(
+    server_name: str | None,
+    *,
+    share: bool,
+    root_path: str | None,
+    accounts: bool,
+    allowed_hosts: Sequence[str] = (),
+) -> Hosting:
     """How the page will be served, by the options and by what Gradio and Spaces read from the environment."""
     from web.visitors.owners import Hosting
 
@@ -92,6 +123,28 @@ def hosting(server_name: str | None, *, share: bool, root_path: str | None, acco
         accounts=accounts,
         sign_in=bool(os.environ.get("SPACE_ID") and os.environ.get("OAUTH_CLIENT_ID")),
         root_path=root_path or os.environ.get("GRADIO_ROOT_PATH", ""),
+        allowed=tuple(allowed_hosts),
+        space=bool(os.environ.get("SPACE_ID")),
+    )
+
+
+def policy_of(place: Hosting, way: Way, secret: bytes, translations: Translations) -> Policy:
+    """What the gate lets through. `secret`: the server's own. Raises InvalidOption for a name that is none."""
+    from web.http.gate import Policy
+    from web.http.hosts import KnownHosts
+    from web.http.locked_page import locked_page
+    from web.http.startup_token import StartupToken
+    from web.http.surface import Surface
+
+    space = [os.environ.get("SPACE_HOST", "")] if place.space else []
+    tunnel = [SHARED] if place.share else []
+    return Policy(
+        hosts=KnownHosts(place.host, filter(None, [*place.allowed, *space, *tunnel])),
+        surface=Surface(accounts=place.accounts, hub=place.sign_in, root_path=urlsplit(place.root_path).path),
+        token=StartupToken(secret) if way == "machine" else None,
+        framed=place.space,
+        proxied=place.space,
+        locked_page=lambda headers: locked_page(translations.words_for(headers.get("accept-language", ""))),
     )
 
 
@@ -104,36 +157,59 @@ def serve(
     root_path: str | None = None,
     accounts: Accounts | None = None,
     owners: str = "auto",
+    allowed_hosts: Sequence[str] = (),
+    open_browser: bool = False,
     **options: Any,
 ) -> None:
     """Serves the page until the process is told to stop.
 
     `accounts`: who may log in; None for everyone. `owners`: how owners are told apart, as for
-    `web.visitors.owners.way_of`. The other options are as for `launch`. Raises InvalidOption.
+    `web.visitors.owners.way_of`. `allowed_hosts`: names that the page is reached by, beside those of this machine.
+    `open_browser`: show the page in this machine's browser. The other options are as for `launch`.
+    Raises InvalidOption.
     """
     from web.every import every
     from web.face.translations import Translations
+    from web.http.uploads import Uploads
     from web.page import create_app
 
-    place = hosting(server_name, share=share, root_path=root_path, accounts=accounts is not None)
+    place = hosting(
+        server_name, share=share, root_path=root_path, accounts=accounts is not None, allowed_hosts=allowed_hosts
+    )
     translations = Translations.load()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is private is cleared away
-    with (
-        private_folder() as folder,
-        every(SWEEPING, studio.voices.sweep),
-        every(EXPIRING, lambda: expire(studio)),
-    ):
+    with ExitStack() as stack:
+        folder = stack.enter_context(private_folder())
         house = furnish(engine, studio, folder, translations, place, owners)
-        launch(
-            create_app(house),
+        policy = policy_of(place, house.owners.way, studio.voices.secret(SIGNING), translations)
+        uploads = Uploads(house.folder, proxied=policy.proxied)
+        stack.enter_context(every(SWEEPING, studio.voices.sweep))
+        stack.enter_context(every(SWEEPING, uploads.expire))
+        stack.enter_context(every(EXPIRING, lambda: expire(studio)))
+        demo = create_app(house)
+        url = launch(
+            demo,
+            policy=policy,
             translations=translations,
             accounts=accounts,
-            routes=house.links.routes(),
+            routes=[*house.links.routes(), *uploads.routes()],
             server_name=place.host,
             share=place.share,  # said either way: where nothing is said, Gradio may decide to share
             root_path=place.root_path or None,
             **options,
         )
+        show_address(policy.token.link(url) if policy.token else url, demo.share_url, open_browser=open_browser)
+        demo.block_thread()
+
+
+def show_address(url: str, shared: str | None, *, open_browser: bool) -> None:
+    """Prints where the page is, and shows it in a browser where the machine has a screen."""
+    print(f"Reprise is at {url}", flush=True)
+    if shared:
+        print(f"and for everyone at {shared}", flush=True)
+    screen = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if open_browser and screen:
+        webbrowser.open(url)
 
 
 def expire(studio: Studio) -> None:

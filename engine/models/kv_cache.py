@@ -48,6 +48,10 @@ class KVCache:
     def positions(self) -> int:
         return self.buffer.shape[4]
 
+    def clear(self, slot: int) -> None:
+        """Overwrite what a slot holds."""
+        self.buffer[:, :, slot].zero_()
+
     def copy_out(self, slot: int, length: int) -> Tensor:
         """A copy of a slot's first positions, `[layers, 2, H_kv, length, d]`."""
         return self.buffer[:, :, slot, :, :length].clone()

@@ -2,8 +2,9 @@
 
 import io
 import wave
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,17 @@ from benchmarks import browser
 from engine.audio import to_int16
 from storage import Studio, VoiceLibrary
 from tests.web.fake_engine import FakeEngine
+from tests.web.stage import PLAIN_HTTP_HOST
 from web.face.translations import Translations
 from web.house import House
+from web.http.uploads import Uploads
 from web.model.engines import Engines
 from web.page import create_app
-from web.serve import SIGNING, launch, links_to, private_folder
+from web.serve import SIGNING, hosting, launch, links_to, policy_of, private_folder
 from web.takes.kept import Takes
 from web.visitors.owners import Owners, Way
 
 SPEECH = Path(__file__).parents[1] / "fixtures" / "speech" / "flite_slt.flac"
-# Somewhere that is neither localhost nor https, as a computer in the same house is.
-PLAIN_HTTP_HOST = "voices.example"
 
 
 @pytest.fixture
@@ -62,16 +63,35 @@ def engine() -> FakeEngine:
 @pytest.fixture
 def serve() -> Iterator[Callable[..., str]]:
     """Serves a page over an engine and a studio, and gives its URL."""
+    with serving() as start:
+        yield start
+
+
+@contextmanager
+def serving() -> Iterator[Callable[..., str]]:
+    """As the fixture `serve`, for those that live longer than a test."""
     with ExitStack() as stack:
 
-        def start(engine: object, studio: Studio, way: Way = "local", **options: Any) -> str:
+        def start(
+            engine: object,
+            studio: Studio,
+            way: Way = "local",
+            allowed_hosts: Sequence[str] = (PLAIN_HTTP_HOST,),
+            **options: Any,
+        ) -> str:
             folder = Path(stack.enter_context(private_folder()))
             house = furnished(engine, studio, folder, way, options.get("root_path") or "")
             demo = create_app(house)
-            own = {"translations": house.translations, "routes": house.links.routes()}
-            _, url, _ = launch(demo, **{**own, "prevent_thread_lock": True, "quiet": True, **options})
+            place = hosting(
+                options.get("server_name"), share=False, root_path=options.get("root_path"),
+                accounts="accounts" in options, allowed_hosts=allowed_hosts,
+            )  # fmt: skip
+            place = replace(place, sign_in=way == "hub")
+            policy = policy_of(place, way, studio.voices.secret(SIGNING), house.translations)
+            routes = [*house.links.routes(), *Uploads(house.folder).routes()]
+            url = launch(demo, **{"policy": policy, "translations": house.translations, "routes": routes, **options})
             stack.callback(demo.close, verbose=False)
-            return str(url)
+            return policy.token.link(url) if policy.token else url
 
         yield start
 

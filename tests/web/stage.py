@@ -2,13 +2,20 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 from playwright.sync_api import Browser, Page
 
+from web.http.gate import Policy
+from web.http.hosts import KnownHosts
+from web.http.surface import Surface
+from web.http.uploads import Uploads
 from web.serve import launch, private_folder
 
+# Somewhere that is neither localhost nor https, as a computer in the same house is.
+PLAIN_HTTP_HOST = "voices.example"
 PATIENCE = 60_000  # ms: a busy machine is slow, not wrong
 
 
@@ -18,7 +25,8 @@ def served(build: Callable[[str], None]) -> Iterator[str]:
     with private_folder() as folder:
         with gr.Blocks(analytics_enabled=False) as demo:
             build(folder)
-        _, url, _ = launch(demo, prevent_thread_lock=True, quiet=True)
+        policy = Policy(KnownHosts("127.0.0.1", [PLAIN_HTTP_HOST]), Surface())
+        url = launch(demo, policy=policy, routes=Uploads(Path(folder)).routes())
         try:
             yield url
         finally:

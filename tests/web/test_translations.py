@@ -30,6 +30,7 @@ SAME = {
     "heading.model",
     "library.name",
     "library.description",
+    "locked.token",
     "speech.seed",
     "speech.top_p",
     "speech.top_k",

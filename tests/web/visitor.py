@@ -10,11 +10,21 @@ from typing import Any
 import httpx
 
 
+def page_config(page: str) -> dict[str, Any]:
+    """What the page's own scripts find in its markup."""
+    start = page.index("window.gradio_config = ") + len("window.gradio_config = ")
+    config: dict[str, Any] = json.JSONDecoder().raw_decode(page, start)[0]
+    return config
+
+
 class Visitor:
     """One open page. `token`: what the browser keeps and sends with each event."""
 
     def __init__(self, url: str, **headers: str) -> None:
-        self.http = httpx.Client(base_url=url, headers=headers, timeout=60)
+        page, _, query = url.partition("?")
+        self.http = httpx.Client(base_url=page, headers=headers, timeout=60)
+        if query:  # the link with the start-up token, which the browser then keeps
+            self.http.get("", params=query)
         weakref.finalize(self, self.http.close)  # a socket that nobody closed would fail whatever test runs by then
         self.token: Any = None
         self._session = secrets.token_hex(8)
@@ -61,7 +71,7 @@ class Visitor:
         raise AssertionError("the queue closed before the take was done")
 
     def _function(self, kind: str, elem_id: str | None, outputs: int | None) -> int:
-        config = self.http.get("config").json()
+        config = page_config(self.http.get("").text)
         ids = {part["props"].get("elem_id"): part["id"] for part in config["components"]}
         for function in config["dependencies"]:
             wanted = {(ids.get(elem_id), kind)} if elem_id else {(None, kind), (config.get("app_id"), kind)}

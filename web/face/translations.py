@@ -64,7 +64,11 @@ class Translations:
 
     def words(self, request: gr.Request | None) -> Words:
         """The words for whoever sent this request; English where nobody did."""
-        language = self._language(dict(request.headers).get("accept-language", "") if request else "")
+        return self.words_for(dict(request.headers).get("accept-language", "") if request else "")
+
+    def words_for(self, accepted: str) -> Words:
+        """The words for a browser with this Accept-Language header."""
+        language = self._language(accepted)
         return Words(language, self._languages[language])
 
     def script(self, *groups: str) -> str:

@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -185,6 +185,11 @@ class Engines:
         except BaseException:
             self._leave()
             raise
+
+    def forget(self, voice: Voice) -> None:
+        """As the engine's; nothing where there is none at present."""
+        with suppress(EngineBusy, EngineClosed), self._used() as engine:
+            engine.forget(voice)
 
     def close(self) -> None:
         """End all speech under way and free the model."""

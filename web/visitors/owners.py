@@ -4,8 +4,9 @@ Five ways, of which `way_of` picks one when the server starts:
 
     hub       a Space with sign-in: the Hugging Face user; who has not signed in is known by the browser
     user      the server has accounts (`web.visitors.accounts`): whoever logged in
-    machine   the page is for this machine alone: the local owner, the same as the command line's
-    local     as `machine`, also for those who come through a proxy; only when the host asks for it
+    machine   the page is for this machine alone: the local owner, the same as the command line's; a request that is
+              not plainly local, as the gate sees it (`web.http.client`), is a browser's
+    local     as `machine`, for all who reach the page; only when the host asks for it
     browser   everyone else: a random id that the server signed and the browser keeps, sent with each event
 """
 
@@ -18,13 +19,14 @@ import time
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Literal
 
 from itsdangerous import BadSignature, Signer
 
 from engine.errors import InvalidInput, InvalidOption
 from storage.library import LOCAL
+from web.http import client
+from web.http.hosts import is_loopback
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -33,7 +35,6 @@ Way = Literal["hub", "user", "machine", "local", "browser"]
 CHOICES = ("auto", "local", "browser")
 ID_BYTES = 16
 _ID = re.compile(r"[0-9a-f]{32}")
-_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host")
 STRANGE_KEY = "This browser's key is not from this server. Reload the page to be given a new one."
 
 
@@ -69,11 +70,14 @@ class Hosting:
     accounts: bool = False
     sign_in: bool = False  # a Space that offers "Sign in with Hugging Face"
     root_path: str = ""  # behind a proxy, which alone needs one
+    allowed: tuple[str, ...] = ()  # other names that it is reached by
+    space: bool = False  # on Hugging Face
 
     @property
     def private(self) -> bool:
         """Whether only this machine can reach the page."""
-        return _is_loopback(self.host) and not (self.share or self.root_path)
+        named = all(is_loopback(name) for name in self.allowed)
+        return is_loopback(self.host) and named and not (self.share or self.root_path or self.space)
 
 
 def way_of(choice: str, hosting: Hosting) -> Way:
@@ -122,7 +126,7 @@ class Owners:
             case "local":
                 return Owner("local")
             case "machine":
-                return None if _came_through_a_proxy(request) else Owner("local")
+                return Owner("local") if _scope(request).get(client.LOCAL) is True else None
             case "user":
                 return _logged_in(request)
             case "hub":
@@ -159,22 +163,11 @@ def _signed_in(request: gr.Request | None) -> Owner | None:
 
 
 def _session(request: gr.Request | None) -> Mapping[str, Any]:
-    # `Request.session` is there only while the page has a sign-in button; the scope can always be asked.
-    scope = getattr(getattr(request, "request", None), "scope", {})
-    session: Mapping[str, Any] = scope.get("session", {})
+    session: Mapping[str, Any] = _scope(request).get("session", {})
     return session
 
 
-def _came_through_a_proxy(request: gr.Request | None) -> bool:
-    """A proxy on this machine lets others in, however local it looks; most say that they are there."""
-    headers = dict(request.headers) if request else {}
-    return any(name.lower() in _FORWARDED for name in headers)
-
-
-def _is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+def _scope(request: gr.Request | None) -> Mapping[str, Any]:
+    # `Request.session` is there only while the page has a sign-in button; the scope can always be asked.
+    scope: Mapping[str, Any] = getattr(getattr(request, "request", None), "scope", {})
+    return scope

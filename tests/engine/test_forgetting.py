@@ -1,0 +1,83 @@
+"""A deleted voice leaves nothing in the engine's memory."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from engine.engine import Engine, SpeakOptions
+from engine.lru import ByteLRU
+from engine.voice import Voice
+from tests.engine.conftest import MINIATURE
+from tests.web.waiting import until
+
+SPEECH = Path(__file__).resolve().parent.parent / "fixtures" / "speech"
+# Longer than a piece of a prompt: only whole pieces are kept.
+TRANSCRIPT = "The words of the clip, which are many. " * 4
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    loaded = Engine.load(MINIATURE, "cpu", slots=2)
+    yield loaded
+    loaded.close()
+
+
+@pytest.fixture(scope="module")
+def voices(engine: Engine) -> tuple[Voice, Voice]:
+    clips = ("flite_slt.flac", "espeak_en_gb.flac")
+    one, other = (engine.encode_voice(clip, [(SPEECH / clip, f"{clip}. {TRANSCRIPT}")]).voice for clip in clips)
+    return one, other
+
+
+def spoken(engine: Engine, voice: Voice) -> np.ndarray:
+    return np.concatenate([chunk.samples for chunk in engine.speak("Hello.", voice, SpeakOptions(seed=1))])
+
+
+def test_a_forgotten_voice_is_in_no_slot_and_no_cache(engine: Engine, voices: tuple[Voice, Voice]) -> None:
+    one, other = voices
+    before = spoken(engine, one)
+    kept = engine.status().prefixes[0]
+    spoken(engine, other)
+    both = engine.status().prefixes[0]
+    assert both > kept > 0
+    slots = engine._runner._slots
+    (used,) = (place for place, held in enumerate(slots._held) if held.filled)
+    assert len(engine._encoder._cache) == 2
+    engine.forget(one)
+    until(lambda: engine.status().prefixes[0] == both - kept)
+    held = [slot.prompt.columns for slot in slots._held]
+    system = engine._speaker.prompt.system([engine._prompt_reference(one.references[0])])
+    assert not any(torch.equal(columns[:, : system.shape[1]], system) for columns in held)
+    assert len(engine._encoder._cache) == 1
+    engine.forget(other)
+    until(lambda: engine.status().prefixes[0] == 0)
+    # The last position is where rows that nobody speaks in write.
+    until(lambda: not slots.cache.buffer[:, :, used, :, :-1].any())
+    np.testing.assert_array_equal(spoken(engine, one), before)
+
+
+def test_speech_under_way_goes_on(engine: Engine, voices: tuple[Voice, Voice]) -> None:
+    whole = spoken(engine, voices[0])
+    speech = engine.speak("Hello.", voices[0], SpeakOptions(seed=1))
+    chunks = [next(speech).samples]
+    engine.forget(voices[0])
+    chunks += [chunk.samples for chunk in speech]
+    np.testing.assert_array_equal(np.concatenate(chunks), whole)
+
+
+def test_voices_that_were_never_spoken_with_are_nothing_to_forget(engine: Engine, voices: tuple[Voice, Voice]) -> None:
+    engine.forget(voices[1])
+    engine.forget(voices[1])
+    engine.forget(replace(voices[1], codec_fingerprint="another"))
+
+
+def test_values_are_dropped_by_what_they_are() -> None:
+    cache: ByteLRU[str, int] = ByteLRU(100)
+    for number, name in enumerate("abc"):
+        cache.put(name, number, 10)
+    cache.drop_where(lambda value: value > 0)
+    assert (cache.get("a"), cache.get("b"), cache.nbytes) == (0, None, 10)

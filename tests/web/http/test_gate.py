@@ -1,0 +1,310 @@
+"""What passes the gate and what does not, asked over real HTTP of a served page."""
+
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from engine.errors import InvalidOption
+from storage import Studio, VoiceLibrary
+from tests.web.conftest import serving
+from tests.web.fake_engine import FakeEngine, voice
+from tests.web.visitor import Visitor
+from web.http.hosts import KnownHosts, host_name
+from web.http.startup_token import DAYS, StartupToken
+from web.http.surface import Surface
+from web.serve import SIGNING
+from web.visitors.accounts import accounts_from
+
+Serve = Callable[..., str]
+Ask = Callable[..., httpx.Response]
+EVIL = "http://evil.example"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with Studio.open(tmp_path_factory.mktemp("gate") / "voices.db") as studio, serving() as serve:
+        yield serve(FakeEngine(), studio, "local", allowed_hosts=["voices.example.org", ".house.example"])
+
+
+@pytest.fixture(scope="module")
+def ask(url: str) -> Iterator[Ask]:
+    with httpx.Client(base_url=url, timeout=30) as client:
+        yield client.request
+
+
+def predict(**more: Any) -> dict[str, Any]:
+    return {"json": {"data": [], "fn_index": 0, "session_hash": "abc"}, **more}
+
+
+# --- names
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "LOCALHOST:7860", "127.0.0.1:1", "127.8.9.1", "[::1]:7860", "voices.example.org",
+     "a.house.example:99", "localhost."],
+)  # fmt: skip
+def test_own_names_are_answered(ask: Ask, host: str) -> None:
+    assert ask("GET", "", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["x.localhost", "localhost.evil.example", "evil.example", "evil.example:7860", "192.168.1.5", "0.0.0.0", "",
+     "house.example", "voices.example.org.evil.example", "evil-house.example", "[::2]", "127.0.0.1.evil.example",
+     "localhost@evil.example"],
+)  # fmt: skip
+def test_other_names_are_misdirected(ask: Ask, host: str) -> None:
+    for method, path in (("GET", ""), ("POST", "gradio_api/run/predict"), ("GET", "theme.css"), ("GET", "nowhere")):
+        answer = ask(method, path, headers={"host": host})
+        assert answer.status_code == 421
+        assert "--allowed-host" in answer.text
+
+
+def test_a_name_that_a_proxy_forwards_counts_too(ask: Ask) -> None:
+    assert ask("GET", "", headers={"x-forwarded-host": "evil.example"}).status_code == 421
+    assert ask("GET", "", headers={"x-forwarded-host": "voices.example.org"}).status_code == 200
+
+
+def test_two_names_are_none(url: str) -> None:
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    with socket.create_connection((parts.hostname, parts.port or 80), timeout=10) as plain:
+        plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        first = plain.makefile("rb").readline()
+    assert first.split()[1] in (b"400", b"421")
+
+
+def test_addresses_are_known_where_others_may_come() -> None:
+    everywhere, here = KnownHosts("0.0.0.0"), KnownHosts("127.0.0.1")
+    for address in ("192.168.1.5:7860", "[fe80::1]", "8.8.8.8"):
+        assert address in everywhere
+        assert address not in here
+    for name in ("evil.example", "x.localhost"):
+        assert name not in everywhere
+    assert "mybox" in KnownHosts("mybox")
+
+
+def test_what_is_no_name_cannot_be_allowed() -> None:
+    for name in ("", "https://a.example", "a.example:80", "a b", "*.example", ".", "a..b"):
+        with pytest.raises(InvalidOption, match="no host name"):
+            KnownHosts("127.0.0.1", [name])
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [("a.example:80", "a.example"), ("[::1]:80", "::1"), ("::1", "::1"), ("A.Example.", "a.example"), ("a:b", "a:b")],
+)
+def test_a_name_is_read_from_a_host_header(host: str, name: str) -> None:
+    assert host_name(host) == name
+
+
+# --- pages of others
+
+
+FOREIGN = [
+    {"origin": EVIL},
+    {"origin": "null"},
+    {"origin": "https://localhost.evil.example"},
+    {"origin": "http://localhost:1"},
+    {"origin": "http://x.localhost"},
+    {"sec-fetch-site": "cross-site"},
+    {"sec-fetch-site": "same-site"},
+    {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "script"},
+    {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"},
+]
+
+
+@pytest.mark.parametrize("headers", FOREIGN)
+def test_pages_of_others_get_nothing(ask: Ask, headers: dict[str, str]) -> None:
+    calls = ("run/predict", "queue/join", "component_server/", "upload", "cancel")
+    for method, path in (("GET", ""), ("GET", "theme.css"), *(("POST", f"gradio_api/{each}") for each in calls)):
+        answer = ask(method, path, headers=headers)
+        assert answer.status_code == 403, path
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+def test_a_preflight_is_not_answered(ask: Ask) -> None:
+    headers = {"origin": EVIL, "access-control-request-method": "POST"}
+    answer = ask("OPTIONS", "gradio_api/run/predict", headers=headers)
+    assert answer.status_code in (403, 404)
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_the_page_itself_is_answered(ask: Ask, url: str) -> None:
+    own = {"origin": url.rstrip("/"), "sec-fetch-site": "same-origin"}
+    answer = ask("POST", "gradio_api/run/predict", **predict(headers=own))
+    assert answer.status_code == 200
+    assert "access-control-allow-origin" not in answer.headers
+    followed = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    assert ask("GET", "", headers=followed).status_code == 200, "a link to the page may be followed"
+
+
+def test_a_proxy_may_speak_https(ask: Ask) -> None:
+    host = {"host": "voices.example.org", "sec-fetch-site": "same-origin"}
+    secure, plain = ({**host, "origin": f"{scheme}://voices.example.org"} for scheme in ("https", "http"))
+    assert ask("POST", "gradio_api/run/predict", **predict(headers=secure)).status_code == 200
+    assert ask("POST", "gradio_api/run/predict", **predict(headers=plain)).status_code == 200
+    between = {**plain, "x-forwarded-proto": "https"}
+    assert ask("POST", "gradio_api/run/predict", **predict(headers=between)).status_code == 403
+
+
+# --- the surface
+
+
+UNUSED = [
+    ("POST", "gradio_api/process_recording"), ("GET", "gradio_api/file=http://127.0.0.1:1/"), ("GET", "config"),
+    ("GET", "gradio_api/file=/etc/hostname"), ("GET", "gradio_api/file/etc/hostname"), ("GET", "gradio_api/info"),
+    ("GET", "gradio_api/proxy=http://127.0.0.1:1/"), ("POST", "gradio_api/call/predict"), ("GET", "gradio_api/token"),
+    ("POST", "gradio_api/api/predict"), ("POST", "gradio_api/run/other"), ("GET", "gradio_api/openapi.json"),
+    ("GET", "gradio_api/runs"), ("POST", "gradio_api/stream/1"), ("GET", "gradio_api/queue/status"),
+    ("GET", "monitoring"),
+    ("POST", "gradio_api/vibe-edit"), ("GET", "gradio_api/deep_link"), ("GET", "manifest.json"), ("GET", "docs"),
+    ("GET", "openapi.json"), ("POST", "login"), ("GET", "logout"), ("GET", "assets/../../etc/hostname"),
+    ("GET", "custom_component/1/client/component/x.js"), ("GET", "gradio_api/startup-events/"), ("PUT", ""),
+    ("GET", "gradio_api/app_id"), ("GET", "gradio_api/login_check"), ("GET", "gradio_api/user"), ("TRACE", ""),
+    ("GET", "gradio_api/upload_progress"), ("GET", "gradio_api/run/predict"), ("GET", "pwa_icon"), ("GET", "redoc"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "path"), UNUSED)
+def test_what_the_page_does_not_use_is_not_there(ask: Ask, method: str, path: str) -> None:
+    answer = ask(method, path)
+    assert answer.status_code == 404
+    assert answer.text in ('{"detail":"There is nothing here."}', "")
+
+
+def test_gradios_start_is_for_this_machine(ask: Ask) -> None:
+    assert ask("GET", "gradio_api/startup-events").status_code == 200
+    assert ask("GET", "gradio_api/startup-events", headers={"x-forwarded-for": "8.8.8.8"}).status_code == 404
+
+
+def test_a_proxys_place_may_be_in_the_path() -> None:
+    surface = Surface(root_path="/reprise")
+    assert surface.kind("GET", "/reprise") == surface.kind("GET", "/") == "page"
+    assert surface.kind("POST", "/reprise/gradio_api/upload") == "upload"
+    assert surface.kind("GET", "/reprise/files/a.b") == surface.kind("GET", "/reprise/reprise/files/a.b") == "file"
+    assert surface.kind("GET", "/other/") is None
+
+
+# --- bodies
+
+
+@pytest.mark.parametrize("path", ["run/predict", "queue/join", "component_server/", "cancel"])
+def test_large_bodies_are_refused_before_they_are_read(ask: Ask, path: str) -> None:
+    answer = ask("POST", f"gradio_api/{path}", json={"data": ["x" * 1_100_000]})
+    assert answer.status_code == 413
+    assert "Send less" in answer.json()["detail"]
+
+
+def test_a_large_body_of_unknown_length_is_broken_off(ask: Ask) -> None:
+    sent = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal sent
+        while sent < 300_000_000:
+            sent += 100_000
+            yield b" " * 100_000
+
+    try:
+        answer = ask("POST", "gradio_api/run/predict", content=endless(), headers={"content-type": "application/json"})
+        assert answer.status_code == 413
+    except httpx.WriteError:  # closed while it was sending
+        pass
+    assert sent < 30_000_000
+
+
+def test_calls_are_json(ask: Ask) -> None:
+    form = {"content-type": "text/plain"}
+    assert ask("POST", "gradio_api/run/predict", content=b'{"data":[]}', headers=form).status_code == 415
+
+
+# --- answers
+
+
+def test_the_page_says_which_scripts_run_and_who_may_frame_it(ask: Ask) -> None:
+    answer = ask("GET", "")
+    policy = dict(part.strip().partition(" ")[::2] for part in answer.headers["content-security-policy"].split(";"))
+    assert "'unsafe-inline'" not in policy["script-src"]
+    assert policy["script-src"].count("sha256-") >= 3
+    assert policy["frame-ancestors"] == "'none'"
+    assert policy["object-src"] == "'none'"
+    assert answer.headers["x-frame-options"] == "DENY"
+
+
+@pytest.mark.parametrize("path", ["", "theme.css", "nowhere", "gradio_api/run/predict"])
+def test_every_answer_is_dressed(ask: Ask, path: str) -> None:
+    answer = ask("GET", path)
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "same-origin"
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+
+
+def test_cookies_stay_with_the_page(serve: Serve, engine: FakeEngine, studio: Studio) -> None:
+    visitor = Visitor(serve(engine, studio, "user", accounts=accounts_from(["anna:a good password"])))
+    answer = visitor.http.post("login", data={"username": "anna", "password": "a good password"})
+    cookies = answer.headers.get_list("set-cookie")
+    assert len(cookies) == 2
+    for cookie in cookies:
+        assert cookie.endswith("SameSite=Lax")
+        assert "httponly" in cookie.lower()
+        assert cookie.lower().count("samesite") == 1
+
+
+# --- the start-up token
+
+
+@pytest.fixture(scope="module")
+def link(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with Studio.open(tmp_path_factory.mktemp("machine") / "voices.db") as studio, serving() as serve:
+        studio.voices.add(voice("The machine's"))
+        yield serve(FakeEngine(), studio, "machine")
+
+
+def test_without_the_token_the_machines_page_is_locked(link: str) -> None:
+    page = link.partition("?")[0]
+    with httpx.Client(base_url=page) as stranger:
+        for path in ("", "?token=", "?token=wrong", "?token=é"):
+            answer = stranger.get(path, headers={"accept-language": "fr"})
+            assert answer.status_code == 401
+            assert "Jeton" in answer.text
+        for call in ("run/predict", "queue/join", "component_server/", "upload"):
+            assert stranger.post(f"gradio_api/{call}", json={"data": []}).status_code == 401
+        assert stranger.get("gradio_api/queue/data?session_hash=a").status_code == 401
+        assert stranger.get("theme.css").status_code == 200, "what is the same in every installation is open"
+
+
+def test_with_the_token_the_browser_is_known_from_then_on(link: str) -> None:
+    page, _, query = link.partition("?")
+    with httpx.Client(base_url=page) as browser:
+        answer = browser.get(f"?{query}&__theme=dark")
+        assert (answer.status_code, answer.headers["location"]) == (303, "?__theme=dark")
+        assert "samesite=lax" in answer.headers["set-cookie"].lower()
+        assert "httponly" in answer.headers["set-cookie"].lower()
+        assert "gradio_config" in browser.get("").text
+    assert list(Visitor(link).arrive()["voices"].values()) == ["The machine's"]
+
+
+def test_the_cookie_outlives_the_server_and_is_no_other_servers(library: VoiceLibrary) -> None:
+    secret = library.secret(SIGNING)
+    before, after = StartupToken(secret), StartupToken(secret)
+    cookie = before.cookie(7860)
+    assert after.knows({cookie["key"]: cookie["value"]}, 7860)
+    assert before.value != after.value
+    assert not after.matches(before.value)
+    assert not after.knows({cookie["key"]: cookie["value"]}, 7861)
+    assert not StartupToken(b"another server").knows({cookie["key"]: cookie["value"]}, 7860)
+    assert not after.knows({cookie["key"]: cookie["value"][:-2]}, 7860)
+    assert cookie["max_age"] == DAYS * 86400
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"x-forwarded-for": "203.0.113.7"}, {"via": "1.1 proxy"}, {"x-real-ip": "1.2.3.4"}, {"forwarded": "for=1.2.3.4"}],
+)
+def test_what_came_through_a_proxy_is_not_the_machines_owner(link: str, headers: dict[str, str]) -> None:
+    assert Visitor(link, **headers).arrive()["voices"] == {}

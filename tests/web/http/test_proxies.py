@@ -1,0 +1,169 @@
+"""The README's examples for nginx and Caddy, run as they stand but for ports and places; a sibling site attacks."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from benchmarks import browser
+from storage import Studio
+from tests.web.conftest import serving
+from tests.web.fake_engine import FakeEngine, voice
+from tests.web.http.test_strange_pages import CHECKS_OFF, SECRET, attacks, seen_calls, strangers
+from web.visitors.accounts import accounts_from
+
+README = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
+NAME, SIBLING = "voices.example.org", "blog.example.org"
+PASSWORD = "a good password"
+PATIENCE = 60.0  # seconds: a busy machine is slow, not wrong
+
+Proxy = Callable[[Path, str, int, int], tuple[list[str], dict[str, str]]]
+
+
+def example(language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    assert found, f"the README has an example for {language}"
+    return found.group(1)
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """One of our own for both names."""
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    names = f"subjectAltName=DNS:{NAME},DNS:{SIBLING}"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"]
+    subprocess.run([*command, "-addext", names, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    return cert, key
+
+
+def nginx(folder: Path, upstream: str, port: int, strange: int) -> tuple[list[str], dict[str, str]]:
+    cert, key = certificate(folder)
+    server = example("nginx").replace("listen 443", f"listen 127.0.0.1:{port}").replace("127.0.0.1:7860", upstream)
+    server = server.replace(f"/etc/ssl/{NAME}.pem", str(cert)).replace(f"/etc/ssl/{NAME}.key", str(key))
+    sibling = f"""server {{ listen 127.0.0.1:{port} ssl; server_name {SIBLING}; ssl_certificate {cert};
+        ssl_certificate_key {key}; location / {{ proxy_pass http://127.0.0.1:{strange}; }} }}"""
+    kept = [f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")]
+    config = folder / "nginx.conf"
+    config.write_text(
+        f"daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/log; events {{}}\n"
+        f"http {{ access_log off; {' '.join(kept)} {server} {sibling} }}"
+    )
+    user = ["-g", "user root;"] if os.getuid() == 0 else []
+    return ["nginx", "-p", str(folder), "-c", str(config), "-e", f"{folder}/log", *user], {}
+
+
+def caddy(folder: Path, upstream: str, port: int, strange: int) -> tuple[list[str], dict[str, str]]:
+    options = f"{{\n admin off\n local_certs\n skip_install_trust\n auto_https disable_redirects\n https_port {port}\n"
+    options += " default_bind 127.0.0.1\n}\n"
+    site = example("caddy").replace("127.0.0.1:7860", upstream)
+    sibling = f"{SIBLING} {{\n reverse_proxy 127.0.0.1:{strange}\n}}\n"
+    config = folder / "Caddyfile"
+    config.write_text(options + site + sibling)
+    homes = {"HOME": str(folder), "XDG_DATA_HOME": f"{folder}/data", "XDG_CONFIG_HOME": f"{folder}/config"}
+    return ["caddy", "run", "--config", str(config), "--adapter", "caddyfile"], homes
+
+
+@contextmanager
+def proxied(proxy: Proxy, folder: Path, upstream: str, strange: int) -> Iterator[str]:
+    """The address of the page behind the proxy."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command, environment = proxy(folder, upstream, port, strange)
+    with (folder / "output").open("wb") as output:
+        running = subprocess.Popen(command, env=os.environ | environment, stdout=output, stderr=output)
+        try:
+            until = time.monotonic() + PATIENCE
+            while not _listens(port):
+                assert running.poll() is None, (folder / "output").read_text()
+                assert time.monotonic() < until, "the proxy does not listen"
+            yield f"https://{NAME}:{port}/"
+        finally:
+            running.terminate()
+            running.wait(PATIENCE)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as plain:
+        plain.settimeout(1)
+        return plain.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.parametrize("proxy", [nginx, caddy], ids=["nginx", "caddy"])
+def test_the_page_behind_https_and_a_sibling_that_attacks_it(proxy: Proxy, tmp_path: Path) -> None:
+    if not shutil.which(proxy.__name__) or not shutil.which("openssl"):
+        pytest.skip(f"{proxy.__name__} is not installed (Debian: apt-get install nginx-light caddy openssl)")
+    with ExitStack() as stack:
+        studio = stack.enter_context(Studio.open(tmp_path / "voices.db"))
+        serve = stack.enter_context(serving())
+        strange = stack.enter_context(strangers())
+        kept = studio.voices.add(voice(SECRET), owner="user:anna")
+        engine, accounts = FakeEngine(), accounts_from([f"anna:{PASSWORD}"])
+        url = serve(engine, studio, "user", allowed_hosts=[NAME], accounts=accounts)
+        (folder := tmp_path / "proxy").mkdir()
+        target = stack.enter_context(proxied(proxy, folder, url.split("/")[2], strange))
+        try:
+            names = f"--host-resolver-rules=MAP *.{NAME.partition('.')[2]} 127.0.0.1"
+            chromium = stack.enter_context(browser.chromium(names, f"--disable-features={CHECKS_OFF}"))
+        except browser.NoChromium as error:
+            pytest.skip(str(error))
+        context = chromium.new_context(ignore_https_errors=True)
+        page = context.new_page()
+        page.goto(target)
+        page.get_by_label("username").fill("anna")
+        page.get_by_label("password").fill(PASSWORD)
+        page.get_by_role("button", name="Login").click()
+        speak = page.get_by_role("button", name="Speak", exact=True)
+        expect(page.get_by_label("Speak with")).to_have_value(SECRET)
+        cookies = [each for each in context.cookies() if each["name"].startswith("access-token")]
+        assert {each["sameSite"] for each in cookies} == {"Lax"}
+        speak.click()
+        page.wait_for_function("reprisePlayer.stats.finished && reprisePlayer.stats.length > 0")
+        assert len(engine.speeches) == 1, "speech streams through the proxy"
+        # A take that is fetched by its link: the player has the sound of a new one itself.
+        page.reload()
+        page.get_by_role("button", name="Play:").first.click()
+        page.wait_for_function("reprisePlayer.stats.position > 0")
+        calls = seen_calls(context, page, lambda: page.reload() and page.wait_for_timeout(1500))
+        assert calls
+        deletions = [json.dumps({**json.loads(call), "event_data": {"id": kept.id}}) for call in calls]
+        sibling = target.replace(NAME, SIBLING)
+        read = attacks(context, [sibling], target, [*calls, *deletions])
+        assert read == []
+        assert [each.name for each in studio.voices.list(owner="user:anna")] == [SECRET]
+        assert len(engine.speeches) == 1
+
+
+def test_a_proxy_that_says_nothing_lets_nobody_in(tmp_path: Path) -> None:
+    """`proxy_pass` alone: every request seems to come from this machine, for this machine."""
+    if not shutil.which("nginx"):
+        pytest.skip("nginx is not installed (Debian: apt-get install nginx-light)")
+
+    def silent(folder: Path, upstream: str, port: int, strange: int) -> tuple[list[str], dict[str, str]]:
+        command, environment = nginx(folder, upstream, port, strange)
+        config = folder / "nginx.conf"
+        config.write_text(re.sub(r"proxy_(set_header|http_version) [^;]*;", "", config.read_text()))
+        return command, environment
+
+    with Studio.open(tmp_path / "voices.db") as studio, serving() as serve:
+        studio.voices.add(voice(SECRET))
+        link = serve(FakeEngine(), studio, "machine")
+        (folder := tmp_path / "proxy").mkdir()
+        with proxied(silent, folder, link.split("/")[2], 1) as page:
+            through = page.replace(NAME, "127.0.0.1")
+            with httpx.Client(verify=False) as stranger:
+                assert stranger.get(through).status_code == 401
+                assert SECRET not in stranger.get(through).text
+                call = {"data": [], "fn_index": 0}
+                assert stranger.post(f"{through}gradio_api/run/predict", json=call).status_code == 401
+                known = stranger.get(through + "?" + link.partition("?")[2], follow_redirects=True)
+                assert known.status_code == 200, "who has the token gets in"

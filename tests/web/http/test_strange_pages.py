@@ -1,0 +1,161 @@
+"""A page of somebody else, in the browser of who uses Reprise: it tries all that a page can, and gets nothing.
+
+Chromium's own check of requests to local addresses is off: other browsers have none.
+"""
+
+import json
+import socketserver
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext
+
+from benchmarks import browser
+from storage import Studio
+from storage.library import LOCAL
+from tests.web.conftest import serving
+from tests.web.fake_engine import FakeEngine, voice
+from tests.web.visiting import visit
+
+SECRET = "Grandmother Wilhelmina"
+CHECKS_OFF = "LocalNetworkAccessChecks,PrivateNetworkAccessSendPreflights,BlockInsecurePrivateNetworkRequests"
+
+# Everything that a page may try. What it could read comes back, and what it could not is empty.
+ATTACK = """async ({ target, calls }) => {
+  const heard = [];
+  const keep = (how, text) => { if (text) heard.push([how, String(text).slice(0, 2000)]); };
+  const stream = "gradio_api/queue/data?session_hash=evil";
+  const paths = ["", "config", "gradio_api/info", "theme.css", stream, "gradio_api/token"];
+  for (const path of paths)
+    for (const credentials of ["include", "omit"])
+      await fetch(target + path, { credentials, signal: AbortSignal.timeout(3000) })
+        .then((answer) => answer.text()).then((text) => keep(`get ${path}`, text), () => {});
+  for (const path of ["gradio_api/run/predict", "gradio_api/queue/join", "gradio_api/component_server/"])
+    for (const body of calls)
+      for (const type of ["application/json", "text/plain"])
+        for (const mode of ["cors", "no-cors"])
+          await fetch(target + path, {
+            method: "POST", mode, credentials: "include", body, headers: { "content-type": type },
+          }).then((answer) => answer.text()).then((text) => keep(`post ${path}`, text), () => {});
+  const upload = new FormData();
+  upload.append("files", new Blob(["x"]), "evil.wav");
+  await fetch(target + "gradio_api/upload", { method: "POST", body: upload, credentials: "include" })
+    .then((answer) => answer.text()).then((text) => keep("upload", text), () => {});
+  const frame = document.body.appendChild(document.createElement("iframe"));
+  const loaded = new Promise((over) => { frame.onload = over; setTimeout(over, 3000); });
+  frame.src = target;
+  await loaded;
+  keep("frame", (() => { try { return frame.contentDocument?.body.innerText; } catch { return ""; } })());
+  const form = document.body.appendChild(document.createElement("form"));
+  const action = target + "gradio_api/run/predict";
+  Object.assign(form, { method: "post", action, enctype: "text/plain", target: "sink" });
+  const field = form.appendChild(document.createElement("input"));
+  Object.assign(field, { name: calls[0].slice(0, -1) + ',"x":"', value: '"}' });
+  const sink = document.body.appendChild(document.createElement("iframe"));
+  sink.name = "sink";
+  form.submit();
+  const opened = window.open(target);
+  await new Promise((over) => setTimeout(over, 1500));
+  keep("window", (() => { try { return opened?.document.body.innerText; } catch { return ""; } })());
+  opened?.close();
+  await new Promise((over) => {
+    const script = document.head.appendChild(document.createElement("script"));
+    script.onerror = script.onload = over;
+    script.src = target + "gradio_api/run/predict";
+  });
+  await new Promise((over) => {
+    const events = new EventSource(target + stream, { withCredentials: true });
+    events.onmessage = (event) => keep("events", event.data);
+    setTimeout(() => { events.close(); over(); }, 500);
+  });
+  return heard;
+}"""
+
+
+class Strangers(socketserver.ThreadingTCPServer):
+    """A site that is empty; its scripts come from the test."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+
+class Empty(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>Kittens</title><body>")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def strangers() -> Iterator[int]:
+    with Strangers(("127.0.0.1", 0), Empty) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def open_browser() -> Iterator[Browser]:
+    names = "--host-resolver-rules=MAP *.example 127.0.0.1"
+    try:
+        with browser.chromium(names, f"--disable-features={CHECKS_OFF}", "--disable-popup-blocking") as opened:
+            yield opened
+    except browser.NoChromium as error:
+        pytest.skip(str(error))
+
+
+def seen_calls(context: BrowserContext, page: Any, act: Any) -> list[str]:
+    """The bodies that the real page sends while it is used: who attacks knows them as well."""
+    bodies: list[str] = []
+    page.on(
+        "request", lambda asked: bodies.append(asked.post_data) if "predict" in asked.url and asked.post_data else 0
+    )
+    act()
+    return sorted(set(bodies))
+
+
+def attacks(context: BrowserContext, origins: Sequence[str], target: str, calls: Sequence[str]) -> list[Any]:
+    """What the pages of these origins could read of the target."""
+    read = []
+    for origin in origins:
+        page = context.new_page()
+        page.goto(origin)
+        read += page.evaluate(ATTACK, {"target": target, "calls": list(calls)})
+        page.close()
+    return read
+
+
+def test_a_strange_page_gets_nothing_of_this_machines_library(open_browser: Browser, tmp_path: Path) -> None:
+    with Studio.open(tmp_path / "voices.db") as studio, serving() as serve, strangers() as port:
+        kept = studio.voices.add(voice(SECRET))
+        engine = FakeEngine()
+        link = serve(engine, studio, "machine")
+        target = link.partition("?")[0]
+        server = urlsplit(target).port
+        with visit(open_browser, link) as page:
+            page.goto(target)  # the browser is known by now
+            calls = seen_calls(page.context, page, lambda: page.reload() and page.wait_for_timeout(1500))
+            assert any("session_hash" in call for call in calls)
+            deletions = [json.dumps({**json.loads(call), "event_data": {"id": kept.id}}) for call in calls]
+            origins = [f"http://{name}:{port}" for name in ("evil.example", "x.localhost", "localhost", "127.0.0.1")]
+            read = attacks(page.context, origins, target, [*calls, *deletions])
+            rebound = page.context.new_page()
+            for name in ("rebound.example", "x.localhost"):
+                answer = rebound.goto(f"http://{name}:{server}/")
+                assert answer is not None
+                assert answer.status == 421
+            assert SECRET not in json.dumps(read)
+            assert read == []
+        assert [each.name for each in studio.voices.list(owner=LOCAL)] == [SECRET]
+        assert studio.history.page(owner=LOCAL).total == 0
+        assert engine.speeches == []

@@ -1,0 +1,79 @@
+"""Names that this server is known by. A request for any other name is not for it.
+
+A web page can give its own host name the address of this machine (DNS rebinding) and then talks to the server as if
+it were its own. Its requests still carry its name in `Host`; an address in numbers cannot be rebound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import ip_address
+
+from engine.errors import InvalidOption
+
+_LOCAL_NAME = "localhost"
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+
+
+class KnownHosts:
+    """The names of one server: loopback, the one it is bound to, and those that its host allows."""
+
+    def __init__(self, bound: str, allowed: Iterable[str] = ()) -> None:
+        """`bound`: what the server listens at. `allowed`: more names; `.example.org` allows every name below it.
+
+        Raises InvalidOption for what is no name.
+        """
+        names = [_checked(name) for name in allowed]
+        self._names = {_LOCAL_NAME, host_name(bound), *(name for name in names if not name.startswith("."))}
+        self._suffixes = tuple(name for name in names if name.startswith("."))
+        self._any_address = not is_loopback(bound)
+
+    def __contains__(self, host: str) -> bool:
+        """Whether a `Host` header names this server; its port does not matter."""
+        name = host_name(host)
+        if name in self._names or (self._suffixes and name.endswith(self._suffixes)):
+            return True
+        return is_loopback(name) or (self._any_address and _is_address(name))
+
+
+def host_name(host: str) -> str:
+    """The name or address in a `Host` header, in lower case, without port and brackets."""
+    text = host.strip().lower()
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    name, _, port = text.rpartition(":")
+    return (name if name and ":" not in name and port.isdigit() else text).rstrip(".")
+
+
+def origin_host(origin: str) -> str:
+    """`host[:port]` of an `Origin` header, without its scheme's usual port; "" where it has none, as `null`."""
+    scheme, found, rest = origin.strip().lower().partition("://")
+    return without_port(rest, scheme) if found and scheme in _DEFAULT_PORTS else ""
+
+
+def without_port(host: str, scheme: str) -> str:
+    """`host[:port]` in lower case, without the usual port of the scheme."""
+    return host.strip().lower().removesuffix(":" + _DEFAULT_PORTS.get(scheme, ""))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address is one of this machine alone."""
+    name = host_name(host) if not _is_address(host) else host
+    return name == _LOCAL_NAME or (_is_address(name) and ip_address(name).is_loopback)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _checked(name: str) -> str:
+    cleaned = name.strip().lower().rstrip(".")
+    bare = cleaned.removeprefix(".")
+    letters = bare.replace("-", "").replace(".", "").replace("_", "")
+    if not bare or not (_is_address(bare) or (letters.isalnum() and letters.isascii() and ".." not in bare)):
+        raise InvalidOption(f"“{name}” is no host name: write it as voices.example.org, without scheme and port.")
+    return cleaned

@@ -1,0 +1,195 @@
+"""Files that visitors send, in place of Gradio's own route: counted while they come, and for as long as they lie here.
+
+A file that is broken off leaves nothing: until all of it is there it has no name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Message, Receive
+
+from web.http.body import BodyRefused
+from web.http.client import address_of
+from web.http.log_in import is_admitted
+from web.http.responses import refusal, wait_a_moment
+from web.uploads import MAX_UPLOAD_MB
+from web.visitors.links import file_name
+
+PLACE = "/gradio_api/upload"
+MOST_BYTES = MAX_UPLOAD_MB << 20  # of one request
+OVERHEAD = 64 << 10  # bytes of a request that are no file's
+MOST_FILES = 8  # of one request
+SILENCE = 30.0  # seconds without a byte
+AT_ONCE, AT_ONCE_OF_ONE = 12, 3  # requests on their way: of all, of an address
+KEPT, KEPT_OF_ONE = 2 << 30, 300 << 20  # bytes that lie here
+FILES_OF_ONE = 250
+SPARE = 256 << 20  # bytes of the disk that stay free
+HOURS = 6.0  # longer than any job
+
+LARGE = f"The file is larger than {MAX_UPLOAD_MB} MB. Send a shorter or a compressed one."
+BUSY = "Other files are still on their way. Try again in a moment."
+FULL = "Too many of your files are waiting on the server. Use or remove some, or try again later."
+NO_ROOM = "The server has no room for files at present. Try again later."
+NO_FILE = "The request holds no files."
+STRANGER = "You are not logged in any more. Reload the page and log in."
+SLOW = "The file stopped coming. Send it again."
+
+
+@dataclass
+class _Kept:
+    """What an address has here: sizes and ages of its files."""
+
+    files: dict[Path, tuple[int, float]] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return sum(size for size, _ in self.files.values())
+
+
+class Uploads:
+    """Takes files into folders of their own, whose names nobody can guess."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        admitted: Callable[[Request], bool] = is_admitted,
+        proxied: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`folder`: of all uploads. `admitted`: who may send any. `proxied`: as for `address_of`."""
+        self._folder, self._admitted, self._proxied, self._clock = folder, admitted, proxied, clock
+        self._lock = threading.Lock()
+        self._kept: dict[str, _Kept] = {}
+        self._coming: dict[str, int] = {}
+
+    def routes(self) -> list[Route]:
+        """For `web.serve.launch`."""
+        return [Route(PLACE, self._answer, methods=["POST"])]
+
+    def expire(self) -> None:
+        """Deletes what nobody has used for hours. To be called now and then."""
+        with self._lock:
+            old = [path for kept in self._kept.values() for path in kept.files if self._is_old(kept.files[path][1])]
+        for path in old:
+            shutil.rmtree(path.parent, ignore_errors=True)
+        with self._lock:
+            self._tidy()
+
+    async def _answer(self, request: Request) -> Response:
+        headers, address = request.headers, address_of(request.scope, request.headers, proxied=self._proxied)
+        if not self._admitted(request):
+            return refusal(401, STRANGER, headers)
+        if not headers.get("content-type", "").startswith("multipart/form-data"):
+            return refusal(415, NO_FILE, headers)
+        declared = headers.get("content-length", "0")
+        if not declared.isdigit() or int(declared) > MOST_BYTES + OVERHEAD:
+            return refusal(413, LARGE, headers)
+        if sentence := await asyncio.to_thread(self._full, address):
+            return wait_a_moment(429, sentence, headers, 60)
+        if not self._begun(address):
+            return wait_a_moment(429, BUSY, headers, 2)
+        try:
+            return JSONResponse(await self._taken(request, address))
+        except BodyRefused as error:
+            return refusal(error.status, str(error), headers, {"Connection": "close"})
+        except (HTTPException, MultiPartException):
+            return refusal(400, NO_FILE, headers)
+        except ClientDisconnect:
+            return Response(status_code=400)
+        finally:
+            self._over(address)
+
+    async def _taken(self, request: Request, address: str) -> list[str]:
+        counted = Request(request.scope, _counted(request.receive))
+        try:
+            async with counted.form(max_files=MOST_FILES, max_fields=4, max_part_size=1_000) as form:
+                files = [file for file in form.getlist("files") if isinstance(file, UploadFile)]
+                if not files:
+                    raise BodyRefused(400, NO_FILE)
+                return [str(await asyncio.to_thread(self._keep, file, address)) for file in files]
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise BodyRefused(507, NO_ROOM) from error
+            raise
+
+    def _keep(self, file: UploadFile, address: str) -> Path:
+        """Gives a file that is there a name."""
+        folder = self._folder / secrets.token_hex(16)
+        path = folder / file_name(file.filename or "file")[-120:]
+        folder.mkdir(mode=0o700)
+        try:
+            with path.open("wb") as kept:
+                shutil.copyfileobj(file.file, kept, 1 << 20)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        with self._lock:
+            self._kept.setdefault(address, _Kept()).files[path] = (path.stat().st_size, self._clock())
+        return path
+
+    def _full(self, address: str) -> str:
+        """Why no more is taken from this address; "" where it is."""
+        with self._lock:
+            self._tidy()
+            own, all_of_it = self._kept.get(address, _Kept()), sum(kept.size for kept in self._kept.values())
+            if own.size >= KEPT_OF_ONE or len(own.files) >= FILES_OF_ONE:
+                return FULL
+        room = shutil.disk_usage(self._folder).free - SPARE
+        return NO_ROOM if all_of_it >= KEPT or room < MOST_BYTES else ""
+
+    def _tidy(self) -> None:
+        """Forgets what was used meanwhile: whoever uses a file deletes it."""
+        for kept in self._kept.values():
+            kept.files = {path: about for path, about in kept.files.items() if path.exists()}
+        self._kept = {address: kept for address, kept in self._kept.items() if kept.files}
+
+    def _begun(self, address: str) -> bool:
+        with self._lock:
+            if sum(self._coming.values()) >= AT_ONCE or self._coming.get(address, 0) >= AT_ONCE_OF_ONE:
+                return False
+            self._coming[address] = self._coming.get(address, 0) + 1
+            return True
+
+    def _over(self, address: str) -> None:
+        with self._lock:
+            self._coming[address] -= 1
+            if not self._coming[address]:
+                del self._coming[address]
+
+    def _is_old(self, since: float) -> bool:
+        return self._clock() - since > HOURS * 3600
+
+
+def _counted(receive: Receive) -> Receive:
+    """Raises BodyRefused for more than may come, and for a client that falls silent."""
+    size = 0
+
+    async def counted() -> Message:
+        nonlocal size
+        try:
+            async with asyncio.timeout(SILENCE):
+                message = await receive()
+        except TimeoutError as error:
+            raise BodyRefused(408, SLOW) from error
+        size += len(message.get("body", b""))
+        if size > MOST_BYTES + OVERHEAD:
+            raise BodyRefused(413, LARGE)
+        return message
+
+    return counted
