@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import signal
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from web.folders import private_folder
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -30,23 +29,6 @@ log = logging.getLogger(__name__)
 SWEEPING = 60.0  # seconds between two looks for voices whose deletion can no longer be undone
 EXPIRING = 24 * 3600.0  # seconds between two looks for what the history is to forget
 SIGNING = "signing"  # the server's secret that keys and links are signed with
-
-
-@contextmanager
-def private_folder() -> Iterator[str]:
-    """A folder of this process alone for uploads and finished takes; it goes when the process goes."""
-    # Gradio reads it whenever it makes a page.
-    folder = tempfile.mkdtemp(prefix="reprise-")
-    before = os.environ.get("GRADIO_TEMP_DIR")
-    os.environ["GRADIO_TEMP_DIR"] = folder
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if before is None:
-            del os.environ["GRADIO_TEMP_DIR"]
-        else:
-            os.environ["GRADIO_TEMP_DIR"] = before
 
 
 def launch(
