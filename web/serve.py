@@ -45,13 +45,19 @@ def launch(
     thread for adding them. `options` are `launch`'s own: server_name, server_port, share, root_path,
     prevent_thread_lock.
     """
-    from web.face.looks import looks
-    from web.uploads import MAX_UPLOAD_MB
+    from starlette.middleware import Middleware
 
+    from web.face.looks import looks
+    from web.http.login import NOTE, LoginGuard
+    from web.uploads import MAX_UPLOAD_MB
+    from web.visitors.throttle import LoginThrottle
+
+    guards = [Middleware(LoginGuard, throttle=LoginThrottle())] if accounts else []
     return demo.launch(
         auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits it where it is async
+        auth_message=NOTE if accounts else None,
         i18n=translations.i18n if translations else None,
-        app_kwargs={"routes": list(routes)},
+        app_kwargs={"routes": list(routes), "middleware": guards},
         ssr_mode=False,  # a second server before ours would have to know the routes, and renders none of our parts
         run_history=False,
         enable_monitoring=False,
