@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from engine.errors import InvalidInput, InvalidOption
-from web.terminal import ctrl_c, line, say, sentences, write
+from web.outputs import AUDIO, VOICE, check_output, write
+from web.terminal import ctrl_c, line, say, sentences
 
 # Torch, Gradio and the database are imported where they are used, so that each command starts fast.
 if TYPE_CHECKING:
@@ -121,8 +122,9 @@ def serve(
     auth: Annotated[
         list[str] | None,
         typer.Option(
-            help="Who may open the page: USER:PASSWORD, or a file with such lines, whose passwords are then replaced "
-            "by their hashes. May be given several times. Else from REPRISE_AUTH, one a line. Default: everyone.",
+            help="Who may open the page: USER:PASSWORD (at least 8 characters), or a file with such lines and nothing "
+            "else, whose passwords are then replaced by their hashes. May be given several times. Else from "
+            "REPRISE_AUTH, one a line. Default: everyone.",
             show_default=False,
         ),
     ] = None,
@@ -184,7 +186,7 @@ def speak(
     text: Annotated[str, typer.Argument(help="What to say.", show_default=False)],
     output: Annotated[
         Path,
-        typer.Option("-o", "--output", help=f"File to write ({', '.join(FORMATS)}); replaced if it is there."),
+        typer.Option("-o", "--output", help=f"File to write ({', '.join(FORMATS)}); audio that is there is replaced."),
     ] = Path("out.wav"),
     voice: Annotated[str | None, typer.Option(help="Name of a saved voice or a sample voice.")] = None,
     reference: Annotated[
@@ -313,7 +315,7 @@ def export(
         path = output or Path(record.name.replace(os.sep, "-") + VOICE_FILE_SUFFIX)
         if output is None and path.exists():
             raise InvalidInput(f"There is a {path} already; name another file with -o.")
-        write(path, library.export_voice(record.id))
+        write(path, library.export_voice(record.id), VOICE)
         say(f"Wrote {path}.")
 
 
@@ -404,6 +406,8 @@ def _check_request(output: Path, voice: str | None, reference: Path | None, tran
         raise InvalidOption(f"The output ends in {output.suffix or 'nothing'}; use {', '.join(FORMATS)}.")
     if not output.absolute().parent.is_dir():
         raise InvalidInput(f"There is no folder {output.absolute().parent} to write to.")
+    if check_output(output, AUDIO).status and reference and reference.samefile(output):
+        raise InvalidInput("The output would replace the reference; name another file with -o.")
 
 
 def _id_of(context: typer.Context, name: str) -> str:
@@ -455,7 +459,7 @@ def _finish(take: Take, result: SpeechResult, output: Path) -> None:
 
     how = ending(result, english())
     if take.length:
-        write(output, take.encode(output.suffix.lower().removeprefix(".")))  # type: ignore[arg-type]
+        write(output, take.encode(output.suffix.lower().removeprefix(".")), AUDIO)  # type: ignore[arg-type]
         say(f"{how}. {figures(result, english())}. Wrote {output}.")
     else:
         say(how)

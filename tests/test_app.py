@@ -1,7 +1,9 @@
 """The command line, with the bundled model and real files."""
 
 import os
+import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +17,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 import app
+from engine.audio import wav_bytes
 from engine.checkpoint import BUNDLED, Profile
 from engine.errors import ReleaseNotFound
 from engine.speech import AudioChunk, SpeechResult
@@ -106,16 +109,45 @@ def test_a_saved_voice_speaks_and_its_seed_speaks_the_same_again(run: Run) -> No
     ],
 )
 def test_what_cannot_be_done_is_refused_in_a_sentence(run: Run, arguments: list[str], says: str) -> None:
-    Path("out.wav").write_bytes(b"from before")
+    before = wav_bytes(np.zeros(800), 16_000)
+    Path("out.wav").write_bytes(before)
     refused(run("speak", "Hello.", *arguments), says)
-    assert Path("out.wav").read_bytes() == b"from before"
+    assert Path("out.wav").read_bytes() == before
+
+
+def test_only_audio_is_replaced_by_speech_and_only_voices_by_voices(run: Run) -> None:
+    Path("notes.wav").write_bytes(b"Dear diary")
+    os.mkfifo("pipe.wav")
+    Path("link.wav").symlink_to("notes.wav")
+    for name, says in (("notes.wav", "is not audio"), ("link.wav", "is not audio"), ("pipe.wav", "is a pipe")):
+        refused(run("speak", "Hello.", "--voice", "Adam", "-o", name), says)
+    refused(run("voices", "export", "Adam", "-o", "notes.wav"), "is not a voice file")
+    refused(run("voices", "export", "Adam", "-o", "pipe.wav"), "is a pipe")
+    assert Path("notes.wav").read_bytes() == b"Dear diary"
+    assert stat.S_ISFIFO(Path("pipe.wav").stat().st_mode)
+    assert Path("link.wav").is_symlink()
+    shutil.copy(CLIP, "clip.flac")
+    refused(
+        run("speak", "Hello.", "--reference", "clip.flac", "--transcript", WORDS, "-o", "clip.flac"),
+        "would replace the reference",
+    )
+    assert Path("clip.flac").read_bytes() == CLIP.read_bytes()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make devices")
+def test_a_device_is_not_replaced(run: Run) -> None:
+    os.mknod("null.wav", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    refused(run("voices", "export", "Adam", "-o", "null.wav"), "is a device")
+    refused(run("speak", "Hello.", "--voice", "Adam", "-o", "null.wav"), "is a device")
+    assert stat.S_ISCHR(Path("null.wav").stat().st_mode)
 
 
 def test_a_clip_that_cannot_be_used_leaves_the_old_file(run: Run) -> None:
-    Path("out.wav").write_bytes(b"from before")
+    before = wav_bytes(np.zeros(800), 16_000)
+    Path("out.wav").write_bytes(before)
     soundfile.write("silence.wav", np.zeros(48_000), 16_000)
     refused(run("speak", "Hello.", "--reference", "silence.wav", "--transcript", WORDS), "silent")
-    assert Path("out.wav").read_bytes() == b"from before"
+    assert Path("out.wav").read_bytes() == before
 
 
 def test_voices_are_kept_renamed_moved_and_deleted(run: Run) -> None:
@@ -254,15 +286,3 @@ def test_what_was_spoken_before_ctrl_c_is_kept_and_the_status_says_so(tmp_path: 
         app._finish(take, result, tmp_path / "out.wav")
     assert exit_.value.exit_code == 130
     assert len(soundfile.read(tmp_path / "out.wav")[0]) == 800
-
-
-def test_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "a.wav"
-    terminal.write(path, b"first")
-    with pytest.raises(TypeError):
-        terminal.write(path, "no bytes")  # type: ignore[arg-type]
-    assert path.read_bytes() == b"first"
-    assert list(tmp_path.iterdir()) == [path], "no half of a file is left"
-    terminal.write(path, b"second")
-    assert path.read_bytes() == b"second"
-    assert path.stat().st_mode & 0o777 == 0o666 & ~terminal._umask()

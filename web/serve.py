@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import webbrowser
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from web.folders import private_folder
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -35,23 +36,6 @@ SWEEPING = 60.0  # seconds between two looks for voices whose deletion can no lo
 EXPIRING = 24 * 3600.0  # seconds between two looks for what the history is to forget
 SHARED = ".gradio.live"  # the names of Gradio's tunnels
 SIGNING = "signing"  # the server's secret that keys and links are signed with
-
-
-@contextmanager
-def private_folder() -> Iterator[str]:
-    """A folder of this process alone for uploads and finished takes; it goes when the process goes."""
-    # Gradio reads it whenever it makes a page.
-    folder = tempfile.mkdtemp(prefix="reprise-")
-    before = os.environ.get("GRADIO_TEMP_DIR")
-    os.environ["GRADIO_TEMP_DIR"] = folder
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if before is None:
-            del os.environ["GRADIO_TEMP_DIR"]
-        else:
-            os.environ["GRADIO_TEMP_DIR"] = before
 
 
 def launch(
@@ -77,17 +61,21 @@ def launch(
     from web.http.gate import Policy, guarded
     from web.http.headers import AnswerHeaders
     from web.http.hosts import KnownHosts
+    from web.http.login import NOTE, LoginGuard
     from web.http.page_policy import PagePolicy
     from web.http.surface import Surface
+    from web.visitors.throttle import LoginThrottle
 
     bind = server_name or "127.0.0.1"
     policy = policy or Policy(KnownHosts(bind), Surface(accounts=accounts is not None))
+    log_in = partial(LoginGuard, throttle=LoginThrottle(), address_of=policy.address_of) if accounts else None
     _, url, _ = demo.launch(
         auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits it where it is async
+        auth_message=NOTE if accounts else None,
         i18n=translations.i18n if translations else None,
         app_kwargs={
             "routes": list(routes),
-            "lifespan": guarded(policy),
+            "lifespan": guarded(policy, log_in),
             "middleware": [Middleware(PagePolicy, headers=AnswerHeaders(framed=policy.framed))],
         },
         ssr_mode=False,  # a second server before ours would have to know the routes, and renders none of our parts

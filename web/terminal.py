@@ -1,14 +1,11 @@
-"""What the command line shows and writes."""
+"""What the command line shows."""
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -51,24 +48,3 @@ def ctrl_c(stop: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def write(path: Path, data: bytes) -> None:
-    """The whole file or none of it: what was there before stays until the new one is complete."""
-    descriptor, name = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)  # there is no way to ask without setting it
-    os.umask(mask)
-    return mask

@@ -1,12 +1,10 @@
 """Who is who: rules by themselves, then visitors of a served page who must not reach each other's voices."""
 
-import asyncio
 import json
 import shutil
 import subprocess
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,8 +24,7 @@ from tests.web.visitor import Visitor, page_config
 from web.face.components import STATIC
 from web.http.client import LOCAL as LOCAL_MARK
 from web.serve import hosting
-from web.visitors import accounts
-from web.visitors.accounts import Accounts, accounts_from, auth_settings, hashed
+from web.visitors.accounts import accounts_from
 from web.visitors.owners import Hosting, Owner, Owners, way_of
 
 Serve = Callable[..., str]
@@ -161,79 +158,6 @@ def test_on_the_hub_a_user_is_a_number_and_the_signed_out_are_browsers() -> None
     assert owners.welcome(request(), None).owner.kind == "browser", "no session at all"
 
 
-# --- accounts
-
-
-@pytest.fixture(autouse=True)
-def _quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accounts, "_N", 2)
-    monkeypatch.setattr(accounts, "_P", 1)
-
-
-def may(known: Accounts | None, user: str, password: str) -> bool:
-    assert known is not None
-    with ThreadPoolExecutor(1) as elsewhere:  # where a browser is at work, this thread has a loop already
-        return elsewhere.submit(asyncio.run, known.check(user, password)).result()
-
-
-def test_accounts_open_to_their_own_password_alone() -> None:
-    known = accounts_from(["anna:a:b c", " ben :secret"])
-    assert may(known, "anna", "a:b c")
-    assert may(known, "ben", "secret")
-    for user, password in (("anna", "secret"), ("anna", ""), ("Anna", "a:b c"), ("carl", "secret"), ("", "")):
-        assert not may(known, user, password)
-    assert accounts_from([]) is None
-    assert hashed("same") != hashed("same"), "each has a salt of its own"
-
-
-def test_a_file_holds_hashes_as_soon_as_it_was_read(tmp_path: Path) -> None:
-    file = tmp_path / "accounts"
-    file.write_text("# who may come\nanna:first\n\nben:second:third\n")
-    assert may(accounts_from([str(file)]), "ben", "second:third")
-    kept = file.read_text()
-    assert kept.startswith("# who may come\nanna:$scrypt$")
-    assert "first" not in kept
-    assert "second" not in kept
-    assert file.stat().st_mode & 0o777 == 0o600
-    again = accounts_from([str(file), "carl:x"])
-    assert file.read_text() == kept, "hashes are not hashed again"
-    assert may(again, "anna", "first")
-    assert not may(again, "anna", kept.splitlines()[1].partition(":")[2]), "a hash is no password"
-    assert again is not None
-    assert len(again) == 3
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        (["anna"], "is neither"),
-        (["anna:"], "without a password"),
-        ([":secret"], "without a name"),
-        (["anna:a", "anna:b"], "two accounts called “anna”"),
-        (["a" * 81 + ":b"], "80 characters"),
-        (["a\tb:b"], "visible"),
-    ],
-)
-def test_what_is_no_account_is_refused(given: list[str], says: str) -> None:
-    with pytest.raises(InvalidOption, match=says):
-        accounts_from(given)
-
-
-def test_a_file_without_accounts_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "accounts"
-    for content, says in ((b"# nobody\n", "no accounts"), (b"\xff\xfe", "cannot be read")):
-        file.write_bytes(content)
-        with pytest.raises(InvalidOption, match=says):
-            accounts_from([str(file)])
-
-
-def test_the_option_comes_before_the_environment() -> None:
-    environ = {"REPRISE_AUTH": "anna:a, b\n\nben:c\n"}
-    assert auth_settings([], environ) == ["anna:a, b", "ben:c"]
-    assert auth_settings(["carl:d"], environ) == ["carl:d"]
-    assert auth_settings([], {}) == []
-
-
 # --- served
 
 
@@ -272,12 +196,12 @@ def test_browsers_do_not_see_nor_reach_each_others_voices(
 def test_users_log_in_and_keep_to_themselves(
     serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
 ) -> None:
-    url = serve(engine, studio, "user", accounts=accounts_from(["anna:one", "ben:two"]))
+    url = serve(engine, studio, "user", accounts=accounts_from(["anna:one of hers", "ben:one of his"]))
     anna, ben, nobody = (Visitor(url) for _ in range(3))
-    assert nobody.log_in("anna", "two") == 400
+    assert nobody.log_in("anna", "one of his") == 400
     assert page_config(nobody.http.get("").text)["dependencies"] == [], "not even the page"
     assert nobody.http.post("gradio_api/run/predict", json={"data": [], "fn_index": 0}).status_code == 401
-    assert anna.log_in("anna", "one") == ben.log_in("ben", "two") == 200
+    assert anna.log_in("anna", "one of hers") == ben.log_in("ben", "one of his") == 200
     hers = library.add(voice("Hers"), owner="user:anna").id
     assert list(anna.arrive()["voices"].values()) == ["Hers"]
     assert anna.token is None

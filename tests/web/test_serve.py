@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +13,7 @@ from storage import Studio, VoiceLibrary
 from tests.storage.speaking import Clock, spoken
 from tests.web.fake_engine import FakeEngine, voice
 from tests.web.visitor import page_config
-from web.serve import expire, private_folder
+from web.serve import expire
 
 Serve = Callable[..., str]
 
@@ -65,16 +64,6 @@ def test_files_of_library_and_code_are_not_served(url: str, tmp_path: Path) -> N
 def test_uploads_are_bounded(url: str) -> None:
     files = {"files": ("clip.wav", b"\0" * (51 * 2**20))}
     assert httpx.post(f"{url}gradio_api/upload", files=files, timeout=60).status_code == 413
-
-
-def test_the_folder_for_uploads_is_private_and_goes_with_the_process() -> None:
-    before = os.environ.get("GRADIO_TEMP_DIR")
-    with private_folder() as folder:
-        assert os.environ["GRADIO_TEMP_DIR"] == folder
-        assert Path(folder).stat().st_mode & 0o077 == 0
-        (Path(folder) / "clip.wav").touch()
-    assert not Path(folder).exists()
-    assert os.environ.get("GRADIO_TEMP_DIR") == before
 
 
 def test_what_is_old_goes_and_the_log_says_so_only_then(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -60,14 +60,24 @@ class Policy:
     proxied: bool = False
     locked_page: Callable[[Headers], str] = lambda _headers: LOCKED
 
+    def address_of(self, scope: Scope) -> str:
+        """What budgets are counted by."""
+        return address_of(scope, Headers(scope=scope), proxied=self.proxied)
 
-def guarded(policy: Policy) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
-    """A lifespan that puts a gate before an application. Gradio puts its own middleware outside of what it is given."""
+
+def guarded(
+    policy: Policy, inner: Callable[[ASGIApp], ASGIApp] | None = None
+) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+    """A lifespan that puts a gate before an application. Gradio puts its own middleware outside of what it is given.
+
+    `inner`: more middleware, behind the gate.
+    """
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         assert app.middleware_stack is not None, "it was made for this call"
-        app.middleware_stack = Gate(app.middleware_stack, policy)
+        behind = inner(app.middleware_stack) if inner else app.middleware_stack
+        app.middleware_stack = Gate(behind, policy)
         yield
 
     return lifespan
@@ -99,9 +109,8 @@ class Gate:
             return
         scope[LOCAL] = is_plainly_local(scope, headers)
         scope["headers"] = [(name, value) for name, value in scope["headers"] if name != b"x-gradio-server"]
-        address = address_of(scope, headers, proxied=self._policy.proxied)
         try:
-            await self._passed(kind, address, scope, receive, send)
+            await self._passed(kind, self._policy.address_of(scope), scope, receive, send)
         except Crowded:
             await wait_a_moment(429, CROWDED, headers, 1)(scope, receive, send)
         except BodyRefused as error:

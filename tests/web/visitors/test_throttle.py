@@ -1,0 +1,137 @@
+"""The back-off of logins, on a clock of its own."""
+
+import pytest
+
+from web.visitors.throttle import ADDRESS, ATTACK, FORGOTTEN, PAIR, PAIR_THAT_LOGGED_IN, LoginThrottle
+
+HOME, ELSEWHERE = "192.0.2.1", "198.51.100.1"
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def throttle(clock: Clock) -> LoginThrottle:
+    return LoginThrottle(clock)
+
+
+def fail(throttle: LoginThrottle, clock: Clock, account: str, address: str, times: int) -> float:
+    """That many wrong tries, each as soon as it may be; returns how long they took."""
+    before = clock.now
+    for _ in range(times):
+        if wait := throttle.begin(account, address):
+            clock.now += wait
+            assert throttle.begin(account, address) == 0
+    return clock.now - before
+
+
+def test_delays_double_between_wrong_tries(throttle: LoginThrottle, clock: Clock) -> None:
+    assert fail(throttle, clock, "anna", HOME, PAIR.free) == 0
+    waits = [fail(throttle, clock, "anna", HOME, 1) for _ in range(12)]
+    assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]
+
+
+def test_a_try_that_has_to_wait_does_not_count(throttle: LoginThrottle, clock: Clock) -> None:
+    fail(throttle, clock, "anna", HOME, PAIR.free)
+    assert {throttle.begin("anna", HOME) for _ in range(100)} == {1.0}
+    clock.now += 0.75
+    assert throttle.begin("anna", HOME) == 0.25
+    clock.now += 0.25
+    assert throttle.begin("anna", HOME) == 0
+
+
+def test_tries_at_the_same_time_are_no_more_than_in_a_row(throttle: LoginThrottle) -> None:
+    begun = [throttle.begin("anna", HOME) == 0 for _ in range(100)]
+    assert sum(begun) == PAIR.free
+
+
+def test_the_right_password_starts_the_pair_afresh(throttle: LoginThrottle, clock: Clock) -> None:
+    fail(throttle, clock, "anna", HOME, PAIR.free + 4)
+    assert fail(throttle, clock, "anna", HOME, 1) == 16  # the last one is right
+    throttle.succeeded("anna", HOME)
+    assert [throttle.begin("anna", HOME) for _ in range(3)] == [0, 0, 0]
+
+
+def test_an_address_cannot_try_many_accounts(throttle: LoginThrottle, clock: Clock) -> None:
+    for number in range(ADDRESS.free):
+        assert throttle.begin(f"user {number}", HOME) == 0
+    assert throttle.begin("another", HOME) == 1
+    assert throttle.begin("another", ELSEWHERE) == 0
+
+
+def test_logging_in_oneself_buys_no_tries_at_others(throttle: LoginThrottle, clock: Clock) -> None:
+    for number in range(ADDRESS.free - 1):
+        assert throttle.begin(f"user {number}", HOME) == 0
+        assert throttle.begin("mine", HOME) == 0
+        throttle.succeeded("mine", HOME)
+    assert throttle.begin("one more", HOME) == 0
+    assert throttle.begin("another", HOME) > 0
+    assert throttle.begin("mine", HOME) == 0, "who logged in here before still may"
+
+
+def attack(throttle: LoginThrottle, clock: Clock, account: str, tries: int = ATTACK) -> None:
+    for number in range(tries):
+        fail(throttle, clock, account, f"203.0.{number // 256}.{number % 256}", 1)
+
+
+def test_an_account_under_attack_lets_its_user_in(throttle: LoginThrottle, clock: Clock) -> None:
+    assert throttle.begin("anna", HOME) == 0
+    throttle.succeeded("anna", HOME)
+    attack(throttle, clock, "anna", 1_000)
+    assert throttle.begin("anna", ELSEWHERE) == 0, "the first try from a new address is never delayed"
+    assert throttle.begin("anna", ELSEWHERE) == 30, "the second is, and longer than otherwise"
+    assert [throttle.begin("anna", HOME) for _ in range(PAIR_THAT_LOGGED_IN.free)] == [0] * PAIR_THAT_LOGGED_IN.free
+
+
+def test_who_logged_in_before_waits_half_a_minute_at_most(throttle: LoginThrottle, clock: Clock) -> None:
+    throttle.begin("anna", HOME)
+    throttle.succeeded("anna", HOME)
+    fail(throttle, clock, "anna", HOME, 40)
+    assert throttle.begin("anna", HOME) == 30
+
+
+def test_counts_are_forgotten(throttle: LoginThrottle, clock: Clock) -> None:
+    fail(throttle, clock, "anna", HOME, PAIR.free + 20)
+    clock.now += FORGOTTEN
+    assert fail(throttle, clock, "anna", HOME, PAIR.free) == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8::1", "2001:db8::ffff:2", True),
+        ("2001:db8:0:1::1", "2001:db8:0:2::1", False),
+        ("192.0.2.1", "::ffff:192.0.2.1", True),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("", "", True),
+        ("no address", "another", False),
+    ],
+)
+def test_what_one_visitor_has_of_addresses_counts_as_one(
+    throttle: LoginThrottle, one: str, other: str, same: bool
+) -> None:
+    for _ in range(PAIR.free):
+        assert throttle.begin("anna", one) == 0
+    assert (throttle.begin("anna", other) > 0) == same
+
+
+def test_memory_is_bounded_and_holds_no_names(clock: Clock) -> None:
+    throttle = LoginThrottle(clock, limit=50)
+    for number in range(500):
+        throttle.begin(f"typed in the wrong field {number}\udcff", f"203.0.{number // 256}.{number % 256}")
+        throttle.succeeded(f"user {number}", HOME)
+    tables = (throttle._pairs, throttle._addresses, throttle._accounts, throttle._known)
+    assert all(len(table) <= 50 for table in tables)
+    assert "typed" not in repr([table.__dict__ for table in tables[:3]]) + repr(throttle._known)

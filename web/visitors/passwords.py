@@ -1,0 +1,99 @@
+"""Hashes of passwords: Argon2id for new ones, and scrypt, which older files of accounts hold."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+import unicodedata
+
+from pwdlib import PasswordHash
+from pwdlib.hashers import HasherProtocol
+from pwdlib.hashers.argon2 import Argon2Hasher
+
+MIN_LENGTH, MAX_LENGTH = 8, 1_000  # characters of a password
+# What a hash in a file may ask of this machine: KiB of memory, passes, lanes.
+_MOST = (128 << 10, 10, 16)
+_ARGON2 = re.compile(
+    r"\$argon2id\$v=19\$m=([1-9][0-9]{0,6}),t=([1-9][0-9]?),p=([1-9][0-9]?)"
+    r"\$[A-Za-z0-9+/]{11,64}\$[A-Za-z0-9+/]{22,86}"
+)
+
+
+class Scrypt(HasherProtocol):
+    """`$scrypt$SALT$DIGEST` with fixed costs (n 2¹⁴, r 8, p 5), as versions before Argon2 wrote it."""
+
+    PREFIX = "$scrypt$"
+
+    @classmethod
+    def identify(cls, hash: str | bytes) -> bool:
+        return isinstance(hash, str) and _scrypt_parts(hash) is not None
+
+    def hash(self, password: str | bytes, *, salt: bytes | None = None) -> str:
+        salt = salt or secrets.token_bytes(16)
+        parts = (base64.urlsafe_b64encode(part).decode() for part in (salt, _scrypt(password, salt)))
+        return self.PREFIX + "$".join(parts)
+
+    def verify(self, password: str | bytes, hash: str | bytes) -> bool:
+        parts = _scrypt_parts(hash) if isinstance(hash, str) else None
+        return parts is not None and hmac.compare_digest(_scrypt(password, parts[0]), parts[1])
+
+    def check_needs_rehash(self, hash: str | bytes) -> bool:
+        return False
+
+
+_HASHES = PasswordHash((Argon2Hasher(), Scrypt()))
+
+
+def hashed(password: str) -> str:
+    """A password's hash by Argon2id with a salt of its own, as text. Takes 64 MiB and about 0.1 s."""
+    return _HASHES.hash(_typed(password))
+
+
+def matches(password: str, known: str) -> bool:
+    """Whether it is the password of this hash. Takes as long for a wrong one."""
+    return _HASHES.verify(_typed(password), known)
+
+
+def is_hash(text: str) -> bool:
+    """Whether this is a hash that `matches` knows and that asks no more of the machine than it may."""
+    match = _ARGON2.fullmatch(text)
+    if match is None:
+        return Scrypt.identify(text)
+    memory, passes, lanes = map(int, match.groups())
+    return 8 * lanes <= memory <= _MOST[0] and passes <= _MOST[1] and lanes <= _MOST[2]
+
+
+def decoy_like(known: str) -> str:
+    """A hash of the same kind of a password that nobody knows."""
+    return (Scrypt() if Scrypt.identify(known) else _HASHES.current_hasher).hash(secrets.token_bytes(32))
+
+
+def kind_of(known: str) -> str:
+    """The name of the method that made a hash."""
+    return known.split("$", 2)[1]
+
+
+def _typed(password: str) -> bytes:
+    """The password's bytes, the same however its accents were typed; also of what is no text."""
+    return unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")
+
+
+def _scrypt(password: str | bytes, salt: bytes) -> bytes:
+    typed = password if isinstance(password, bytes) else _typed(password)
+    return hashlib.scrypt(typed, salt=salt, n=2**14, r=8, p=5, dklen=32)
+
+
+def _scrypt_parts(text: str) -> tuple[bytes, bytes] | None:
+    """Salt and digest of a hash, None for anything else."""
+    try:
+        salt, digest = (
+            base64.b64decode(part, altchars=b"-_", validate=True)
+            for part in text.removeprefix(Scrypt.PREFIX).split("$")
+        )
+    except (ValueError, binascii.Error):
+        return None
+    return (salt, digest) if text.startswith(Scrypt.PREFIX) and salt and len(digest) == 32 else None
