@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from engine.errors import InvalidInput
+from web.face.events import Picked, Sent, parsed
 from web.face.sentences import notice
 from web.face.wiring import ring
 from web.library import shelf
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from web.house import House
 
 Updates = tuple[Any, ...]
+
+
+class Remembered(Sent):
+    """The voice that was picked when the page was open before, or is picked now."""
+
+    voice: Picked
 
 
 class Arrival:
@@ -33,7 +40,7 @@ class Arrival:
         arrival = house.owners.welcome(request, token)
         said = notice(words("owner.refused"), "bad") if arrival.refused else ""
         voices = house.studio.voices.list(owner=arrival.owner.key)
-        picker = shelf.picker_of(voices, remembered, words)
+        picker = shelf.picker_of(voices, parsed(Remembered, voice=remembered).voice, words)
         greeting = self._greeting(voices, arrival.owner.key, words)
         return heading(house, words), arrival.token, greeting, said, picker, ring("voices", "history")
 
@@ -46,7 +53,11 @@ class Arrival:
             return gr.skip(), gr.skip(), gr.skip()
         voices = house.studio.voices.list(owner=owner)
         greeting = self._greeting(voices, owner, words)
-        return heading(house, words), greeting, shelf.picker_still(voices, picked, words)
+        return (
+            heading(house, words),
+            greeting,
+            shelf.picker_still(voices, parsed(Remembered, voice=picked).voice, words),
+        )
 
     def _greeting(self, voices: Sequence[VoiceRecord], owner: str, words: Words) -> gr.HTML:
         """The welcome, which is there for who has neither made a voice nor heard one."""

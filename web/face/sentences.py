@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Literal
 
 from engine.errors import EngineBusy, EngineClosed, RepriseError
+from web.face.events import OutOfStep
 
 if TYPE_CHECKING:
     from engine.speech import AudioChunk, SpeechResult
@@ -27,6 +28,8 @@ def sentence_of(error: Exception, words: Words | None = None) -> str:
         return words("speech.busy")
     if isinstance(error, EngineClosed) and words:
         return words("speech.closed")
+    if isinstance(error, OutOfStep) and words:
+        return words("speech.out_of_step")
     if isinstance(error, RepriseError):
         return str(error)
     log.error("an unexpected error", exc_info=error)

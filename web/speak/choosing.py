@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from engine.errors import InvalidInput, VoiceNotFound
+from web.face.events import Picked, Sent, parsed
 
 if TYPE_CHECKING:
     from storage import VoiceRecord
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
     from web.visitors.owners import Owner
 
 LINK_SECONDS = 30 * 60  # fresh.js asks for new ones before
+
+
+class Look(Sent):
+    """The picked voice."""
+
+    voice: Picked
 
 
 class Choosing:
@@ -28,14 +35,14 @@ class Choosing:
             owner = self._house.owner(token, request)
         except InvalidInput:  # the page is about to be given another key
             return gr.skip(), gr.skip()
-        voice = self._picked(voice_id, owner)
+        voice = self._picked(parsed(Look, voice=voice_id).voice, owner)
         engine = self._house.engine
         hints = {"tags": engine.style_tags, "english": engine.english_only, "demo": voice.demo if voice else ""}
         return self._card(voice, owner) if voice else None, hints
 
-    def _picked(self, voice_id: Any, owner: Owner) -> VoiceRecord | None:
+    def _picked(self, voice_id: str, owner: Owner) -> VoiceRecord | None:
         try:
-            return self._house.studio.voices.get(str(voice_id), owner=owner.key)
+            return self._house.studio.voices.get(voice_id, owner=owner.key)
         except VoiceNotFound:
             return None
 
