@@ -63,13 +63,19 @@ def launch(
     thread for adding them. `options` are `launch`'s own: server_name, server_port, share, root_path,
     prevent_thread_lock.
     """
+    from starlette.middleware import Middleware
+
     from web.face.looks import looks
+    from web.http.bodies import Calls
+    from web.http.checked import CheckedCalls
     from web.uploads import MAX_UPLOAD_MB
 
+    calls = Calls(demo.config, demo.GRADIO_CACHE)
+    checked = Middleware(CheckedCalls, calls, lambda session: session in demo._queue.pending_messages_per_session)
     return demo.launch(
         auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits it where it is async
         i18n=translations.i18n if translations else None,
-        app_kwargs={"routes": list(routes)},
+        app_kwargs={"routes": list(routes), "middleware": [checked]},
         ssr_mode=False,  # a second server before ours would have to know the routes, and renders none of our parts
         run_history=False,
         enable_monitoring=False,
