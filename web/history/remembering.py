@@ -13,7 +13,7 @@ from engine.errors import InvalidInput
 from storage.library import MAX_SEARCH
 from web.face.events import Id, Picked, Sent, otherwise, parsed
 from web.face.sentences import notice, sentence_of
-from web.face.wiring import ring
+from web.face.wiring import ring, skips
 from web.library import shelf
 from web.takes.sounds import FORMATS
 
@@ -81,13 +81,11 @@ class Remembering:
         self._house = house
         self._history = house.studio.history
 
+    @skips(5)
     def show(self, search: Any, voice: Any, starred: Any, shown: Any, token: Any, request: gr.Request) -> Updates:
         """The list, the voices to choose from, the switch, the days, and what all of it takes."""
         words = self._house.words(request)
-        try:
-            owner = self._house.owner(token, request)
-        except InvalidInput:  # the page is about to be given another key
-            return (gr.skip(),) * 5
+        owner = self._house.owner(token, request)
         settings = self._history.settings(owner=owner.key)
         voices = [("", words("history.all_voices"))]
         voices += [(spoken.id, spoken.name) for spoken in self._history.voices(owner=owner.key)]
@@ -102,30 +100,24 @@ class Remembering:
             self._used(owner, words),
         )
 
+    @skips(2)
     def find(self, search: Any, voice: Any, starred: Any, token: Any, request: gr.Request) -> Updates:
         """The list of what was asked for, and how many entries are shown: the first ones again."""
-        try:
-            owner = self._house.owner(token, request)
-        except InvalidInput:
-            return gr.skip(), gr.skip()
+        owner = self._house.owner(token, request)
         return self._listed(owner, parsed(Wanted, search=search, voice=voice, starred=starred)), PAGE
 
+    @skips(2)
     def more(self, search: Any, voice: Any, starred: Any, shown: Any, token: Any, request: gr.Request) -> Updates:
         """The list with more of it, and how many entries are shown."""
-        try:
-            owner = self._house.owner(token, request)
-        except InvalidInput:
-            return gr.skip(), gr.skip()
+        owner = self._house.owner(token, request)
         wanted = parsed(Wanted, search=search, voice=voice, starred=starred, shown=shown)
         wanted = wanted.model_copy(update={"shown": wanted.count + PAGE})
         return self._listed(owner, wanted), wanted.count
 
+    @skips(1)
     def refresh(self, search: Any, voice: Any, starred: Any, shown: Any, token: Any, request: gr.Request) -> Any:
         """The list once more, before its links are too old."""
-        try:
-            owner = self._house.owner(token, request)
-        except InvalidInput:
-            return gr.skip()
+        owner = self._house.owner(token, request)
         return self._listed(owner, parsed(Wanted, search=search, voice=voice, starred=starred, shown=shown))
 
     def star(self, token: Any, event: gr.EventData, request: gr.Request) -> Updates:

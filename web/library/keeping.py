@@ -25,7 +25,7 @@ from engine.errors import InvalidInput
 from storage.library import UNDO_TIME
 from web.face.events import Id, Line, Picked, Sent, otherwise, parsed
 from web.face.sentences import sentence_of
-from web.face.wiring import ring
+from web.face.wiring import ring, skips
 from web.library import shelf
 from web.library.parcels import voice_files_in
 from web.uploads import uploaded_name, uploaded_path
@@ -77,12 +77,10 @@ class Keeping:
         self._house = house
         self._library = house.studio.voices
 
+    @skips(1)
     def list(self, token: Any, request: gr.Request) -> Any:
         """The list as it is now."""
-        try:
-            return self._value(self._house.owner(token, request))
-        except InvalidInput:  # the page is about to be given another key
-            return gr.skip()
+        return self._value(self._house.owner(token, request))
 
     def revise(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
         """List, bell. The event: `id`, and of name, language, description and tags those that are to be others."""
@@ -191,13 +189,13 @@ class Keeping:
         words = self._house.words(request)
         try:
             owner = self._house.owner(token, request)
-        except InvalidInput as error:
-            return {"answer": _answer(str(error), kind="bad", about=about)}, gr.skip()
-        try:
-            answer = act(owner, words)
-        except Exception as error:
-            answer = _answer(sentence_of(error, words), kind="bad", about=about)
-        return {**self._value(owner), "answer": answer}, ring("voices")
+            try:
+                answer = act(owner, words)
+            except Exception as error:
+                answer = _answer(sentence_of(error, words), kind="bad", about=about)
+            return {**self._value(owner), "answer": answer}, ring("voices")
+        except Exception as error:  # there is no list to show with it
+            return {"answer": _answer(sentence_of(error, words), kind="bad", about=about)}, gr.skip()
 
     def _value(self, owner: Owner) -> dict[str, Any]:
         at = time.time()  # what was looked up later is newer: events may overtake each other

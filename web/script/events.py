@@ -112,7 +112,7 @@ class Scripts:
         except ScriptNotFound:
             return {"state": None, "gone": True}
         except RepriseError as error:
-            return {"state": None, "problem": str(error)}
+            return {"state": None, "problem": sentence_of(error)}
 
     def _created(self, script: Script, name: str, picked: str, token: Any, request: gr.Request) -> str:
         owner = self._house.owner(token, request).key

@@ -31,6 +31,7 @@ from web.library import shelf
 from web.speak.running import Running
 from web.takes.sounds import take_name
 from web.takes.take import Take
+from web.traces import reason
 
 if TYPE_CHECKING:
     from engine.speech import SpeechResult
@@ -229,7 +230,7 @@ class Speaking:
             spoken = underway.spoken(self._house.engine.name, result, "error")
             kept = self._house.takes.keep(spoken, owner=underway.owner.key, begun=underway.begun)
         except RepriseError as error:  # too large for either place; the page has its sound all the same
-            log.warning("a take could not be kept: %s", error)
+            log.warning("a take could not be kept: %s", reason(error))
             return {"take": None, "wav": wav, "status": status + then + words("speech.not_kept")}
         if kept is None:
             return {"take": None, "wav": wav, "status": status + then + words("speech.forgotten")}

@@ -9,10 +9,10 @@ import gradio as gr
 from pydantic import Field
 
 from engine.engine import MAX_SEED
-from engine.errors import GenerationNotFound, InvalidInput
-from web.face.events import Id, Ids, OutOfStep, Sent, parsed
+from engine.errors import GenerationNotFound
+from web.face.events import Id, Ids, Sent, parsed
 from web.face.sentences import notice, sentence_of
-from web.face.wiring import ring
+from web.face.wiring import ring, skips
 from web.speak.choosing import LINK_SECONDS
 from web.takes.sounds import FORMATS
 
@@ -56,12 +56,10 @@ class Taking:
     def __init__(self, house: House) -> None:
         self._house = house
 
+    @skips(1)
     def list(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
         """The takes that are there, with fresh links, and the ids of those that are not."""
-        try:
-            return self._answer(self._house.owner(token, request), parsed(Shown, event).ids)
-        except InvalidInput:  # the page is about to be given another key, or out of step
-            return gr.skip()
+        return self._answer(self._house.owner(token, request), parsed(Shown, event).ids)
 
     def star(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
         """List, notice, bell."""
@@ -81,12 +79,10 @@ class Taking:
         except Exception as error:
             return self._trouble(error, request)
 
+    @skips(2)
     def seed(self, event: gr.EventData) -> Updates:
         """The seed to speak with from now on, and the settings opened, where it is seen."""
-        try:
-            return str(parsed(Seed, event).seed), gr.Accordion(open=True)
-        except OutOfStep:
-            return gr.skip(), gr.skip()
+        return str(parsed(Seed, event).seed), gr.Accordion(open=True)
 
     def _trouble(self, error: Exception, request: gr.Request) -> Updates:
         return gr.skip(), notice(sentence_of(error, self._house.words(request)), "bad"), ring("history")
