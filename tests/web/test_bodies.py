@@ -60,6 +60,7 @@ def test_what_the_page_sends_is_let_through(calls: Calls, tmp_path: Path) -> Non
     file = {"path": str(tmp_path / "ab12" / "clip 1.wav"), "meta": {"_type": "gradio.FileData"}}
     assert refused(calls, "run/predict", quick(data=[file, None], event_data={"files": [file]})) == 0
     assert refused(calls, "queue/join", quick(fn_index=QUEUED)) == 0
+    assert refused(calls, "queue/join", quick(fn_index=QUEUED, session_hash=None)) == 422
     assert refused(calls, "component_server", server(data=file)) == 0
     cancel = {"fn_index": QUEUED, "session_hash": SESSION, "event_id": "0" * 32}
     assert refused(calls, "cancel", cancel) == 0
@@ -73,7 +74,7 @@ def test_what_the_page_sends_is_let_through(calls: Calls, tmp_path: Path) -> Non
         {"fn_index": wrong} for wrong in (QUEUED, SCRIPT_ALONE, 99, -1, None, "0", 0.0, True, 2**70, [])
     ]
     + [{"data": wrong} for wrong in (None, {}, "ab", [], ["a"], ["a"] * 3, ["a"] * 99)]
-    + [{"session_hash": wrong} for wrong in (None, "", "A", "../x", "x" * 41, "\ud800", 7, "x\n")]
+    + [{"session_hash": wrong} for wrong in ("", "A", "../x", "x" * 41, "\ud800", 7, "x\n")]
     + [{"trigger_id": wrong} for wrong in ("3", -1, 2**70, 1.5, {})]
     + [{"event_data": wrong} for wrong in (2**53 + 2, 1e300, [[]] * (ITEMS + 1))]
     + [{wrong: None} for wrong in ("batched", "request", "simple_format", "event_id", "oauth_token", "__class__")],

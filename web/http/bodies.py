@@ -71,10 +71,10 @@ BodyT = TypeVar("BodyT", bound=Body)
 
 
 class EventBody(Body):
-    """An event: `run/predict` for quick ones, `queue/join` for those that wait their turn."""
+    """An event: `run/predict` for quick ones, `queue/join` for those that wait their turn, which need a session."""
 
     fn_index: Number
-    session_hash: Session
+    session_hash: Session | None = None
     data: Annotated[list[Any], Field(max_length=MOST_INPUTS), AfterValidator(_bounded)]
     event_data: Value = None
     trigger_id: Number | None = None
@@ -143,7 +143,8 @@ class Calls:
 
     def _check_event(self, body: Any, *, queued: bool) -> None:
         sent = _parsed(EventBody, body)
-        if self._events.get(sent.fn_index) != Event(len(sent.data), queued):
+        known = self._events.get(sent.fn_index) == Event(len(sent.data), queued)
+        if not known or (queued and sent.session_hash is None):
             raise CallRefused(422)
         self._check_files([sent.data, sent.event_data])
 
