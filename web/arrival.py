@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from engine.errors import InvalidInput
-from web.face.sentences import notice
-from web.face.wiring import ring
+from engine.errors import DatabaseUnavailable, InvalidInput
+from web.face.events import Picked, Sent, parsed
+from web.face.sentences import notice, sentence_of
+from web.face.wiring import ring, skips
 from web.library import shelf
 
 if TYPE_CHECKING:
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from web.house import House
 
 Updates = tuple[Any, ...]
+
+
+class Remembered(Sent):
+    """The voice that was picked when the page was open before, or is picked now."""
+
+    voice: Picked
 
 
 class Arrival:
@@ -30,6 +37,14 @@ class Arrival:
     def arrive(self, token: Any, remembered: Any, request: gr.Request) -> Updates:
         """Heading, token to keep, welcome, notice, picker, and the bell for the tabs."""
         house, words = self._house, self._house.words(request)
+        try:
+            return self._arrived(token, parsed(Remembered, voice=remembered).voice, request)
+        except (InvalidInput, DatabaseUnavailable) as error:
+            said = notice(sentence_of(error, words), "bad")
+            return heading(house, words), gr.skip(), gr.skip(), said, gr.skip(), gr.skip()
+
+    def _arrived(self, token: Any, remembered: str, request: gr.Request) -> Updates:
+        house, words = self._house, self._house.words(request)
         arrival = house.owners.welcome(request, token)
         said = notice(words("owner.refused"), "bad") if arrival.refused else ""
         voices = house.studio.voices.list(owner=arrival.owner.key)
@@ -37,16 +52,18 @@ class Arrival:
         greeting = self._greeting(voices, arrival.owner.key, words)
         return heading(house, words), arrival.token, greeting, said, picker, ring("voices", "history")
 
+    @skips(3)
     def come_back(self, picked: Any, token: Any, request: gr.Request) -> Updates:
         """Heading, and welcome and picker as the library is now; the pick stays as long as there is such a voice."""
         house, words = self._house, self._house.words(request)
-        try:
-            owner = house.owner(token, request).key
-        except InvalidInput:  # the page is about to be given another key
-            return gr.skip(), gr.skip(), gr.skip()
+        owner = house.owner(token, request).key
         voices = house.studio.voices.list(owner=owner)
         greeting = self._greeting(voices, owner, words)
-        return heading(house, words), greeting, shelf.picker_still(voices, picked, words)
+        return (
+            heading(house, words),
+            greeting,
+            shelf.picker_still(voices, parsed(Remembered, voice=picked).voice, words),
+        )
 
     def _greeting(self, voices: Sequence[VoiceRecord], owner: str, words: Words) -> gr.HTML:
         """The welcome, which is there for who has neither made a voice nor heard one."""

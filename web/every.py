@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from web.traces import trace
+
 log = logging.getLogger(__name__)
 
 
@@ -22,8 +24,8 @@ def every(seconds: float, task: Callable[[], object]) -> Iterator[None]:
         while not over.is_set():
             try:
                 task()
-            except Exception:  # whatever it was, it is no reason never to do it again
-                log.exception("a recurring task failed")
+            except Exception as error:  # whatever it was, it is no reason never to do it again
+                log.error("a recurring task failed\n%s", trace(error))
             over.wait(seconds)
 
     thread = threading.Thread(target=work, name="reprise-every", daemon=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import gradio as gr
 
 from web import arrival
+from web.face.blocks import Page
 from web.face.components import bell, owner_key, player
 from web.face.wiring import Shared, quick
 from web.history import tab as history
@@ -40,7 +41,7 @@ REMEMBERED = """() => {
 
 def create_app(house: House) -> gr.Blocks:
     """The page over an engine and what is kept."""
-    with gr.Blocks(title="Reprise", analytics_enabled=False, delete_cache=(600, HOURS_KEPT * 3600)) as demo:
+    with Page(title="Reprise", analytics_enabled=False, delete_cache=(600, HOURS_KEPT * 3600)) as demo:
         nobody = house.words(None)
         heading = gr.HTML(arrival.heading(house, nobody), elem_id="rp-heading", apply_default_css=False)
         if house.owners.way == "hub":

@@ -57,6 +57,8 @@ def launch(
     from starlette.middleware import Middleware
 
     from web.face.looks import looks
+    from web.http.bodies import Calls
+    from web.http.calls import PageCalls
     from web.http.connections import bound
     from web.http.gate import Policy, guarded
     from web.http.headers import AnswerHeaders
@@ -69,13 +71,15 @@ def launch(
     bind = server_name or "127.0.0.1"
     policy = policy or Policy(KnownHosts(bind), Surface(accounts=accounts is not None))
     log_in = partial(LoginGuard, throttle=LoginThrottle(), address_of=policy.address_of) if accounts else None
+    calls = Calls(demo.config, demo.GRADIO_CACHE)
+    page = PageCalls(calls, lambda session: session in demo._queue.pending_messages_per_session)
     _, url, _ = demo.launch(
         auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits it where it is async
         auth_message=NOTE if accounts else None,
         i18n=translations.i18n if translations else None,
         app_kwargs={
             "routes": list(routes),
-            "lifespan": guarded(policy, log_in),
+            "lifespan": guarded(policy, page, log_in),
             "middleware": [Middleware(PagePolicy, headers=AnswerHeaders(framed=policy.framed))],
         },
         ssr_mode=False,  # a second server before ours would have to know the routes, and renders none of our parts

@@ -298,7 +298,8 @@ def test_what_no_page_sends_is_answered_with_a_sentence(page: Page, do: str, val
 )
 def test_no_question_breaks_anything(page: Page, question: dict[str, Any]) -> None:
     answer, _ = page.events.act(None, REQUEST, gr.EventData(None, question))
-    assert answer["asked"] == question.get("asked")
+    asked = question.get("asked")
+    assert answer["asked"] == (asked if type(asked) is int and 0 <= asked <= 2**53 else None)
 
 
 def test_nobody_sees_or_changes_anothers(engine: FakeEngine, studio: Studio, tmp_path: Path) -> None:

@@ -2,9 +2,9 @@ import base64
 import io
 import threading
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
+import gradio as gr
 import numpy as np
 import pytest
 import soundfile
@@ -52,7 +52,7 @@ def received(sent: list[dict[str, Any]]) -> np.ndarray:
 
 
 def again(speaking: Speaking, take: str, same: bool) -> list[dict[str, Any]]:
-    event = SimpleNamespace(id=take, same=same, ticket="t")
+    event = gr.EventData(None, {"id": take, "same": same, "ticket": "t"})
     return list(speaking.again(None, None, event))  # type: ignore[arg-type]
 
 
@@ -106,7 +106,7 @@ def test_stop_ends_its_own_take_and_keeps_what_was_spoken(speaking: Speaking, ho
     )
     sent = [next(mine), next(mine)]
     next(other)
-    speaking.stop(SimpleNamespace(ticket="mine"))  # type: ignore[arg-type]
+    speaking.stop(gr.EventData(None, {"ticket": "mine"}))
     sent += mine
     assert sent[-1]["stop_reason"] == "cancelled"
     assert sent[-1]["total"] == CHUNK * FRAME
@@ -119,7 +119,7 @@ def test_stop_ends_its_own_take_and_keeps_what_was_spoken(speaking: Speaking, ho
 def test_stop_before_the_first_chunk_keeps_nothing(speaking: Speaking, anna: str) -> None:
     take = messages(speaking, "Hello.", anna)
     next(take)
-    speaking.stop(SimpleNamespace(ticket="t"))  # type: ignore[arg-type]
+    speaking.stop(gr.EventData(None, {"ticket": "t"}))
     end = list(take)[-1]
     assert (end["stop_reason"], end["wav"], end["take"], end["total"]) == ("cancelled", None, None, 0)
 

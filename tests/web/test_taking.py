@@ -1,8 +1,8 @@
 """The take list and the voice's card, without a page."""
 
-from types import SimpleNamespace
 from typing import Any
 
+import gradio as gr
 import pytest
 
 from engine.audio import encode_flac
@@ -11,9 +11,10 @@ from storage.generations import Spoken
 from storage.samples import install_samples
 from tests.web.conftest import furnished
 from tests.web.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
+from web.face.events import MOST_IDS as MOST_TAKES
 from web.house import House
 from web.speak.choosing import Choosing
-from web.speak.taking import MOST_TAKES, TEXT_SHOWN, Taking
+from web.speak.taking import TEXT_SHOWN, Taking
 
 SOUND = encode_flac(buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE)
 
@@ -41,7 +42,7 @@ def keep(house: House, arrival: Any, text: str = "Hello there.") -> str:
 
 
 def event(**data: Any) -> Any:
-    return SimpleNamespace(**data)
+    return gr.EventData(None, data)
 
 
 def test_the_list_says_what_takes_are_and_which_are_gone(house: House, anna: Any) -> None:

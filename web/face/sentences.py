@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import logging
+import re
 from html import escape
 from typing import TYPE_CHECKING, Literal
 
-from engine.errors import EngineBusy, EngineClosed, RepriseError
+from engine.errors import (
+    DatabaseUnavailable,
+    EngineBusy,
+    EngineClosed,
+    EngineError,
+    ReleaseError,
+    RepriseError,
+    UnusableReference,
+)
+from web.face.events import OutOfStep
+from web.traces import trace
 
 if TYPE_CHECKING:
     from engine.speech import AudioChunk, SpeechResult
@@ -15,22 +26,34 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _DECIMAL_COMMA = ("de", "es", "fr")
+_WITH_PATHS = (DatabaseUnavailable, EngineError, ReleaseError, UnusableReference)
+_PART = r"[^\s/\\“”\"']+(?: [^\s/\\“”\"'.:]+){0,3}"  # of a path; folders may have spaces in their names
+_FOLDERS = re.compile(rf"(?<![\w.:/\\])(?:[A-Za-z]:)?[/\\](?:{_PART}[/\\])*(?=[^\s/\\])")
 OUR_FAULT = "Something went wrong on the server, and it was not your doing. Its log says what."
 
 
 def sentence_of(error: Exception, words: Words | None = None) -> str:
     """The sentence for a person, in English where `words` are missing or the error has its own.
 
-    Errors that nobody raised on purpose go to the log, with their trace.
+    Errors that nobody raised on purpose go to the log, with their trace. Of the server's files only names are said.
     """
     if isinstance(error, EngineBusy) and words:
         return words("speech.busy")
     if isinstance(error, EngineClosed) and words:
         return words("speech.closed")
+    if isinstance(error, OutOfStep) and words:
+        return words("speech.out_of_step")
+    if isinstance(error, _WITH_PATHS):
+        return without_paths(str(error))
     if isinstance(error, RepriseError):
         return str(error)
-    log.error("an unexpected error", exc_info=error)
+    log.error("an unexpected error\n%s", trace(error))
     return words("speech.our_fault") if words else OUR_FAULT
+
+
+def without_paths(text: str) -> str:
+    """Text in which files have their names alone, without the folders that they are in."""
+    return _FOLDERS.sub("", text)
 
 
 def notice(text: str, kind: Literal["good", "bad", "busy"] = "good") -> str:

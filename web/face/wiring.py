@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import wraps
+from typing import Any, Literal, ParamSpec
 
 import gradio as gr
 
+from engine.errors import DatabaseUnavailable, InvalidInput
+
+P = ParamSpec("P")
 Rung = dict[str, str]
 
 
@@ -40,6 +45,26 @@ def quick(event: Any, fn: Any, inputs: Any, outputs: Any, **more: Any) -> Any:
         fn, inputs, outputs,
         queue=False, show_progress="hidden", api_visibility="private", preprocess=False, **more,
     )  # fmt: skip
+
+
+def skips(outputs: int) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+    """Mark an event that has no place for a sentence: refused, it leaves its outputs as they are.
+
+    That is when the page is about to be given another key, is out of step, or the library cannot be used: other events
+    of the same page say so.
+    """
+
+    def marked(event: Callable[P, Any]) -> Callable[P, Any]:
+        @wraps(event)
+        def answer(*args: P.args, **kwargs: P.kwargs) -> Any:
+            try:
+                return event(*args, **kwargs)
+            except (InvalidInput, DatabaseUnavailable):
+                return gr.skip() if outputs == 1 else (gr.skip(),) * outputs
+
+        return answer
+
+    return marked
 
 
 def ring(*what: Literal["voices", "history", "scripts"]) -> Rung:

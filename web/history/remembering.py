@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
+from pydantic import BeforeValidator, Field
 
 from engine.errors import InvalidInput
 from storage.library import MAX_SEARCH
+from web.face.events import Id, Picked, Sent, otherwise, parsed
 from web.face.sentences import notice, sentence_of
-from web.face.wiring import ring
+from web.face.wiring import ring, skips
 from web.library import shelf
 from web.takes.sounds import FORMATS
 
@@ -30,6 +32,48 @@ MEGABYTE = 1_000_000
 Updates = tuple[Any, ...]
 
 
+def _cut(search: Any) -> str:
+    return search[:MAX_SEARCH].replace("\0", " ") if isinstance(search, str) else ""
+
+
+class Wanted(Sent):
+    """What of the history is to be shown. A field that holds anything else than the page fills in counts as empty."""
+
+    search: Annotated[str, BeforeValidator(_cut), otherwise("")]
+    voice: Picked
+    starred: Annotated[bool, otherwise(False)]
+    shown: Annotated[float, Field(allow_inf_nan=False), otherwise(PAGE)] = PAGE
+
+    @property
+    def count(self) -> int:
+        """How many entries."""
+        return int(max(PAGE, min(MOST, self.shown)))
+
+
+class Entry(Sent):
+    """One entry."""
+
+    id: Id
+
+
+class Star(Entry):
+    """An entry to mark, or not to mark any more."""
+
+    starred: bool
+
+
+class Keep(Sent):
+    """The switch."""
+
+    wanted: bool
+
+
+class KeepFor(Sent):
+    """The days, 0 for what are no days."""
+
+    days: Annotated[int, Field(ge=1, le=100_000), otherwise(0)]
+
+
 class Remembering:
     """The events of the History tab. Ids come as the browser sent them; the history says what they are worth."""
 
@@ -37,55 +81,51 @@ class Remembering:
         self._house = house
         self._history = house.studio.history
 
+    @skips(5)
     def show(self, search: Any, voice: Any, starred: Any, shown: Any, token: Any, request: gr.Request) -> Updates:
         """The list, the voices to choose from, the switch, the days, and what all of it takes."""
         words = self._house.words(request)
-        try:
-            owner = self._house.owner(token, request)
-        except InvalidInput:  # the page is about to be given another key
-            return (gr.skip(),) * 5
+        owner = self._house.owner(token, request)
         settings = self._history.settings(owner=owner.key)
         voices = [("", words("history.all_voices"))]
         voices += [(spoken.id, spoken.name) for spoken in self._history.voices(owner=owner.key)]
-        wanted = next((id for id, _ in voices if id == voice), "")
+        wanted = parsed(Wanted, search=search, voice=voice, starred=starred, shown=shown)
+        if wanted.voice not in [id for id, _ in voices]:
+            wanted = wanted.model_copy(update={"voice": ""})
         return (
-            self._listed(owner, search, wanted, starred, shown),
-            gr.Dropdown(choices=[(name, id) for id, name in voices], value=wanted),
+            self._listed(owner, wanted),
+            gr.Dropdown(choices=[(name, id) for id, name in voices], value=wanted.voice),
             settings.history,
             gr.Dropdown(choices=_days(settings.retention_days, words), value=settings.retention_days),
             self._used(owner, words),
         )
 
+    @skips(2)
     def find(self, search: Any, voice: Any, starred: Any, token: Any, request: gr.Request) -> Updates:
         """The list of what was asked for, and how many entries are shown: the first ones again."""
-        try:
-            owner = self._house.owner(token, request)
-        except InvalidInput:
-            return gr.skip(), gr.skip()
-        return self._listed(owner, search, voice, starred, PAGE), PAGE
+        owner = self._house.owner(token, request)
+        return self._listed(owner, parsed(Wanted, search=search, voice=voice, starred=starred)), PAGE
 
+    @skips(2)
     def more(self, search: Any, voice: Any, starred: Any, shown: Any, token: Any, request: gr.Request) -> Updates:
         """The list with more of it, and how many entries are shown."""
-        try:
-            owner = self._house.owner(token, request)
-        except InvalidInput:
-            return gr.skip(), gr.skip()
-        count = min(MOST, _count(shown) + PAGE)
-        return self._listed(owner, search, voice, starred, count), count
+        owner = self._house.owner(token, request)
+        wanted = parsed(Wanted, search=search, voice=voice, starred=starred, shown=shown)
+        wanted = wanted.model_copy(update={"shown": wanted.count + PAGE})
+        return self._listed(owner, wanted), wanted.count
 
+    @skips(1)
     def refresh(self, search: Any, voice: Any, starred: Any, shown: Any, token: Any, request: gr.Request) -> Any:
         """The list once more, before its links are too old."""
-        try:
-            owner = self._house.owner(token, request)
-        except InvalidInput:
-            return gr.skip()
-        return self._listed(owner, search, voice, starred, shown)
+        owner = self._house.owner(token, request)
+        return self._listed(owner, parsed(Wanted, search=search, voice=voice, starred=starred, shown=shown))
 
     def star(self, token: Any, event: gr.EventData, request: gr.Request) -> Updates:
         """Notice, bell."""
 
         def starred(owner: str, _words: Words) -> str:
-            self._history.star(_id(event), bool(event.starred), owner=owner)
+            sent = parsed(Star, event)
+            self._history.star(sent.id, sent.starred, owner=owner)
             return ""
 
         return self._change(starred, token, request)
@@ -94,8 +134,9 @@ class Remembering:
         """Notice, bell: one entry less. A script keeps its take."""
 
         def withdrawn(owner: str, words: Words) -> str:
-            of_script = self._history.get(_id(event), owner=owner).script_id
-            self._history.withdraw(_id(event), owner=owner)
+            entry = parsed(Entry, event).id
+            of_script = self._history.get(entry, owner=owner).script_id
+            self._history.withdraw(entry, owner=owner)
             return words("history.left_to_script") if of_script else words("history.deleted")
 
         return self._change(withdrawn, token, request)
@@ -105,7 +146,7 @@ class Remembering:
         words = self._house.words(request)
         try:
             owner = self._house.owner(token, request).key
-            record = self._history.get(_id(event), owner=owner)
+            record = self._history.get(parsed(Entry, event).id, owner=owner)
             voices = self._house.studio.voices.list(owner=owner)
         except Exception as error:
             return *(gr.skip(),) * 9, notice(sentence_of(error, words), "bad")
@@ -120,7 +161,7 @@ class Remembering:
         """Notice, bell: the switch."""
 
         def switched(owner: str, words: Words) -> str:
-            kept = self._history.change_settings(history=bool(wanted), owner=owner).history
+            kept = self._history.change_settings(history=parsed(Keep, wanted=wanted).wanted, owner=owner).history
             return words("history.kept_on") if kept else words("history.kept_off")
 
         return self._change(switched, token, request)
@@ -129,9 +170,10 @@ class Remembering:
         """Notice, bell: the days."""
 
         def changed(owner: str, words: Words) -> str:
-            if isinstance(days, bool) or not isinstance(days, int | float) or days != int(days):
+            wanted = parsed(KeepFor, days=days).days
+            if not wanted:
                 raise InvalidInput(words("history.no_days"))
-            kept = self._history.change_settings(retention_days=int(days), owner=owner).retention_days
+            kept = self._history.change_settings(retention_days=wanted, owner=owner).retention_days
             return words("history.days_set", days=kept)
 
         return self._change(changed, token, request)
@@ -185,17 +227,15 @@ class Remembering:
         everywhere = ring("voices", "history", "scripts")
         return notice(words("history.forgotten")), everywhere, gr.Column(visible=False), emptied
 
-    def _listed(self, owner: Owner, search: Any, voice: Any, starred: Any, shown: Any) -> dict[str, Any]:
-        words = search[:MAX_SEARCH] if isinstance(search, str) else ""
-        voice_id = voice if isinstance(voice, str) and voice else None
+    def _listed(self, owner: Owner, wanted: Wanted) -> dict[str, Any]:
         page = self._history.page(
             owner=owner.key,
-            search=words.replace("\0", " "),
-            starred=bool(starred),
-            voice_id=voice_id,
-            limit=_count(shown),
+            search=wanted.search,
+            starred=wanted.starred,
+            voice_id=wanted.voice or None,
+            limit=wanted.count,
         )
-        asked = bool(words.strip() or starred or voice_id)
+        asked = bool(wanted.search.strip() or wanted.starred or wanted.voice)
         kept = self._history.settings(owner=owner.key).history
         return self._value(page, owner) | {"found": not asked, "kept": kept}
 
@@ -249,16 +289,6 @@ class Remembering:
         except Exception as error:
             return gr.Column(visible=False), "", notice(sentence_of(error, words), "bad")
         return gr.Column(visible=True), f'<p class="rp-question" role="alert">{escape(asked)}</p>', ""
-
-
-def _id(event: gr.EventData) -> str:
-    return str(event.id)
-
-
-def _count(shown: Any) -> int:
-    """How many entries the page shows, whatever it says."""
-    number = int(shown) if isinstance(shown, int | float) and shown == shown else PAGE
-    return max(PAGE, min(MOST, number))
 
 
 def _days(now: int, words: Words) -> list[tuple[str, int]]:

@@ -19,7 +19,9 @@ from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from web.http.bodies import CallRefused
 from web.http.body import BodyRefused, Disconnected, read_body, replayed
+from web.http.calls import PageCalls
 from web.http.client import LOCAL, address_of, is_plainly_local
 from web.http.headers import AnswerHeaders
 from web.http.hosts import KnownHosts, is_loopback
@@ -66,18 +68,18 @@ class Policy:
 
 
 def guarded(
-    policy: Policy, inner: Callable[[ASGIApp], ASGIApp] | None = None
+    policy: Policy, calls: PageCalls | None = None, inner: Callable[[ASGIApp], ASGIApp] | None = None
 ) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     """A lifespan that puts a gate before an application. Gradio puts its own middleware outside of what it is given.
 
-    `inner`: more middleware, behind the gate.
+    `calls`: those of its page. `inner`: more middleware, behind the gate.
     """
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         assert app.middleware_stack is not None, "it was made for this call"
         behind = inner(app.middleware_stack) if inner else app.middleware_stack
-        app.middleware_stack = Gate(behind, policy)
+        app.middleware_stack = Gate(behind, policy, calls)
         yield
 
     return lifespan
@@ -86,8 +88,8 @@ def guarded(
 class Gate:
     """ASGI middleware, outside of everything else."""
 
-    def __init__(self, app: ASGIApp, policy: Policy) -> None:
-        self._app, self._policy = app, policy
+    def __init__(self, app: ASGIApp, policy: Policy, page: PageCalls | None = None) -> None:
+        self._app, self._policy, self._page = app, policy, page
         self._headers = AnswerHeaders(framed=policy.framed)
         self._calls, self._streams = Lanes(CALLS_AT_ONCE, CALLS_INSIDE), Lanes(STREAMS, STREAMS)
 
@@ -113,6 +115,8 @@ class Gate:
             await self._passed(kind, self._policy.address_of(scope), scope, receive, send)
         except Crowded:
             await wait_a_moment(429, CROWDED, headers, 1)(scope, receive, send)
+        except CallRefused as error:
+            await refusal(error.status, str(error), headers)(scope, receive, send)
         except BodyRefused as error:
             await refusal(error.status, str(error), headers, {"Connection": "close"})(scope, receive, send)
         except Disconnected:
@@ -152,10 +156,14 @@ class Gate:
         match kind:
             case "call":
                 async with self._calls.enter(address):
-                    await self._app(scope, await _json(Headers(scope=scope), receive), send)
+                    body = await _json(Headers(scope=scope), receive)
+                    if self._page:
+                        self._page.check(scope["path"], body)
+                    await self._app(scope, replayed(body, receive), send)
             case "stream":
                 async with self._streams.enter(address):
-                    await self._app(scope, receive, send)
+                    ended = self._page.without_session(scope) if self._page else None
+                    await (ended or self._app)(scope, receive, send)
             case _:
                 await self._app(scope, receive, send)
 
@@ -169,11 +177,11 @@ class Gate:
         return told
 
 
-async def _json(headers: Headers, receive: Receive) -> Receive:
-    """The body's messages once all of it is there. Raises BodyRefused, Disconnected."""
+async def _json(headers: Headers, receive: Receive) -> bytes:
+    """The body of a call. Raises BodyRefused, Disconnected."""
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise BodyRefused(415, NOT_JSON)
-    return replayed(await read_body(headers, receive), receive)
+    return await read_body(headers, receive)
 
 
 def _is_trusted(scope: Scope) -> bool:

@@ -13,7 +13,7 @@ def refusal(status: int, sentence: str, headers: Headers, more: Mapping[str, str
     extra = {"Cache-Control": "no-store", **(more or {})}
     if "text/html" in headers.get("accept", ""):
         return PlainTextResponse(sentence, status, extra)
-    return JSONResponse({"detail": sentence}, status, extra)
+    return JSONResponse({"detail": sentence, "error": sentence}, status, extra)  # Gradio's client shows `error`
 
 
 def wait_a_moment(status: int, sentence: str, headers: Headers, seconds: float) -> Response:

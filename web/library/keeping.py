@@ -16,17 +16,19 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
+from pydantic import Field
 
 from engine.errors import InvalidInput
 from storage.library import UNDO_TIME
+from web.face.events import Id, Line, Picked, Sent, otherwise, parsed
 from web.face.sentences import sentence_of
-from web.face.wiring import ring
+from web.face.wiring import ring, skips
 from web.library import shelf
 from web.library.parcels import voice_files_in
-from web.uploads import uploaded_path
+from web.uploads import uploaded_name, uploaded_path
 
 if TYPE_CHECKING:
     from web.face.translations import Words
@@ -36,8 +38,36 @@ if TYPE_CHECKING:
 Updates = tuple[Any, ...]
 Answer = dict[str, Any]
 MOST_UPLOADS = 200  # files in one go
-TEXTS = ("name", "language", "description")
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
+
+
+class About(Sent):
+    """The voice that an answer is about."""
+
+    id: Picked
+
+
+class OfVoice(Sent):
+    """A voice. picked: whether it is the one that speaks."""
+
+    id: Id
+    picked: bool = False
+
+
+class Revise(Sent):
+    """A voice, and of what describes it that which is to be otherwise."""
+
+    id: Id
+    name: Line | None = None
+    language: Line | None = None
+    description: Line | None = None
+    tags: Annotated[list[Line], Field(max_length=1_000)] | None = None
+
+
+class TakeIn(Sent):
+    """Uploaded files, each as `uploaded_path` takes it, with its name."""
+
+    files: Annotated[list[Any], Field(max_length=MOST_UPLOADS), otherwise([])]
 
 
 class Keeping:
@@ -47,19 +77,18 @@ class Keeping:
         self._house = house
         self._library = house.studio.voices
 
+    @skips(1)
     def list(self, token: Any, request: gr.Request) -> Any:
         """The list as it is now."""
-        try:
-            return self._value(self._house.owner(token, request))
-        except InvalidInput:  # the page is about to be given another key
-            return gr.skip()
+        return self._value(self._house.owner(token, request))
 
     def revise(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
         """List, bell. The event: `id`, and of name, language, description and tags those that are to be others."""
 
-        def revised(voice: str, owner: str, words: Words) -> str:
-            before = self._library.get(voice, owner=owner).name
-            after = self._library.update(voice, **_changes(event, words), owner=owner).name
+        def revised(owner: str, words: Words) -> str:
+            sent = parsed(Revise, event)
+            before = self._library.get(sent.id, owner=owner).name
+            after = self._library.update(sent.id, **_changes(sent, words), owner=owner).name
             return words("library.saved", name=after) if after == before else words("library.renamed", name=after)
 
         return self._change(revised, event, token, request)
@@ -67,7 +96,8 @@ class Keeping:
     def duplicate(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
         """List, bell."""
 
-        def copied(voice: str, owner: str, words: Words) -> str:
+        def copied(owner: str, words: Words) -> str:
+            voice = parsed(OfVoice, event).id
             return words("library.copied", name=self._library.duplicate(voice, owner=owner).name)
 
         return self._change(copied, event, token, request)
@@ -77,37 +107,36 @@ class Keeping:
 
         The event: `id`, and `picked`, whether it is the voice that speaks: then the first of the others is picked.
         """
-        voice = getattr(event, "id", None)
         picker: Any = gr.skip()
 
         def removed(owner: Owner, words: Words) -> Answer:
             nonlocal picker
-            self._library.set_aside(shelf.checked_id(voice, words), owner=owner.key)
+            sent = parsed(OfVoice, event)
+            self._library.set_aside(sent.id, owner=owner.key)
             others = self._library.list(owner=owner.key)
-            if not others or getattr(event, "picked", None) is not True:
-                return _answer("", about=voice)
+            if not others or not sent.picked:
+                return _answer("", about=sent.id)
             picker = shelf.picker_of(others, None, words)
-            return _answer(words("library.speaks_now", name=others[0].name), about=voice, instead=others[0].id)
+            return _answer(words("library.speaks_now", name=others[0].name), about=sent.id, instead=others[0].id)
 
-        return *self._answered(removed, token, request, about=voice), picker
+        return *self._answered(removed, token, request, about=_about(event)), picker
 
     def put_back(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
         """List, bell, Speak's picker. The event: `id`, and `picked`, whether it is to speak again."""
-        voice = getattr(event, "id", None)
         picker: Any = gr.skip()
 
         def back(owner: Owner, words: Words) -> Answer:
             nonlocal picker
-            voice_id = shelf.checked_id(voice, words)
-            before = next((each.name for each in self._library.aside(owner=owner.key) if each.id == voice_id), "")
-            name = self._library.put_back(voice_id, owner=owner.key).name
-            if getattr(event, "picked", None) is True:
-                picker = shelf.picker(self._house, owner.key, voice_id, words)
+            sent = parsed(OfVoice, event)
+            before = next((each.name for each in self._library.aside(owner=owner.key) if each.id == sent.id), "")
+            name = self._library.put_back(sent.id, owner=owner.key).name
+            if sent.picked:
+                picker = shelf.picker(self._house, owner.key, sent.id, words)
             if before in ("", name):
-                return _answer(words("library.back", name=name), about=voice)
-            return _answer(words("library.back_as", before=before, name=name), about=voice)
+                return _answer(words("library.back", name=name), about=sent.id)
+            return _answer(words("library.back_as", before=before, name=name), about=sent.id)
 
-        return *self._answered(back, token, request, about=voice), picker
+        return *self._answered(back, token, request, about=_about(event)), picker
 
     def let_go(self, token: Any, request: gr.Request) -> Updates:
         """List, bell: what was deleted is deleted for good."""
@@ -122,8 +151,8 @@ class Keeping:
         """List, bell. The event: `files`, uploaded voice files and archives of them, each with its `name`."""
 
         def taken(owner: Owner, words: Words) -> Answer:
-            files = getattr(event, "files", None)
-            if not isinstance(files, list) or not 0 < len(files) <= MOST_UPLOADS:
+            files = parsed(TakeIn, event).files
+            if not files:
                 raise InvalidInput(words("library.no_file"))
             done = [each for file in files for each in self._imported(file, owner.key, words)]
             names = ", ".join(f"“{name}”" for name, why in done if not why)
@@ -138,35 +167,35 @@ class Keeping:
         words = self._house.words(request)
         try:
             owner = self._house.owner(token, request)
-            voice = self._library.get(shelf.checked_id(getattr(event, "id", None), words), owner=owner.key)
+            voice = self._library.get(parsed(OfVoice, event).id, owner=owner.key)
             return shelf.picker(self._house, owner.key, voice.id, words), gr.Tabs(selected="speak"), gr.skip()
         except Exception as error:
             return gr.skip(), gr.skip(), {"answer": _answer(sentence_of(error, words), kind="bad")}
 
     def _change(
-        self, change: Callable[[str, str, Words], str], event: gr.EventData, token: Any, request: gr.Request
+        self, change: Callable[[str, Words], str], event: gr.EventData, token: Any, request: gr.Request
     ) -> Updates:
-        """`change` is given the voice's id, the owner's key and words, and gives the sentence to say."""
-        voice = getattr(event, "id", None)
+        """`change` is given the owner's key and words, and gives the sentence to say."""
+        voice = _about(event)
 
         def changed(owner: Owner, words: Words) -> Answer:
-            return _answer(change(shelf.checked_id(voice, words), owner.key, words), about=voice)
+            return _answer(change(owner.key, words), about=voice)
 
         return self._answered(changed, token, request, about=voice)
 
     def _answered(
-        self, act: Callable[[Owner, Words], Answer], token: Any, request: gr.Request, about: Any = ""
+        self, act: Callable[[Owner, Words], Answer], token: Any, request: gr.Request, about: str = ""
     ) -> Updates:
         words = self._house.words(request)
         try:
             owner = self._house.owner(token, request)
-        except InvalidInput as error:
-            return {"answer": _answer(str(error), kind="bad", about=about)}, gr.skip()
-        try:
-            answer = act(owner, words)
-        except Exception as error:
-            answer = _answer(sentence_of(error, words), kind="bad", about=about)
-        return {**self._value(owner), "answer": answer}, ring("voices")
+            try:
+                answer = act(owner, words)
+            except Exception as error:
+                answer = _answer(sentence_of(error, words), kind="bad", about=about)
+            return {**self._value(owner), "answer": answer}, ring("voices")
+        except Exception as error:  # there is no list to show with it
+            return {"answer": _answer(sentence_of(error, words), kind="bad", about=about)}, gr.skip()
 
     def _value(self, owner: Owner) -> dict[str, Any]:
         at = time.time()  # what was looked up later is newer: events may overtake each other
@@ -180,7 +209,7 @@ class Keeping:
 
     def _imported(self, file: Any, owner: str, words: Words) -> Iterator[tuple[str, str]]:
         """Imports what is in an upload: the name of each voice with "", or of a file with why it was not imported."""
-        name = str(file.get("name") or "")[:200] if isinstance(file, dict) else ""
+        name = uploaded_name(file)
         path: Path | None = None
         try:
             path = uploaded_path(file, self._house.folder)
@@ -202,21 +231,20 @@ class Keeping:
 
 
 def _answer(
-    text: str, *, kind: str = "good", lines: list[str] | None = None, about: Any = "", instead: str = ""
+    text: str, *, kind: str = "good", lines: list[str] | None = None, about: str = "", instead: str = ""
 ) -> Answer:
-    named, once = about if isinstance(about, str) else "", secrets.token_hex(4)
-    return {"kind": kind, "text": text, "lines": lines or [], "id": named, "instead": instead, "once": once}
+    once = secrets.token_hex(4)
+    return {"kind": kind, "text": text, "lines": lines or [], "id": about, "instead": instead, "once": once}
 
 
-def _changes(event: gr.EventData, words: Words) -> dict[str, Any]:
-    """What is to be changed of a voice. Raises InvalidInput for what no form sends."""
-    given = {key: value for key in TEXTS if (value := getattr(event, key, None)) is not None}
-    tags = getattr(event, "tags", None)
-    if tags is not None:
-        given["tags"] = tags
-    texts = [value for key, value in given.items() if key != "tags"] + (tags if isinstance(tags, list) else [])
-    if not all(isinstance(text, str) for text in texts) or not isinstance(tags, list | None):
-        raise InvalidInput(words("library.out_of_step"))
-    if given.get("language") and not _LANGUAGE.fullmatch(given["language"]):
-        raise InvalidInput(words("library.no_language", language=given["language"][:40]))
-    return given
+def _about(event: gr.EventData) -> str:
+    """The id of the voice that an event is about, whatever else is sent with it; "" where there is none."""
+    sent = event._data if isinstance(event._data, dict) else {}
+    return parsed(About, id=sent.get("id")).id
+
+
+def _changes(sent: Revise, words: Words) -> dict[str, Any]:
+    """What is to be changed of a voice. Raises InvalidInput for what can be no language."""
+    if sent.language and not _LANGUAGE.fullmatch(sent.language):
+        raise InvalidInput(words("library.no_language", language=sent.language[:40]))
+    return sent.model_dump(exclude={"id"}, exclude_none=True)

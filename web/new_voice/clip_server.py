@@ -6,16 +6,19 @@ from __future__ import annotations
 import base64
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
+from pydantic import ConfigDict, Field, Strict
 
 from engine.audio import wav_bytes
+from engine.audio.doctor import Fix
 from engine.errors import InvalidInput
 from engine.transcribe import transcribe
+from web.face.events import Sent, otherwise, parsed
 from web.face.sentences import sentence_of
 from web.new_voice import doctor
-from web.new_voice.clips import ChosenClip, chosen_clip, peaks
+from web.new_voice.clips import MAX_WORDS, ChosenClip, chosen_clip, peaks
 
 if TYPE_CHECKING:
     from web.face.translations import Words
@@ -23,6 +26,21 @@ if TYPE_CHECKING:
 
 Answer = dict[str, Any]
 AT_ONCE = 2  # of all visitors' clips; the engine speaks meanwhile
+
+
+class Written(Sent):
+    """Words, and how many seconds of speech are said to hold them; None for what is no such number."""
+
+    words: Annotated[str, otherwise("")] = ""
+    spoken: Annotated[float | None, Field(ge=0, lt=1_000, allow_inf_nan=False), otherwise(None)] = None
+
+
+class Mend(Sent):
+    """What is to be mended of a clip, None for what nothing can be done about."""
+
+    model_config = ConfigDict(extra="ignore")  # the clip itself
+
+    fix: Annotated[Fix | None, Strict(False), otherwise(None)] = None
 
 
 class ClipServer:
@@ -64,14 +82,14 @@ class ClipServer:
 
     def check_words(self, value: Any, words: Words) -> Answer:
         """row: whether `words` are about as many as `spoken` seconds of speech hold."""
-        spoken = value.get("spoken") if isinstance(value, dict) else None
-        if not isinstance(spoken, int | float) or not 0 <= spoken < 1_000:
+        written = parsed(Written, value)
+        if written.spoken is None:
             raise InvalidInput("Those are no words of a clip. Reload the page.")
-        return {"row": doctor.compared(str(value.get("words") or "")[:10_000], spoken, words)}
+        return {"row": doctor.compared(written.words[:MAX_WORDS], written.spoken, words)}
 
     def mend_clip(self, value: Any, words: Words) -> Answer:
         """wav: the chosen part with a `fix` applied."""
-        return _sound(doctor.mended(self._clip(value).audio(), value.get("fix")))
+        return _sound(doctor.mended(self._clip(value).audio(), parsed(Mend, value).fix))
 
     def hear_back(self, value: Any, words: Words) -> Answer:
         """wav: what the codec keeps of the chosen part."""

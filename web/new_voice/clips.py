@@ -6,19 +6,42 @@ import io
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import soundfile
+from pydantic import ConfigDict, Field
 
 from engine.audio.decode import Recording, decode
 from engine.audio.together import LONGEST_TOGETHER
 from engine.errors import InvalidInput
-from web.uploads import uploaded_path
+from web.face.events import OutOfStep, Sent, otherwise, parsed
+from web.uploads import MAX_FILE_NAME, uploaded_path
 
 MOST_CLIPS = 6  # as clips.js has it
 PEAKS_PER_SECOND = 50  # as peaks.js has it
+MAX_WORDS = 10_000  # characters
+Seconds = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+
+
+class SentClips(Sent):
+    """The recorder's value. chosen: the one that is shown."""
+
+    clips: Annotated[list[Any], Field(max_length=MOST_CLIPS)]
+    chosen: Annotated[int | None, otherwise(None)] = None
+
+
+class SentClip(Sent):
+    """One clip of it; where it lies is `uploaded_path`'s."""
+
+    model_config = ConfigDict(extra="ignore")  # what is asked of the server about a clip comes along with it
+
+    name: Annotated[str | None, otherwise(None)] = None
+    words: Annotated[str | None, otherwise(None)] = None
+    start: Seconds | None = None
+    end: Seconds | None = None
+    seconds: Seconds | None = None
 
 
 @dataclass(frozen=True)
@@ -78,24 +101,29 @@ def chosen_clips(value: object, folder: str | Path) -> tuple[ChosenClip, ...]:
     """The clips behind the value of `clip_input`, in their order; none where there is none. Raises InvalidInput."""
     if not value:
         return ()
-    clips = value.get("clips") if isinstance(value, dict) else None
-    if not isinstance(clips, list) or len(clips) > MOST_CLIPS:
-        raise InvalidInput("Those are not clips that were made here. Reload the page.")
-    return tuple(chosen_clip(clip, folder) for clip in clips)
+    return tuple(chosen_clip(clip, folder) for clip in sent_clips(value).clips)
+
+
+def sent_clips(value: object) -> SentClips:
+    """The recorder's value, which has to be one. Raises InvalidInput."""
+    try:
+        return parsed(SentClips, value)
+    except OutOfStep:
+        raise InvalidInput("Those are not clips that were made here. Reload the page.") from None
 
 
 def chosen_clip(value: object, folder: str | Path) -> ChosenClip:
     """One clip of such a value. Raises InvalidInput."""
     path = uploaded_path(value, folder)
-    if path is None or not isinstance(value, dict):
+    if path is None:
         raise InvalidInput("That is not a clip that was made here.")
-    start, end, seconds = (_seconds(value.get(key)) for key in ("start", "end", "seconds"))
-    start = start or 0.0
+    sent = parsed(SentClip, value)
+    start, end, seconds = sent.start or 0.0, sent.end, sent.seconds
     if end is not None and end <= start:
         raise InvalidInput("The clip ends before it starts: move its ends apart.")
     to_the_end = end is None or (seconds is not None and end >= seconds)
-    name, words = (str(value.get(key) or "")[:limit] for key, limit in (("name", 200), ("words", 10_000)))
-    return ChosenClip(path, name or path.name, words.strip(), start, None if to_the_end else end, seconds)
+    name, words = (sent.name or path.name)[:MAX_FILE_NAME], (sent.words or "")[:MAX_WORDS].strip()
+    return ChosenClip(path, name, words, start, None if to_the_end else end, seconds)
 
 
 def fitting(clips: Sequence[ChosenClip]) -> tuple[tuple[ChosenClip, ...], tuple[ChosenClip, ...]]:
@@ -117,11 +145,3 @@ def peaks(recording: Recording) -> Sequence[float]:
     padded = np.pad(loudness, (0, -len(loudness) % size))
     values: list[float] = np.minimum(padded.reshape(-1, size).max(axis=1), 1.0).round(4).tolist()
     return values
-
-
-def _seconds(value: object) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
-        raise InvalidInput("A clip's start and end are seconds.")
-    return float(value)

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
 
 from engine.audio.together import join_clips, join_transcripts
 from engine.errors import InvalidInput, InvalidName, VoiceNotFound
 from engine.voice import Consent, clean_name
+from web.face.events import Line, Sent, otherwise, parsed
 from web.face.sentences import notice, sentence_of
 from web.face.wiring import ring
 from web.library import shelf
-from web.new_voice.clips import ChosenClip, chosen_clips, fitting
+from web.new_voice.clips import ChosenClip, chosen_clips, fitting, sent_clips
 
 if TYPE_CHECKING:
     from storage import VoiceRecord
@@ -28,6 +29,19 @@ Updates = tuple[Any, ...]
 FIELDS = 4
 STEPS = ("preparing", "encoding", "saving")
 NOBODY = "…"  # stands in the sentence of consent until there is a name
+
+
+class Names(Sent):
+    """The voice's name, and the speaker's where it is another; what is no text is none."""
+
+    name: Annotated[Line, otherwise("")]
+    speaker: Annotated[Line, otherwise("")]
+
+
+class Save(Names):
+    """The form without its clips. agreed: the tick."""
+
+    agreed: Annotated[bool, otherwise(False)]
 
 
 @dataclass(frozen=True)
@@ -64,7 +78,9 @@ class Cloning:
 
     def sentence(self, name: Any, speaker: Any, request: gr.Request) -> gr.Checkbox:
         """What is agreed to, with the name of who agrees."""
-        return gr.Checkbox(label=consent_sentence(who_agrees(name, speaker), self._house.words(request)))
+        names = parsed(Names, name=name, speaker=speaker)
+        who = who_agrees(names.name, names.speaker)
+        return gr.Checkbox(label=consent_sentence(who, self._house.words(request)))
 
     def begin(self, request: gr.Request) -> str:
         """The tab's notice from the click until its turn has come."""
@@ -102,17 +118,16 @@ class Cloning:
         """Everything that can be refused before the engine is put to work. Raises RepriseError."""
         house, words = self._house, self._house.words(request)
         owner = house.owner(token, request).key
-        chosen = chosen_clips(clips, house.folder)
-        named = str(name or "")
+        sent, chosen = parsed(Save, name=name, speaker=speaker, agreed=agreed), chosen_clips(clips, house.folder)
         faults = list(_clip_faults(chosen, clips, words))
-        if wrong := self._wrong_with(named, owner, words):
+        if wrong := self._wrong_with(sent.name, owner, words):
             faults.append(Fault(wrong, "#rp-name :is(input, textarea)"))
-        if agreed is not True:
+        if not sent.agreed:
             faults.append(Fault(words("notice.no_consent"), "#rp-consent input"))
         if faults:
             raise Unfinished(faults)
-        cleaned = clean_name(named)
-        return Form(chosen, cleaned, who_agrees(cleaned, speaker), owner)
+        cleaned = clean_name(sent.name)
+        return Form(chosen, cleaned, who_agrees(cleaned, sent.speaker), owner)
 
     def _wrong_with(self, name: str, owner: str, words: Words) -> str:
         """Why a voice cannot have this name; "" where it can."""
@@ -182,7 +197,7 @@ def _clip_faults(chosen: Sequence[ChosenClip], value: Any, words: Words) -> Iter
         yield Fault(words("notice.no_clip"), ".rp-drop button:enabled")
     for index, clip in enumerate(chosen):
         if not clip.words:
-            shown = value.get("chosen") == index
+            shown = sent_clips(value).chosen == index
             field = ".rp-words" if shown else f".rp-clip-line:nth-child({index + 1}) .rp-clip-name"
             yield Fault(words("new.no_words", clip=clip.name), field)
 

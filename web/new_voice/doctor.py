@@ -46,11 +46,11 @@ def compared(transcript: str, spoken: float, words: Words) -> Row:
     return _row(check_transcript(transcript, spoken), words, {})
 
 
-def mended(clip: Path | bytes, fix: Any) -> bytes:
-    """A clip, or its path, with one fix applied: a WAV file. `fix`: as the browser sent it. Raises InvalidInput."""
-    if fix not in list(Fix):
+def mended(clip: Path | bytes, fix: Fix | None) -> bytes:
+    """A clip, or its path, with one fix applied: a WAV file. Raises InvalidInput for none."""
+    if fix is None:
         raise InvalidInput("That is nothing that can be mended. Reload the page.")
-    return mend(clip, [Fix(fix)])
+    return mend(clip, [fix])
 
 
 def _row(finding: Finding, words: Words, parts: dict[Fix, tuple[float, float]]) -> Row:

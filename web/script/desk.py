@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import InvalidInput
 from engine.script import Card
+from web.face.events import OutOfStep
 from web.library import shelf
-from web.script.asked import OUT_OF_STEP, Asked
+from web.script.asked import Asked
 from web.script.files import SCRIPT_FORMATS
 from web.script.view import script_view
 
@@ -86,7 +87,7 @@ class ScriptDesk:
     def _save(self, owner: Owner, asked: Asked, words: Words) -> Told:
         format, script = asked.text("format"), self._scripts.get(asked.script, owner=owner.key)
         if format not in SCRIPT_FORMATS:
-            raise InvalidInput(OUT_OF_STEP)
+            raise OutOfStep
         if not script.done:
             raise InvalidInput(words("script.nothing_spoken"))
         missing = script.cards - script.done

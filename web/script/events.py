@@ -10,14 +10,15 @@ import gradio as gr
 
 from engine.errors import InvalidInput, RepriseError, ScriptNotFound, VoiceNotFound
 from engine.script import Script, parse, parse_file
+from web.face.events import OutOfStep, Picked, Sent, parsed
 from web.face.sentences import notice, sentence_of
 from web.face.wiring import ring
-from web.script.asked import OUT_OF_STEP, Asked
+from web.script.asked import Asked, number_of
 from web.script.casting import first_cast
 from web.script.desk import ScriptDesk, Told
 from web.script.runner import ScriptRunner
 from web.script.view import ScriptViews
-from web.uploads import uploaded_path
+from web.uploads import uploaded_name, uploaded_path
 
 if TYPE_CHECKING:
     from web.face.translations import Words
@@ -27,6 +28,19 @@ if TYPE_CHECKING:
 Updates = tuple[Any, ...]
 NAME_LENGTH = 50  # characters of the text, in a script's first name
 SHOWN = 60  # characters of what is not read out
+
+
+class Create(Sent):
+    """A text, and the voice that is picked."""
+
+    text: str
+    picked: Picked
+
+
+class TakeIn(Sent):
+    """The voice that is picked when a file comes, which is `uploaded_path`'s."""
+
+    picked: Picked
 
 
 class Scripts:
@@ -45,10 +59,9 @@ class Scripts:
         """Notice, text, desk, bell: a script of a text, in the picked voice where it is no dialogue."""
         words = self._house.words(request)
         try:
-            if not isinstance(text, str):
-                raise InvalidInput(OUT_OF_STEP)
-            script = parse(text)
-            opened = self._created(script, first_words(script), picked, token, request)
+            sent = parsed(Create, text=text, picked=picked)
+            script = parse(sent.text)
+            opened = self._created(script, first_words(script), sent.picked, token, request)
         except Exception as error:
             return notice(sentence_of(error, words), "bad"), gr.skip(), gr.skip(), gr.skip()
         return "", "", self._shown(opened, script, words), ring("scripts")
@@ -63,19 +76,19 @@ class Scripts:
             data = path.read_bytes()
             path.unlink(missing_ok=True)
             script = parse_file(data, path.name)
-            name = upload.get("orig_name") or path.name
-            opened = self._created(script, PurePath(str(name)).stem[:NAME_LENGTH], picked, token, request)
+            name = PurePath(uploaded_name(upload) or path.name).stem[:NAME_LENGTH]
+            opened = self._created(script, name, parsed(TakeIn, picked=picked).picked, token, request)
         except Exception as error:
             return notice(sentence_of(error, words), "bad"), gr.skip(), gr.skip()
         return "", self._shown(opened, script, words), ring("scripts")
 
     def act(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
         """Desk, bell: the answer to what the desk asks."""
-        asked, words = Asked(event), self._house.words(request)
+        words = self._house.words(request)
         try:
-            owner = self._house.owner(token, request)
-        except InvalidInput as error:  # the page is about to be given another key
-            return {"asked": asked.number, "problem": str(error)}, gr.skip()
+            asked, owner = Asked(event), self._house.owner(token, request)
+        except InvalidInput as error:  # out of step, or the page is about to be given another key
+            return {"asked": number_of(event), "problem": sentence_of(error, words)}, gr.skip()
         told = self._done(owner, asked, words)
         changed = asked.do in self._desk.changing
         return {"asked": asked.number, **told, **self._state(owner, asked)}, ring("scripts") if changed else gr.skip()
@@ -84,7 +97,7 @@ class Scripts:
         action = self._desk.looking.get(asked.do) or self._desk.changing.get(asked.do)
         try:
             if action is None:
-                raise InvalidInput(OUT_OF_STEP)
+                raise OutOfStep
             return action(owner, asked, words)
         except Exception as error:
             return {"problem": sentence_of(error, words)}
@@ -99,9 +112,9 @@ class Scripts:
         except ScriptNotFound:
             return {"state": None, "gone": True}
         except RepriseError as error:
-            return {"state": None, "problem": str(error)}
+            return {"state": None, "problem": sentence_of(error)}
 
-    def _created(self, script: Script, name: str, picked: Any, token: Any, request: gr.Request) -> str:
+    def _created(self, script: Script, name: str, picked: str, token: Any, request: gr.Request) -> str:
         owner = self._house.owner(token, request).key
         voices, scripts = self._house.studio.voices.list(owner=owner), self._house.studio.scripts
         ids = [voice.id for voice in voices]

@@ -18,6 +18,7 @@ from storage.generations import Spoken
 from web.face.sentences import sentence_of
 from web.script.places import Places
 from web.takes.take import Take
+from web.traces import reason
 
 if TYPE_CHECKING:
     from engine.speech import SpeechResult
@@ -208,7 +209,7 @@ class ScriptRunner:
         except DatabaseUnavailable:
             raise
         except RepriseError as error:
-            log.info("a card went while it was spoken: %s", error)
+            log.info("a card went while it was spoken: %s", reason(error))
 
 
 def options_of(card: CardRecord, usual: SpeakOptions) -> SpeakOptions:

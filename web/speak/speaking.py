@@ -15,9 +15,9 @@ import base64
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
 
@@ -26,10 +26,12 @@ from engine.errors import InvalidInput, InvalidOption, RepriseError
 from engine.text import speaking_time
 from storage.generations import MAX_TEXT, Spoken
 from web.face import sentences
+from web.face.events import Id, Line, OutOfStep, Picked, Sent, Ticket, otherwise, parsed
 from web.library import shelf
 from web.speak.running import Running
 from web.takes.sounds import take_name
 from web.takes.take import Take
+from web.traces import reason
 
 if TYPE_CHECKING:
     from engine.speech import SpeechResult
@@ -43,6 +45,31 @@ log = logging.getLogger(__name__)
 FIRST_TEXT = "The rain has stopped, and the first birds are singing again. Now it is your turn to say something."
 SETTINGS = ("temperature", "top_p", "top_k")
 Message = dict[str, Any]
+
+
+class Speak(Sent):
+    """The Speak tab. Its settings are checked by `speak_options`."""
+
+    text: str | None
+    voice: Picked
+    seed: Line | int | None
+    temperature: float
+    top_p: float
+    top_k: int
+
+
+class Again(Sent):
+    """A take to speak again: with its own seed if `same`."""
+
+    id: Id
+    same: bool
+    ticket: Ticket
+
+
+class Own(Sent):
+    """The take that the page means, None for what can be no ticket."""
+
+    ticket: Annotated[Ticket | None, otherwise(None)]
 
 
 @dataclass(frozen=True)
@@ -105,37 +132,46 @@ class Speaking:
         """Messages of one take. Never raises: an error is the sentence of the last message."""
 
         def wish(_owner: str, words: Words) -> Wish:
-            options = speak_options(seed, temperature, top_p, top_k, words)
-            return Wish(checked_text(text, words), shelf.checked_id(voice_id, words), options)
+            sent = parsed(
+                Speak, text=text, voice=voice_id, seed=seed, temperature=temperature, top_p=top_p, top_k=top_k
+            )
+            options = speak_options(sent.seed, sent.temperature, sent.top_p, sent.top_k, words)
+            return Wish(checked_text(sent.text, words), shelf.checked_id(sent.voice, words), options)
 
-        yield from self._numbered(ticket, self._told(wish, token, ticket, request))
+        own = parsed(Own, ticket=ticket).ticket
+        yield from self._numbered(own, self._told(wish, token, own, request))
 
     def again(self, token: Any, request: gr.Request, event: gr.EventData) -> Iterator[Message]:
         """As `speak`, of what a take was made of: `id`; with its own seed if `same`, else with a new one."""
 
+        sent = _again(event)
+
         def wish(owner: str, words: Words) -> Wish:
-            kept = self._house.takes.get(str(event.id), owner=owner)
+            assert sent is not None, "without a ticket nothing is wished for"
+            kept = self._house.takes.get(sent.id, owner=owner)
             options: dict[str, Any] = {name: value for name, value in kept.settings.items() if name in SETTINGS}
-            seed = kept.seed if event.same else None
+            seed = kept.seed if sent.same else None
             return Wish(kept.text, shelf.checked_id(kept.voice_id, words), SpeakOptions(**options, seed=seed))
 
-        yield from self._numbered(event.ticket, self._told(wish, token, event.ticket, request))
+        ticket = sent.ticket if sent else None
+        yield from self._numbered(ticket, self._told(wish, token, ticket, request))
 
     def stop(self, event: gr.EventData) -> None:
         """Ends the take whose ticket the page sends; the take's own event then says so."""
-        self._running.stop(str(event.ticket))
+        with suppress(OutOfStep):  # what names no take is nothing to stop
+            self._running.stop(parsed(Own, event).ticket or "")
 
-    def _numbered(self, ticket: Any, messages: Iterator[Message]) -> Iterator[Message]:
+    def _numbered(self, ticket: str | None, messages: Iterator[Message]) -> Iterator[Message]:
         for number, message in enumerate(messages):
             yield {"ticket": ticket, "number": number, **message}
 
     def _told(
-        self, wish_of: Callable[[str, Words], Wish], token: Any, ticket: Any, request: gr.Request
+        self, wish_of: Callable[[str, Words], Wish], token: Any, ticket: str | None, request: gr.Request
     ) -> Iterator[Message]:
         words, underway, begun = self._house.words(request), None, self._house.takes.begin()
         try:
-            if not isinstance(ticket, str) or not ticket:
-                raise InvalidInput(words("speech.out_of_step"))
+            if ticket is None:
+                raise OutOfStep
             owner = self._house.owner(token, request)
             wish = wish_of(owner.key, words)
             with self._running.ticket(ticket):
@@ -194,7 +230,7 @@ class Speaking:
             spoken = underway.spoken(self._house.engine.name, result, "error")
             kept = self._house.takes.keep(spoken, owner=underway.owner.key, begun=underway.begun)
         except RepriseError as error:  # too large for either place; the page has its sound all the same
-            log.warning("a take could not be kept: %s", error)
+            log.warning("a take could not be kept: %s", reason(error))
             return {"take": None, "wav": wav, "status": status + then + words("speech.not_kept")}
         if kept is None:
             return {"take": None, "wav": wav, "status": status + then + words("speech.forgotten")}
@@ -202,6 +238,13 @@ class Speaking:
             status += then + words("speech.kept", seconds=sentences.number(underway.take.seconds, 1, words))
         wav["url"] = self._house.links.sign(underway.owner, "take", f"{kept.id}.wav")
         return {"take": kept.id, "wav": wav, "status": status}
+
+
+def _again(event: gr.EventData) -> Again | None:
+    try:
+        return parsed(Again, event)
+    except OutOfStep:
+        return None
 
 
 def checked_text(text: Any, words: Words) -> str:

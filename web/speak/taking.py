@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
+from pydantic import Field
 
-from engine.errors import GenerationNotFound, InvalidInput
+from engine.engine import MAX_SEED
+from engine.errors import GenerationNotFound
+from web.face.events import Id, Ids, Sent, parsed
 from web.face.sentences import notice, sentence_of
-from web.face.wiring import ring
+from web.face.wiring import ring, skips
 from web.speak.choosing import LINK_SECONDS
 from web.takes.sounds import FORMATS
 
@@ -18,9 +21,33 @@ if TYPE_CHECKING:
     from web.house import House
     from web.visitors.owners import Owner
 
-MOST_TAKES = 40  # as take_list.js has it
 TEXT_SHOWN = 300  # characters
 Updates = tuple[Any, ...]
+
+
+class Shown(Sent):
+    """The takes that are shown."""
+
+    ids: Ids
+
+
+class Star(Shown):
+    """A take to mark, or not to mark any more."""
+
+    id: Id
+    starred: bool
+
+
+class Erase(Shown):
+    """A take to delete."""
+
+    id: Id
+
+
+class Seed(Sent):
+    """A seed to speak with."""
+
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)]
 
 
 class Taking:
@@ -29,42 +56,40 @@ class Taking:
     def __init__(self, house: House) -> None:
         self._house = house
 
+    @skips(1)
     def list(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
         """The takes that are there, with fresh links, and the ids of those that are not."""
-        try:
-            return self._answer(self._house.owner(token, request), event.ids)
-        except InvalidInput:  # the page is about to be given another key
-            return gr.skip()
+        return self._answer(self._house.owner(token, request), parsed(Shown, event).ids)
 
     def star(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
         """List, notice, bell."""
         try:
-            owner = self._house.owner(token, request)
-            self._house.takes.star(str(event.id), bool(event.starred), owner=owner.key)
-            return self._answer(owner, event.ids), "", ring("history")
+            owner, sent = self._house.owner(token, request), parsed(Star, event)
+            self._house.takes.star(sent.id, sent.starred, owner=owner.key)
+            return self._answer(owner, sent.ids), "", ring("history")
         except Exception as error:
             return self._trouble(error, request)
 
     def delete(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
         """List, notice, bell."""
         try:
-            owner = self._house.owner(token, request)
-            self._house.takes.delete(str(event.id), owner=owner.key)
-            return self._answer(owner, event.ids), "", ring("history")
+            owner, sent = self._house.owner(token, request), parsed(Erase, event)
+            self._house.takes.delete(sent.id, owner=owner.key)
+            return self._answer(owner, sent.ids), "", ring("history")
         except Exception as error:
             return self._trouble(error, request)
 
+    @skips(2)
     def seed(self, event: gr.EventData) -> Updates:
         """The seed to speak with from now on, and the settings opened, where it is seen."""
-        return str(int(event.seed)), gr.Accordion(open=True)
+        return str(parsed(Seed, event).seed), gr.Accordion(open=True)
 
     def _trouble(self, error: Exception, request: gr.Request) -> Updates:
         return gr.skip(), notice(sentence_of(error, self._house.words(request)), "bad"), ring("history")
 
-    def _answer(self, owner: Owner, ids: Any) -> dict[str, Any]:
-        asked = [take_id for take_id in ids if isinstance(take_id, str)][:MOST_TAKES] if isinstance(ids, list) else []
+    def _answer(self, owner: Owner, ids: Ids) -> dict[str, Any]:
         takes, gone = [], []
-        for take_id in asked:
+        for take_id in ids:
             try:
                 takes.append(self._shown(self._house.takes.get(take_id, owner=owner.key), owner))
             except GenerationNotFound:

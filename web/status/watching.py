@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
 
 from engine.errors import InvalidInput
 from web.arrival import heading
+from web.face.events import Line, Sent, otherwise, parsed
 from web.face.sentences import notice, sentence_of
 from web.model.engines import ModelChanging
 from web.status.machine import memory
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from web.house import House
 
 Updates = tuple[Any, ...]
+
+
+class Model(Sent):
+    """The model that is chosen, "" for what is none."""
+
+    model: Annotated[Line, otherwise("")]
 
 
 class Watching:
@@ -62,14 +69,14 @@ class Watching:
 
     def licence(self, model: Any) -> str:
         """HTML of what a model is licensed for, to be read before it is loaded."""
-        note = self._house.engine.models.get(model, "") if isinstance(model, str) else ""
+        note = self._house.engine.models.get(parsed(Model, model=model).model, "")
         return f'<p class="rp-licence">{escape(note)}</p>' if note else ""
 
     def load(self, model: Any, request: gr.Request) -> Iterator[Updates]:
         """Notice, the page's heading, and the board, before and after; the model is then everyone's."""
         house, words = self._house, self._house.words(request)
         try:
-            wanted = self._allowed(model, words)
+            wanted = self._allowed(parsed(Model, model=model).model, words)
             yield notice(words("status.loading_now", model=wanted), "busy"), gr.skip(), gr.skip()
             house.engine.switch(wanted)
         except Exception as error:
@@ -77,9 +84,9 @@ class Watching:
             return
         yield notice(words("status.loaded", model=wanted)), heading(house, words), self.look(request)
 
-    def _allowed(self, model: Any, words: Words) -> str:
+    def _allowed(self, model: str, words: Words) -> str:
         engine = self._house.engine
-        if not isinstance(model, str) or model not in engine.models:
+        if model not in engine.models:
             raise InvalidInput(words("status.unknown"))
         if model == engine.name and engine.loading is None:
             raise InvalidInput(words("status.already", model=model))

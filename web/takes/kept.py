@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from engine.errors import GenerationNotFound, RepriseError
 from storage.checks import new_id
 from storage.generations import GenerationRecord, Spoken
+from web.traces import reason
 
 if TYPE_CHECKING:
     from storage.history import History
@@ -132,7 +133,7 @@ class Takes:
         try:
             kept = self._history.add(spoken, owner=owner)
         except RepriseError as error:
-            log.warning("a take could not be kept in the history: %s", error)
+            log.warning("a take could not be kept in the history: %s", reason(error))
             kept = None
         kept = kept or self._shelf.put(spoken, owner=owner)
         if self._unwanted(owner, begun):  # in this very moment
