@@ -18,6 +18,8 @@ from typing import Any
 
 import httpx
 
+from tests.web.visitor import page_config
+
 JSON = {"content-type": "application/json"}
 PATIENCE = 30.0  # seconds for one answer
 NO_ID = "f" * 32
@@ -92,7 +94,7 @@ def forge_events(url: str, *, count: int, seed: int, headers: dict[str, str] | N
     """Makes `count` forged calls, chosen by `seed`, of a page at `url` that needs no login beyond `headers`."""
     report, chance = Report(), random.Random(seed)
     with httpx.Client(base_url=url, timeout=PATIENCE, headers=headers or {}) as http:
-        config = http.get("config").json()
+        config = page_config(http.get("").text)
         calls = list(forgeries(config))
         for forgery in chance.choices(calls, k=count) if count > len(calls) else chance.sample(calls, count):
             _call(http, forgery, report)

@@ -15,6 +15,7 @@ from starlette.types import Scope
 
 from storage import Studio
 from tests.web.fake_engine import FakeEngine
+from tests.web.visitor import page_config
 from web.http import login
 from web.http.login import AT_ONCE, MAX_BODY, NOTE, LoginGuard
 from web.visitors.accounts import accounts_from
@@ -231,7 +232,7 @@ def test_a_served_page_makes_wrong_passwords_wait_and_logs_nothing_of_them(
         right = {"username": "anna-canary", "password": "right-canary"}
         assert elsewhere.post("login", data=right).status_code == 200
         token = next(iter(elsewhere.cookies.jar)).value
-        assert elsewhere.get("config").json()["dependencies"]
+        assert page_config(elsewhere.get("").text)["dependencies"]
     out, err = capfd.readouterr()
     ours = [record for record in caplog.records if not record.name.startswith(("httpx", "httpcore"))]
     said = out + err + "".join(record.getMessage() + str(record.exc_text) for record in ours)
