@@ -118,6 +118,7 @@ class FakeEngine:
         self.codec_fingerprint = "fake-1"
         self.speeches: list[FakeSpeech] = []
         self.asked: list[tuple[str, Voice | None, SpeakOptions]] = []
+        self.forgotten: list[str] = []  # names of voices
         self._prepare = prepare or self._prepared
 
     def encode_voice(
@@ -139,6 +140,9 @@ class FakeEngine:
         self.asked.append((text, voice, options))
         self.speeches.append(FakeSpeech(text, options, self.script))
         return self.speeches[-1]
+
+    def forget(self, voice: Voice) -> None:
+        self.forgotten.append(voice.name)
 
     def status(self) -> EngineStatus:
         return EngineStatus(0, 0, self.slots, "off", "fp32", 4096, (0, 0), None)

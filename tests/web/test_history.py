@@ -224,7 +224,7 @@ def test_the_whole_history_goes_after_a_question(house: House, events: Rememberi
     assert listed(events) == []
 
 
-def test_everything_goes_after_a_question_with_numbers(house: House, events: Remembering) -> None:
+def test_everything_goes_after_a_question_with_numbers(house: House, events: Remembering, engine: FakeEngine) -> None:
     house.studio.voices.add(voice("Anna"))
     house.studio.voices.add(voice("Theirs"), owner="other")
     keep(house)
@@ -252,6 +252,7 @@ def test_everything_goes_after_a_question_with_numbers(house: House, events: Rem
     assert house.takes.get(theirs.id, owner="other")
     assert [record.name for record in house.studio.voices.list(owner="other")] == ["Theirs"]
     assert house.studio.holdings(owner="other").history == 2
+    assert engine.forgotten, "and nothing of the voices is left in the engine"
 
 
 def test_what_fails_is_said_and_nothing_is_shown_as_gone(house: House, events: Remembering) -> None:

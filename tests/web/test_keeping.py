@@ -180,9 +180,10 @@ def test_samples_are_copied_and_handed_out_and_otherwise_left_alone(
 # --- deleting
 
 
-def test_deleting_can_be_undone(events: Keeping, library: VoiceLibrary) -> None:
+def test_deleting_can_be_undone(events: Keeping, library: VoiceLibrary, engine: FakeEngine) -> None:
     ben = library.add(voice("Ben"))
     listed, bell, _ = press(events.remove, id=ben.id)
+    assert engine.forgotten == ["Ben"], "the engine keeps nothing of it"
     assert (listed["voices"], listed["answer"]["text"], bell["what"]) == ([], "", "voices")
     (aside,) = listed["aside"]
     assert (aside["id"], aside["name"]) == (ben.id, "Ben")

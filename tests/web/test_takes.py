@@ -89,7 +89,8 @@ def test_where_the_history_fails_the_take_is_still_there(studio: Studio, monkeyp
     kept = takes.keep(spoken(), owner=ANNA, begun=takes.begin())
     assert kept is not None
     assert takes.audio(kept.id, owner=ANNA) == spoken().audio
-    takes.forget(ANNA)
+    with takes.forgetting(ANNA):
+        pass
     with pytest.raises(GenerationNotFound):
         takes.get(kept.id, owner=ANNA)
 
@@ -102,7 +103,8 @@ def test_what_was_being_spoken_when_everything_was_forgotten_is_not_kept(
     shelf, clock = TakeShelf(), Clock()
     takes = Takes(studio.history, shelf, clock=clock)
     begun = takes.begin()
-    takes.forget(ANNA)
+    with takes.forgetting(ANNA):
+        pass
     assert takes.keep(spoken(), owner=ANNA, begun=begun) is None
     assert takes.keep(spoken(), owner=BEN, begun=begun) is not None
     clock.now = 1.0
@@ -114,8 +116,8 @@ def test_what_was_being_spoken_when_everything_was_forgotten_is_not_kept(
     clock.now = 2.0
 
     def forgotten_meanwhile(*given: object, **more: object) -> object:
-        takes.forget(ANNA)
-        studio.forget(ANNA)
+        with takes.forgetting(ANNA):
+            studio.forget(ANNA)
         kept.append(put(*given, **more))
         return kept[-1]
 
@@ -124,3 +126,15 @@ def test_what_was_being_spoken_when_everything_was_forgotten_is_not_kept(
     assert takes.keep(spoken(), owner=ANNA, begun=begun) is None
     with pytest.raises(GenerationNotFound):
         takes.get(kept[0].id, owner=ANNA)
+
+
+def test_nothing_is_forgotten_when_the_database_fails(studio: Studio) -> None:
+    takes = Takes(studio.history)
+    studio.history.change_settings(history=False, owner=ANNA)
+    begun = takes.begin()
+    kept = takes.keep(spoken(), owner=ANNA, begun=begun)
+    assert kept is not None
+    with pytest.raises(DatabaseUnavailable), takes.forgetting(ANNA):
+        raise DatabaseUnavailable("The database is locked.")
+    assert takes.get(kept.id, owner=ANNA) == kept
+    assert takes.keep(spoken(), owner=ANNA, begun=begun) is not None, "what was being spoken is kept as well"

@@ -218,8 +218,9 @@ class Remembering:
         words = self._house.words(request)
         try:
             owner = self._house.owner(token, request).key
-            self._house.takes.forget(owner)
-            self._house.studio.forget(owner)
+            shelf.forget_voices(self._house, owner)
+            with self._house.takes.forgetting(owner):
+                self._house.studio.forget(owner)
         except Exception as error:
             said = notice(sentence_of(error, words), "bad")
             return said, gr.skip(), gr.skip(), gr.skip()

@@ -112,6 +112,7 @@ class Keeping:
         def removed(owner: Owner, words: Words) -> Answer:
             nonlocal picker
             sent = parsed(OfVoice, event)
+            shelf.forget_voice(self._house, owner.key, sent.id)
             self._library.set_aside(sent.id, owner=owner.key)
             others = self._library.list(owner=owner.key)
             if not others or not sent.picked:

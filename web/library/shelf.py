@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from engine.errors import InvalidInput
+from engine.errors import InvalidInput, RepriseError
 from storage.usage import VoiceUse
 
 if TYPE_CHECKING:
@@ -91,3 +92,17 @@ def checked_id(voice_id: Any, words: Words) -> str:
     if not isinstance(voice_id, str) or not voice_id:
         raise InvalidInput(words("voice.none_picked"))
     return voice_id
+
+
+def forget_voices(house: House, owner: str) -> None:
+    """Has the engine drop what it keeps of all voices of an owner's own, which are about to be deleted."""
+    for voice in house.studio.voices.list(owner=owner):
+        if not voice.shared:
+            forget_voice(house, owner, voice.id)
+
+
+def forget_voice(house: House, owner: str, voice_id: str) -> None:
+    """Has the engine drop what it keeps of a voice that is about to be deleted; put back, it is read again."""
+    with suppress(RepriseError):  # damaged, gone or protected: deleting says so
+        own = house.studio.voices.own(voice_id, owner=owner)
+        house.engine.forget(house.studio.voices.load(own.id, owner=owner))

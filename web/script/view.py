@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 KEPT = 16  # versions of scripts that pages have, of all owners
 Patch = dict[str, Any]
 Views = dict[str, dict[str, Any]]  # by card, in order
+Digests = dict[str, str]  # of these: what is remembered holds no texts
 
 
 class ScriptViews:
@@ -30,7 +31,7 @@ class ScriptViews:
     def __init__(self, studio: Studio, runner: ScriptRunner) -> None:
         self._studio, self._runner = studio, runner
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, str, str], Views] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str, str], Digests] = OrderedDict()
 
     def patch(self, owner: str, script_id: str, seen: str = "", *, look: bool = True) -> Patch | None:
         """What makes a page that has the version `seen` show the script as it is; None when it does already.
@@ -54,20 +55,21 @@ class ScriptViews:
         version = f"{mark}.{_digest(*views.values())}"
         if version == seen:
             return None
-        before = self._remember(owner, script_id, version, views, seen)
+        digests = {card_id: _digest(view) for card_id, view in views.items()}
+        before = self._remember(owner, script_id, version, digests, seen)
         head = self._head(record, cards, trouble, running=speaking is not None)
-        return _difference(before, views) | {
+        return _difference(before, digests, views) | {
             "script": script_id,
             "since": seen if before is not None else "",
             "version": version,
             "head": head,
         }
 
-    def _remember(self, owner: str, script_id: str, version: str, views: Views, seen: str) -> Views | None:
+    def _remember(self, owner: str, script_id: str, version: str, digests: Digests, seen: str) -> Digests | None:
         """Keeps this version; gives the one that was seen."""
         with self._lock:
             before = self._known.get((owner, script_id, seen))
-            self._known[owner, script_id, version] = views
+            self._known[owner, script_id, version] = digests
             self._known.move_to_end((owner, script_id, version))
             while len(self._known) > KEPT:
                 self._known.popitem(last=False)
@@ -120,10 +122,10 @@ def script_view(record: ScriptRecord, *, running: bool) -> dict[str, Any]:
     }
 
 
-def _difference(before: Views | None, now: Views) -> Patch:
+def _difference(before: Digests | None, now: Digests, views: Views) -> Patch:
     if before is None:
-        return {"order": list(now), "cards": list(now.values())}
-    changed = [view for card_id, view in now.items() if before.get(card_id) != view]
+        return {"order": list(now), "cards": list(views.values())}
+    changed = [views[card_id] for card_id, digest in now.items() if before.get(card_id) != digest]
     return {"order": None if list(before) == list(now) else list(now), "cards": changed}
 
 

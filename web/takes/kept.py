@@ -6,8 +6,8 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -173,12 +173,19 @@ class Takes:
         except GenerationNotFound:
             self._history.delete(take_id, owner=owner)
 
-    def forget(self, owner: str) -> None:
-        """Let go of what an owner has outside of the database, and keep nothing of what is being spoken.
+    @contextmanager
+    def forgetting(self, owner: str) -> Iterator[None]:
+        """While the database deletes everything of an owner: nothing of what is being spoken is kept.
 
-        `Studio.forget` does the rest, after this.
+        Then what the owner has outside of the database goes too; it stays when the database raises.
         """
+        before = self._forgotten.get(owner, -math.inf)
         self._forgotten[owner] = self._clock()
+        try:
+            yield
+        except BaseException:
+            self._forgotten[owner] = before
+            raise
         self._shelf.forget(owner)
 
 

@@ -38,7 +38,7 @@ class Clock:
 class Behind:
     """A login as Gradio's; counts what reaches it."""
 
-    def __init__(self, address_of: Callable[[Scope], str] | None = None) -> None:
+    def __init__(self, address_of: Callable[[Scope], str] = lambda scope: str(scope["client"][0])) -> None:
         self.reached: list[tuple[str, str]] = []
         self.clock = Clock()
         self.gate: asyncio.Event | None = None
