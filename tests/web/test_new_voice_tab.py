@@ -22,6 +22,7 @@ from tests.web.test_clip_server import FORMATS, encoded
 from tests.web.visiting import PATIENCE, open_tab, picker, visit, wait_for
 from tests.web.waiting import until
 from web.face.translations import Translations
+from web.folders import LOCK
 from web.new_voice.clips import MOST_CLIPS
 from web.new_voice.reading import SCRIPTS
 
@@ -289,7 +290,7 @@ def besides(page: Page) -> str:
 
 def uploads() -> list[Path]:
     """What lies on the server."""
-    return [path for path in Path(os.environ["GRADIO_TEMP_DIR"]).rglob("*") if path.is_file()]
+    return [path for path in Path(os.environ["GRADIO_TEMP_DIR"]).rglob("*") if path.is_file() and path.name != LOCK]
 
 
 def test_rubbish_is_one_sentence_and_costs_nothing_of_what_was_there(
