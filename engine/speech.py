@@ -40,6 +40,7 @@ class AudioChunk:
         anew: everything from `start` on that came before is replaced.
     frames: codec frames in this chunk. elapsed: seconds since the request.
     segment, segments: 0-based index of the text's segment, and how many there are. text: that segment.
+    queued: seconds from the request to its first slot.
     """
 
     samples: NDArray[np.float32]
@@ -49,6 +50,7 @@ class AudioChunk:
     segment: int
     segments: int
     text: str
+    queued: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,9 @@ class SpeechResult:
 
     @property
     def real_time_factor(self) -> float:
-        """Seconds of work per second of audio; below 1 is faster than real time. 0 when nothing was spoken."""
-        return self.elapsed / self.seconds if self.seconds else 0.0
+        """Seconds per second of audio, from its first slot on; below 1 is faster than real time. 0 for no audio."""
+        queued = self.stages.queue if self.stages else 0.0
+        return (self.elapsed - queued) / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True)
@@ -362,6 +365,7 @@ class Request:
             segment=part.index,
             segments=len(self._segments),
             text=self._segments[part.index].text,
+            queued=self._first[1].queue,
         )
 
     def _stages(self, speaking: Speaking, elapsed: float) -> FirstAudio:

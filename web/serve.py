@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 SWEEPING = 60.0  # seconds between two looks for voices whose deletion can no longer be undone
 EXPIRING = 24 * 3600.0  # seconds between two looks for what the history is to forget
+QUICK = 40  # threads for what is quick; Gradio has one number for these and for queued events that are under way
 SIGNING = "signing"  # the server's secret that keys and links are signed with
 
 
@@ -65,11 +66,14 @@ def launch(
     """
     from web.face.looks import looks
     from web.uploads import MAX_UPLOAD_MB
+    from web.visitors.budgets import TAKES
+    from web.visitors.sessions import bounded
 
     return demo.launch(
         auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits it where it is async
         i18n=translations.i18n if translations else None,
-        app_kwargs={"routes": list(routes)},
+        app_kwargs={"routes": list(routes), "lifespan": bounded},
+        max_threads=TAKES + QUICK,
         ssr_mode=False,  # a second server before ours would have to know the routes, and renders none of our parts
         run_history=False,
         enable_monitoring=False,
@@ -114,9 +118,11 @@ def serve(
     from web.every import every
     from web.face.translations import Translations
     from web.page import create_app
+    from web.visitors.addresses import trust_proxies
 
     place = hosting(server_name, share=share, root_path=root_path, accounts=accounts is not None)
     translations = Translations.load()
+    trust_proxies()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is private is cleared away
     with (
         private_folder() as folder,

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import anyio
 import av
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ GERMAN: Any = SimpleNamespace(headers={"accept-language": "de"})
 @pytest.fixture
 def ask(house: House) -> Any:
     functions = {function.__name__: function for function in ClipServer(house).functions()}
-    return lambda name, value, request=None: functions[name](value, request)
+    return lambda name, value, request=None: anyio.run(functions[name], value, request)
 
 
 @pytest.fixture
@@ -275,7 +276,7 @@ def test_a_real_engine_gives_it_back_as_well(keep: Any, house: House) -> None:
     try:
         real: Any = SimpleNamespace(engine=engine, folder=house.folder, words=house.words)
         ask = {function.__name__: function for function in ClipServer(real).functions()}["hear_back"]
-        samples, rate = samples_of(ask(keep(SPEECH, "clip.flac"), None))
+        samples, rate = samples_of(anyio.run(ask, keep(SPEECH, "clip.flac"), None))
     finally:
         engine.close()
     assert rate == engine.sample_rate

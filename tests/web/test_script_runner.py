@@ -58,10 +58,12 @@ class Actor(FakeEngine):
     def hold(self, *texts: str) -> None:
         self.gates |= {text: threading.Event() for text in texts}
 
-    def speak(self, text: str, voice: Voice | None = None, options: SpeakOptions | None = None) -> FakeSpeech:
+    def speak(
+        self, text: str, voice: Voice | None = None, options: SpeakOptions | None = None, *, owner: str = ""
+    ) -> FakeSpeech:
         if self.errors.get(text):
             raise self.errors[text].pop(0)
-        made = super().speak(text, voice, options)
+        made = super().speak(text, voice, options, owner=owner)
         if self.silent:
             self.speeches[-1] = made = SilentSpeech(text, options or SpeakOptions(), self.script)
         if text in self.gates:

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Literal
 
 from engine.errors import EngineBusy, EngineClosed, RepriseError
+from web.visitors.budgets import PoolFull
 
 if TYPE_CHECKING:
     from engine.speech import AudioChunk, SpeechResult
@@ -27,6 +28,8 @@ def sentence_of(error: Exception, words: Words | None = None) -> str:
         return words("speech.busy")
     if isinstance(error, EngineClosed) and words:
         return words("speech.closed")
+    if isinstance(error, PoolFull) and words:
+        return words("budget.files")
     if isinstance(error, RepriseError):
         return str(error)
     log.error("an unexpected error", exc_info=error)
@@ -50,8 +53,8 @@ def progress(chunk: AudioChunk, seconds: float, words: Words) -> str:
     parts = [words("speech.spoken", seconds=number(seconds, 1, words))]
     if chunk.segments > 1:
         parts.insert(0, words("speech.segment", number=chunk.segment + 1, count=chunk.segments))
-    if chunk.elapsed > 0:
-        parts.append(words("speech.pace", factor=number(seconds / chunk.elapsed, 1, words)))
+    if (worked := chunk.elapsed - chunk.queued) > 0:
+        parts.append(words("speech.pace", factor=number(seconds / worked, 1, words)))
     return " · ".join(parts)
 
 
