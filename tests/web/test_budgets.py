@@ -1,15 +1,18 @@
 """Budgets: what is refused, with which sentence, and what comes back when."""
 
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from engine.script import Card
 from tests.web.fake_engine import voice
 from web.face.translations import Translations
 from web.house import House
+from web.script.desk import ScriptDesk
 from web.speak.speaking import Speaking
-from web.visitors.budgets import ADDRESS, BROWSER, HOUR, SCRIPTS, TAKES, Budgets, OverBudget
+from web.visitors.budgets import ADDRESS, BROWSER, HOUR, SCRIPTS, TAKES, Budgets, Limits, OverBudget
 from web.visitors.owners import Owner
 
 WORDS = Translations.load().words(None)
@@ -175,3 +178,28 @@ def test_a_ticket_is_good_for_one_take(house: House) -> None:
     (second,) = messages(house, "Hello again.", anna, "same")
     assert "being spoken already" in second["status"]
     assert list(first)[-1]["stop_reason"] == "end"
+
+
+def test_a_script_too_many_is_not_even_queued(house: House) -> None:
+    anna, scripts = house.studio.voices.add(voice("Anna")).id, house.studio.scripts
+    ids = [scripts.create("Play", [Card("One."), Card("Two.")], voice_id=anna).id for _ in range(2)]
+    object.__setattr__(house, "budgets", Budgets({"local": Limits(scripts=1)}))
+    started: dict[str, list[Any]] = {}
+    runner: Any = SimpleNamespace(
+        speaking=lambda _owner, script: () if script in started else None,
+        start=lambda _owner, script, over: started.setdefault(script, []).append(over),
+    )
+    desk = ScriptDesk(house, runner)
+
+    def speak(script: str) -> Any:
+        asked: Any = SimpleNamespace(script=script, optional=lambda _: None)
+        return desk.changing["speak"](LOCAL, asked, WORDS)
+
+    assert speak(ids[0]) == speak(ids[0]) == {}, "one that is being spoken is no other one"
+    with pytest.raises(OverBudget, match="1 of your scripts"):
+        speak(ids[1])
+    assert not scripts.waiting(ids[1], 9)
+    for over in started.pop(ids[0]):
+        over()
+    assert speak(ids[1]) == {}
+    assert len(scripts.waiting(ids[1], 9)) == 2
