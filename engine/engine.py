@@ -294,13 +294,19 @@ class Engine:
         return decode_apart(self._speaker.decoding, np.concatenate(codes, axis=1))
 
     def speak(
-        self, text: str, voice: Voice | Sequence[Voice] | None = None, options: SpeakOptions | None = None
+        self,
+        text: str,
+        voice: Voice | Sequence[Voice] | None = None,
+        options: SpeakOptions | None = None,
+        *,
+        owner: str = "",
     ) -> Speech:
         """Say `text`, streamed.
 
         Args:
             text: any length; `<|speaker:i|>` switches between the references of the voice or voices.
             voice: who speaks; None lets the model pick a voice, several voices make several speakers.
+            owner: whose request it is, by any name. Owners get turns in equal shares, however many requests they have.
 
         Returns: an iterator of AudioChunk; its `result` says how it went.
         Raises: InvalidText, InvalidCodes, EngineClosed; EngineBusy when too many others are speaking and waiting.
@@ -314,7 +320,7 @@ class Engine:
         self._check_pronounceable(text)
         seed = secrets.randbelow(MAX_SEED + 1) if options.seed is None else options.seed
         prompted = [self._prompt_reference(reference) for reference in references]
-        return Speech(Request(self._speaker, segments, prompted, options, seed))
+        return Speech(Request(self._speaker, segments, prompted, options, seed, owner))
 
     def forget(self, voice: Voice) -> None:
         """Drop what is kept of a voice so that it speaks sooner: keys and values of its prompt, codes of its clips.

@@ -1,8 +1,11 @@
-"""Who speaks when: a fixed number of slots, lent for one turn at a time, first come first served.
+"""Who speaks when: a fixed number of slots, lent for one turn at a time, round-robin between owners.
 
 A request holds a ticket from `enter` to `leave` and asks for a slot for each segment of its text:
 
     idle ─ ask → waiting ─ plan → prefilling ─ ready → speaking ─ release → idle        leave, at any moment
+
+A free slot goes to the owner with the fewest slots, of several to the one served longest ago; requests of one owner are
+served first come first served. An owner without a slot waits for at most one turn of each other owner.
 
 Between two frames the engine asks for a `plan`: at most one piece of one prompt, then a frame for everyone who speaks,
 so that a long prompt never makes speakers stutter. Nothing is computed here.
@@ -10,6 +13,7 @@ so that a long prompt never makes speakers stutter. Nothing is computed here.
 
 import threading
 from bisect import insort
+from collections import Counter
 from dataclasses import dataclass
 from itertools import count
 from typing import Literal
@@ -20,15 +24,29 @@ Stage = Literal["idle", "waiting", "prefilling", "speaking"]
 
 
 @dataclass(eq=False, slots=True)
+class Share:
+    """One owner's part in the turns, while the owner has open requests.
+
+    served: when it last got a slot, or entered. read: when a piece of its prompts was last read. Both count events.
+    """
+
+    owner: str
+    served: int
+    read: int
+
+
+@dataclass(eq=False, slots=True)
 class Ticket:
     """One request's place. Only the scheduler changes it.
 
-    number: in order of arrival. slot: the slot that it holds, None while it has none. It changes in `plan` and
-    `release` only, so it stays true for the whole of a frame even when the request leaves in the middle of it.
+    number: in order of arrival. share: its owner's, the same for all open requests of that owner. slot: the slot that
+    it holds, None while it has none. It changes in `plan` and `release` only, so it stays true for the whole of a frame
+    even when the request leaves in the middle of it.
     gone: whether the request has left; then `stage` is where it was.
     """
 
     number: int
+    share: Share
     slot: int | None = None
     stage: Stage = "idle"
     gone: bool = False
@@ -58,6 +76,7 @@ class Scheduler:
         self.slots = slots
         self._limit = slots + queue
         self._numbers = count()
+        self._clock = count()
         self._inside: list[Ticket] = []
         self._waiting: list[Ticket] = []  # by number
         self._free = set(range(slots))
@@ -83,13 +102,13 @@ class Scheduler:
         with self._lock:
             return len(self._in_stage("speaking"))
 
-    def enter(self) -> Ticket:
-        """A ticket for a new request. Raises EngineBusy when the house is full."""
+    def enter(self, owner: str = "") -> Ticket:
+        """A ticket for a new request of an owner. Raises EngineBusy when the house is full."""
         with self._lock:
             self._inside = _present(self._inside)
             if len(self._inside) >= self._limit:
                 raise EngineBusy(f"All {self._limit} places are taken by other requests; try again in a moment.")
-            ticket = Ticket(next(self._numbers))
+            ticket = Ticket(next(self._numbers), self._share(owner))
             self._inside.append(ticket)
             return ticket
 
@@ -102,7 +121,7 @@ class Scheduler:
                 insort(self._waiting, ticket, key=_number)
 
     def plan(self) -> Plan:
-        """Lend the free slots to those who wait, in order of their numbers, and say what to do next.
+        """Lend the free slots to those who wait, and say what to do next.
 
         A ticket gets the slot of its last turn again if that is free and nobody else had it since; otherwise the
         lowest, where possible one that holds nothing of an open request.
@@ -110,8 +129,7 @@ class Scheduler:
         with self._lock:
             self._take_back()
             self._lend()
-            prefilling = min(self._in_stage("prefilling"), key=_number, default=None)
-            return Plan(prefilling, tuple(self._in_stage("speaking")))
+            return Plan(self._next_prefill(), tuple(self._in_stage("speaking")))
 
     def ready(self, ticket: Ticket) -> None:
         """Its prompt is in the cache: from the next plan on it speaks."""
@@ -137,8 +155,42 @@ class Scheduler:
     def place(self, ticket: Ticket) -> int:
         """How many waiting tickets are before it: 0 when it is next, or does not wait."""
         with self._lock:
-            waiting = _present(self._waiting)
+            waiting = self._in_turn()
             return waiting.index(ticket) if ticket in waiting else 0
+
+    def _share(self, owner: str) -> Share:
+        """That of the owner's open requests; a new owner comes after those who are here."""
+        for ticket in self._inside:
+            if ticket.share.owner == owner:
+                return ticket.share
+        now = next(self._clock)
+        return Share(owner, served=now, read=now)
+
+    def _in_turn(self) -> list[Ticket]:
+        """The waiting tickets in the order in which they get slots, if none of those that are lent comes back.
+
+        In each round every owner gets one slot. The first waiting ticket of an owner is in the round after the slots
+        that the owner holds, its second in the next. Within a round, those who waited the round before come first.
+        """
+        held = Counter(
+            holder.share for holder in self._holders if holder and holder.slot is not None and not holder.gone
+        )
+        nth: Counter[Share] = Counter()
+        turns: list[tuple[int, int, int, Ticket]] = []
+        for ticket in _present(self._waiting):  # by number
+            share = ticket.share
+            turns.append((held[share] + nth[share], nth[share], share.served, ticket))
+            nth[share] += 1
+        return [ticket for *_, ticket in sorted(turns, key=_turn)]
+
+    def _next_prefill(self) -> Ticket | None:
+        """Owners get a piece read in turn; of one owner's tickets the one that came first is read to its end."""
+        prefilling = self._in_stage("prefilling")
+        if not prefilling:
+            return None
+        ticket = min(prefilling, key=lambda ticket: (ticket.share.read, ticket.number))
+        ticket.share.read = next(self._clock)
+        return ticket
 
     def _in_stage(self, stage: Stage) -> list[Ticket]:
         """Tickets with a slot, by slot."""
@@ -154,8 +206,12 @@ class Scheduler:
                     holder.slot = None
 
     def _lend(self) -> None:
-        served = self._waiting[: len(self._free)]
-        del self._waiting[: len(served)]
+        if not (self._free and self._waiting):
+            return
+        served = self._in_turn()[: len(self._free)]
+        self._waiting = [ticket for ticket in self._waiting if ticket not in served]
+        for ticket in served:
+            ticket.share.served = next(self._clock)
         known = {self._holders[slot] for slot in self._free}
         for ticket in sorted(served, key=lambda ticket: ticket not in known):  # their own slots first, then the rest
             slot = self._choose(ticket)
@@ -171,6 +227,10 @@ class Scheduler:
 
 def _number(ticket: Ticket) -> int:
     return ticket.number
+
+
+def _turn(turn: tuple[int, int, int, Ticket]) -> tuple[int, int, int]:
+    return turn[:3]
 
 
 def _may(ticket: Ticket, what: str, *stages: Stage) -> bool:

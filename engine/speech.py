@@ -1,6 +1,7 @@
 """One request to speak: segments in, a stream of audio chunks out."""
 
 import hashlib
+import logging
 import time
 import weakref
 from collections.abc import Generator, Iterator, Sequence
@@ -18,12 +19,16 @@ from engine.loop import Loop, Speaking
 from engine.pacing import Pacer
 from engine.prompt import PromptBuilder, PromptReference
 from engine.sampling import SamplingOptions
+from engine.scheduler import Ticket
 from engine.sequence import Turn
 from engine.text import Segment, frame_budget
+
+log = logging.getLogger(__name__)
 
 StopReason = Literal["end", "length", "cancelled"]
 
 ATTEMPTS = 2
+UNREAD = 15.0  # seconds that sound may wait for its reader
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ class AudioChunk:
         anew: everything from `start` on that came before is replaced.
     frames: codec frames in this chunk. elapsed: seconds since the request.
     segment, segments: 0-based index of the text's segment, and how many there are. text: that segment.
+    queued: seconds from the request to its first slot.
     """
 
     samples: NDArray[np.float32]
@@ -44,6 +50,7 @@ class AudioChunk:
     segment: int
     segments: int
     text: str
+    queued: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -95,8 +102,9 @@ class SpeechResult:
 
     @property
     def real_time_factor(self) -> float:
-        """Seconds of work per second of audio; below 1 is faster than real time. 0 when nothing was spoken."""
-        return self.elapsed / self.seconds if self.seconds else 0.0
+        """Seconds per second of audio, from its first slot on; below 1 is faster than real time. 0 for no audio."""
+        queued = self.stages.queue if self.stages else 0.0
+        return (self.elapsed - queued) / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True)
@@ -137,20 +145,45 @@ class _Ended:
     turn: Turn
 
 
-class _Events:
-    """What the engine's threads tell a request; nothing here waits."""
+_Event = _Heard | _Ended | Exception | None
 
-    def __init__(self) -> None:
-        self.queue: SimpleQueue[_Heard | _Ended | Exception | None] = SimpleQueue()
+
+class _Events:
+    """What the engine's threads tell a request; nothing here waits.
+
+    When sound comes while the reader has taken nothing for `UNREAD` seconds, the request leaves and `unread` is set.
+    More than one segment is never ahead of the reader: the next begins when the reader has come to the end of this one.
+    """
+
+    def __init__(self, loop: Loop, ticket: Ticket) -> None:
+        self.unread = False
+        self._queue: SimpleQueue[_Event] = SimpleQueue()
+        self._loop, self._ticket = loop, ticket
+        self._read_at = 0.0  # when the reader last took something, or had taken all
+
+    def put(self, event: _Event) -> None:
+        if self._queue.empty():
+            self._read_at = time.perf_counter()
+        self._queue.put(event)
+
+    def get(self) -> _Event:
+        """The next event, when there is one."""
+        event = self._queue.get()
+        self._read_at = time.perf_counter()
+        return event
 
     def heard(self, turn: Turn, samples: Samples, frames: int) -> None:
-        self.queue.put(_Heard(turn, samples, frames))
+        if not self._queue.empty() and time.perf_counter() - self._read_at > UNREAD and not self.unread:
+            log.info("A speech was not read for %.0f seconds and is cancelled.", UNREAD)
+            self.unread = True
+            self._loop.leave(self._ticket)
+        self.put(_Heard(turn, samples, frames))
 
     def ended(self, turn: Turn) -> None:
-        self.queue.put(_Ended(turn))
+        self.put(_Ended(turn))
 
     def failed(self, error: Exception) -> None:
-        self.queue.put(error)
+        self.put(error)
 
 
 @dataclass(eq=False)
@@ -177,7 +210,8 @@ class Speech(Iterator[AudioChunk]):
     """Iterate it once to speak. `cancel` may be called from any thread and ends it within a frame.
 
     `result` is set when the iteration has ended; it is None when an error ended it. One that nobody holds any more
-    leaves the engine by itself.
+    leaves the engine by itself, and so does one that makes sound which nobody takes for `UNREAD` seconds: its result
+    says `cancelled`.
     """
 
     def __init__(self, request: "Request") -> None:
@@ -193,6 +227,11 @@ class Speech(Iterator[AudioChunk]):
     @property
     def result(self) -> SpeechResult | None:
         return self._request.result
+
+    @property
+    def place(self) -> int | None:
+        """How many other turns are before its next one; None when it waits for none. May be asked from any thread."""
+        return self._request.place
 
     def __iter__(self) -> "Speech":
         return self
@@ -220,22 +259,32 @@ class Request:
         references: Sequence[PromptReference],
         options: SamplingOptions,
         seed: int,
+        owner: str = "",
     ) -> None:
-        """Raises EngineBusy when too many others are speaking and waiting, and InvalidInput for a voice too long."""
+        """owner: whose requests share their turns.
+
+        Raises EngineBusy when too many others are speaking and waiting, and InvalidInput for a voice too long.
+        """
         self.seed = seed
         self.result: SpeechResult | None = None
         self._speaker, self._segments, self._options = speaker, segments, options
         self._conversation = Conversation(speaker.prompt, references, speaker.positions, speaker.context)
         self._started = time.perf_counter()
         self._pacer = Pacer(1 / speaker.frame_rate)
-        self._events = _Events()
         self._cancelled = False
         self._parts: list[_Part] = []  # those that are not all out
         self._line: Line | None = None  # the sound of the segments that are done
         self._first: tuple[float, FirstAudio] | None = None
         self._frames = 0  # in the take so far
         self._done: list[SegmentResult] = []
-        self._ticket = speaker.loop.scheduler.enter()
+        self._ticket = speaker.loop.scheduler.enter(owner)
+        self._events = _Events(speaker.loop, self._ticket)
+
+    @property
+    def place(self) -> int | None:
+        if self._ticket.stage != "waiting" or self._ticket.gone:
+            return None
+        return self._speaker.loop.scheduler.place(self._ticket)
 
     def leave(self) -> None:
         """Give the place back. May be called again, and by finalizers."""
@@ -244,14 +293,15 @@ class Request:
     def cancel(self) -> None:
         self._cancelled = True
         self.leave()
-        self._events.queue.put(None)
+        self._events.put(None)
 
     def speak(self) -> Generator[AudioChunk, None, None]:
         try:
             if not self._cancelled:
                 self._begin(index=0, attempt=1, start=0)
             while self._parts:
-                event = self._events.queue.get()
+                event = self._events.get()
+                self._cancelled |= self._events.unread
                 if self._cancelled or event is None:
                     break
                 if isinstance(event, Exception):
@@ -315,6 +365,7 @@ class Request:
             segment=part.index,
             segments=len(self._segments),
             text=self._segments[part.index].text,
+            queued=self._first[1].queue,
         )
 
     def _stages(self, speaking: Speaking, elapsed: float) -> FirstAudio:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from web.speak.running import Running
+from web.visitors.budgets import Budgets
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -22,7 +25,7 @@ class House:
     """The engine, what is kept, and how visitors are told apart, spoken to and handed files.
 
     folder: where the page's uploads lie (Gradio's GRADIO_TEMP_DIR); no place for anything that is kept.
-    takes: what was spoken, in the history or not.
+    takes: what was spoken, in the history or not. budgets: what visitors may have at once. running: takes under way.
     """
 
     engine: Engines
@@ -32,6 +35,8 @@ class House:
     translations: Translations
     folder: Path
     takes: Takes
+    budgets: Budgets = field(default_factory=Budgets)
+    running: Running = field(default_factory=Running)
 
     def owner(self, token: Any, request: gr.Request | None) -> Owner:
         """Whose voices an event is about. token: as the page sent it. Raises InvalidInput."""

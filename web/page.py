@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from web.house import House
 
 HOURS_KEPT = 6  # finished takes and forgotten uploads; longer than any job
-QUEUE_SIZE = 20  # waiting; more are refused with a sentence
+QUEUE_SIZE = 200  # events that came in the same moment: each begins at once, and waits where its own line is
 # In this order; a tab's id is also how others have it shown.
 TABS = {
     "speak": speak.build,

@@ -7,8 +7,8 @@ import os
 import signal
 import sys
 import webbrowser
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 SWEEPING = 60.0  # seconds between two looks for voices whose deletion can no longer be undone
 EXPIRING = 24 * 3600.0  # seconds between two looks for what the history is to forget
 SHARED = ".gradio.live"  # the names of Gradio's tunnels
+QUICK = 40  # threads for what is quick; Gradio has one number for these and for queued events that are under way
 SIGNING = "signing"  # the server's secret that keys and links are signed with
 
 
@@ -57,31 +58,41 @@ def launch(
     from starlette.middleware import Middleware
 
     from web.face.looks import looks
+    from web.http import connections
     from web.http.bodies import Calls
     from web.http.calls import PageCalls
-    from web.http.connections import bound
     from web.http.gate import Policy, guarded
     from web.http.headers import AnswerHeaders
     from web.http.hosts import KnownHosts
     from web.http.login import NOTE, LoginGuard
     from web.http.page_policy import PagePolicy
     from web.http.surface import Surface
+    from web.visitors import sessions
+    from web.visitors.budgets import TAKES
     from web.visitors.throttle import LoginThrottle
 
     bind = server_name or "127.0.0.1"
     policy = policy or Policy(KnownHosts(bind), Surface(accounts=accounts is not None))
-    log_in = partial(LoginGuard, throttle=LoginThrottle(), address_of=policy.address_of) if accounts else None
+    log_in = partial(LoginGuard, throttle=LoginThrottle()) if accounts else None
     calls = Calls(demo.config, demo.GRADIO_CACHE)
-    page = PageCalls(calls, lambda session: session in demo._queue.pending_messages_per_session)
+    page = PageCalls(calls, lambda session: sessions.unread(demo, session) is not None)
+    gate = guarded(policy, page, log_in)
+
+    @asynccontextmanager
+    async def lifespan(app: Any) -> AsyncIterator[None]:
+        async with sessions.bounded(app), gate(app):
+            yield
+
     _, url, _ = demo.launch(
         auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits it where it is async
         auth_message=NOTE if accounts else None,
         i18n=translations.i18n if translations else None,
         app_kwargs={
             "routes": list(routes),
-            "lifespan": guarded(policy, page, log_in),
+            "lifespan": lifespan,
             "middleware": [Middleware(PagePolicy, headers=AnswerHeaders(framed=policy.framed))],
         },
+        max_threads=TAKES + QUICK,
         ssr_mode=False,  # a second server before ours would have to know the routes, and renders none of our parts
         run_history=False,
         enable_monitoring=False,
@@ -94,7 +105,7 @@ def launch(
         **looks(),
         **options,
     )
-    bound(demo.server)
+    connections.bound(demo.server)
     return str(url)
 
 
@@ -135,7 +146,6 @@ def policy_of(place: Hosting, way: Way, secret: bytes, translations: Translation
         surface=Surface(accounts=place.accounts, hub=place.sign_in, root_path=urlsplit(place.root_path).path),
         token=StartupToken(secret) if way == "machine" else None,
         framed=place.space,
-        proxied=place.space,
         locked_page=lambda headers: locked_page(translations.words_for(headers.get("accept-language", ""))),
     )
 
@@ -164,17 +174,19 @@ def serve(
     from web.face.translations import Translations
     from web.http.uploads import Uploads
     from web.page import create_app
+    from web.visitors.addresses import trust_proxies
 
     place = hosting(
         server_name, share=share, root_path=root_path, accounts=accounts is not None, allowed_hosts=allowed_hosts
     )
     translations = Translations.load()
+    trust_proxies()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is private is cleared away
     with ExitStack() as stack:
         folder = stack.enter_context(private_folder())
         house = furnish(engine, studio, folder, translations, place, owners)
         policy = policy_of(place, house.owners.way, studio.voices.secret(SIGNING), translations)
-        uploads = Uploads(house.folder, proxied=policy.proxied)
+        uploads = Uploads(house.folder)
         stack.enter_context(every(SWEEPING, studio.voices.sweep))
         stack.enter_context(every(SWEEPING, uploads.expire))
         stack.enter_context(every(EXPIRING, lambda: expire(studio)))

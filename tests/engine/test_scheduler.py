@@ -24,18 +24,23 @@ class Watched:
         self.stages: dict[Ticket, str] = {}  # of open tickets, in order of arrival
         self.slots: dict[Ticket, int] = {}  # of those that hold one
         self.last: list[Ticket | None] = [None] * slots  # who had each slot last
+        self.owners: dict[Ticket, str] = {}
+        self.ring: list[str] = []  # owners with open tickets; who was served longest ago comes first
+        self.passed: dict[str, Counter[str]] = {}  # of an owner that waits without a slot: turns of others meanwhile
 
     def tickets(self, *stages: str) -> list[Ticket]:
         return [ticket for ticket, stage in self.stages.items() if stage in stages]
 
-    def enter(self) -> Ticket | None:
+    def enter(self, owner: str = "") -> Ticket | None:
         if len(self.stages) == self.limit:
             with pytest.raises(EngineBusy, match="try again"):
-                self.scheduler.enter()
+                self.scheduler.enter(owner)
             return None
-        ticket = self.scheduler.enter()
+        ticket = self.scheduler.enter(owner)
         assert all(ticket.number > other.number for other in self.stages)
-        self.stages[ticket] = "idle"
+        self.stages[ticket], self.owners[ticket] = "idle", owner
+        if owner not in self.ring:
+            self.ring.append(owner)
         return ticket
 
     def ask(self, ticket: Ticket) -> None:
@@ -54,6 +59,8 @@ class Watched:
     def leave(self, ticket: Ticket) -> None:
         self.scheduler.leave(ticket)
         del self.stages[ticket]
+        if (owner := self.owners.pop(ticket)) not in self.owners.values():
+            self.ring.remove(owner)
         if (slot := self.slots.pop(ticket, None)) is not None:
             assert ticket.slot == slot  # until the next plan
 
@@ -61,18 +68,67 @@ class Watched:
         free = set(range(self.scheduler.slots)) - set(self.slots.values())
         known = {slot for slot in free if self.last[slot] in self.stages}
         waiting = self.tickets("waiting")
+        served, ring = self.in_turn(len(free))
+        without = [owner for owner in self.ring if not self.held()[owner] and self.waiting_of(owner)]
         plan = self.scheduler.plan()
-        served = waiting[: len(free)]
-        assert [ticket for ticket in waiting if ticket.stage == "prefilling"] == served  # nobody is passed over
+        assert [ticket for ticket in waiting if ticket.stage == "prefilling"] == sorted(served, key=waiting.index)
+        if len(self.ring) == 1:
+            assert served == waiting[: len(free)]  # nobody is passed over
+        self.ring = ring
+        self.count_turns(without, served)
         for ticket in served:
             self.check_slot(ticket, free, known, left=free - {other.slot for other in served})
         for ticket in served:
             assert ticket.slot is not None
             self.stages[ticket], self.slots[ticket], self.last[ticket.slot] = "prefilling", ticket.slot, ticket
         assert len(set(self.slots.values())) == len(self.slots)  # none is used twice
-        assert plan.prefill is next(iter(self.tickets("prefilling")), None)
+        self.check_prefill(plan.prefill)
         assert list(plan.speaking) == sorted(self.tickets("speaking"), key=lambda ticket: self.slots[ticket])
         return plan
+
+    def waiting_of(self, owner: str) -> list[Ticket]:
+        return [ticket for ticket in self.tickets("waiting") if self.owners[ticket] == owner]
+
+    def held(self) -> Counter[str]:
+        """Slots by owner."""
+        return Counter(self.owners[ticket] for ticket in self.slots)
+
+    def in_turn(self, count: int) -> tuple[list[Ticket], list[str]]:
+        """The next to be served, found one by one, and the ring after that."""
+        held, ring, served = self.held(), list(self.ring), []
+        left = {owner: self.waiting_of(owner) for owner in ring}
+        for _ in range(count):
+            wanting = [owner for owner in ring if left[owner]]
+            if not wanting:
+                break
+            owner = min(wanting, key=lambda owner: (held[owner], ring.index(owner)))
+            served.append(left[owner].pop(0))
+            held[owner] += 1
+            ring.remove(owner)
+            ring.append(owner)
+        return served, ring
+
+    def count_turns(self, without: list[str], served: list[Ticket]) -> None:
+        """An owner that waits without a slot sees every other owner get one turn at most before its own."""
+        for owner in list(self.passed):
+            if owner not in without:
+                del self.passed[owner]
+        for owner in without:
+            passed = self.passed.setdefault(owner, Counter())
+            for ticket in served:
+                if self.owners[ticket] == owner:
+                    del self.passed[owner]
+                    break
+                passed[self.owners[ticket]] += 1
+            assert max(passed.values(), default=0) <= 1
+
+    def check_prefill(self, prefill: Ticket | None) -> None:
+        prefilling = self.tickets("prefilling")
+        if prefill is None:
+            assert not prefilling
+            return
+        own = [ticket for ticket in prefilling if self.owners[ticket] == self.owners[prefill]]
+        assert prefill is own[0]
 
     def check_slot(self, ticket: Ticket, free: set[int], known: set[int], left: set[int]) -> None:
         """That the ticket got the right one of the `free` slots; `left` are those that nobody got."""
@@ -91,7 +147,7 @@ class Watched:
         assert self.scheduler.open == len(self.stages) <= self.limit
         assert self.scheduler.waiting == len(self.tickets("waiting"))
         assert self.scheduler.speaking == len(self.tickets("speaking"))
-        for place, ticket in enumerate(self.tickets("waiting")):
+        for place, ticket in enumerate(self.in_turn(len(self.stages))[0]):
             assert self.scheduler.place(ticket) == place
         for ticket, stage in self.stages.items():
             assert (ticket.stage, ticket.slot) == (stage, self.slots.get(ticket))
@@ -108,9 +164,9 @@ class Watched:
 
 
 class SchedulerMachine(RuleBasedStateMachine):
-    @initialize(slots=st.integers(1, 4), queue=st.integers(0, 4))
-    def begin(self, slots: int, queue: int) -> None:
-        self.watched = Watched(slots, queue)
+    @initialize(slots=st.integers(1, 4), queue=st.integers(0, 4), owners=st.integers(1, 4))
+    def begin(self, slots: int, queue: int, owners: int) -> None:
+        self.watched, self.owners = Watched(slots, queue), owners
 
     def some(self, *stages: str) -> bool:
         return bool(self.watched.tickets(*stages))
@@ -119,9 +175,9 @@ class SchedulerMachine(RuleBasedStateMachine):
         tickets = self.watched.tickets(*stages)
         return tickets[data.draw(st.integers(0, len(tickets) - 1))]
 
-    @rule()
-    def enter(self) -> None:
-        self.watched.enter()
+    @rule(owner=st.integers(0, 3))
+    def enter(self, owner: int) -> None:
+        self.watched.enter(f"owner {owner % self.owners}")
 
     @rule()
     def plan(self) -> None:
@@ -391,6 +447,59 @@ def turn(scheduler: Scheduler, *tickets: Ticket) -> list[int | None]:
         scheduler.ask(ticket)
     scheduler.plan()
     return [ticket.slot for ticket in tickets]
+
+
+def test_owners_take_turns_however_many_requests_they_have() -> None:
+    scheduler = Scheduler(1, 30)
+    greedy = [scheduler.enter("greedy") for _ in range(20)]
+    modest, late = scheduler.enter("modest"), scheduler.enter("late")
+    for ticket in (*greedy, modest, late):
+        scheduler.ask(ticket)
+    assert [scheduler.place(ticket) for ticket in (greedy[0], modest, late, greedy[1])] == [0, 1, 2, 3]
+    order = []
+    for _ in range(6):
+        served = scheduler.plan().prefill
+        assert served is not None
+        order.append(served.share.owner)
+        scheduler.release(served)
+        scheduler.ask(served)
+    assert order == ["greedy", "modest", "late"] * 2
+
+
+def test_an_owner_with_slots_waits_for_those_without() -> None:
+    scheduler = Scheduler(3, 9)
+    tickets = [scheduler.enter("greedy") for _ in range(6)]
+    assert turn(scheduler, *tickets) == [0, 1, 2, None, None, None], "nobody else was there"
+    modest = [scheduler.enter("modest") for _ in range(2)]
+    assert turn(scheduler, *modest) == [None, None]
+    scheduler.release(tickets[0])
+    scheduler.plan()
+    assert modest[0].slot == 0
+    scheduler.release(tickets[1])
+    scheduler.plan()
+    assert (tickets[3].slot, modest[1].slot) == (1, None), "with one slot each, who was served longest ago comes next"
+
+
+def test_prompts_of_owners_are_read_in_turn() -> None:
+    scheduler = Scheduler(4, 0)
+    mine = [scheduler.enter("mine") for _ in range(3)]
+    other = scheduler.enter("other")
+    turn(scheduler, *mine, other)
+    assert [scheduler.plan().prefill for _ in range(3)] == [other, mine[0], other]
+    scheduler.ready(mine[0])
+    assert [scheduler.plan().prefill for _ in range(2)] == [mine[1], other]
+
+
+def test_an_owner_that_comes_again_is_a_newcomer() -> None:
+    """Or a visitor who leaves and comes back would go before those who stay."""
+    scheduler = Scheduler(1, 5)
+    first, second, third = (scheduler.enter(name) for name in "abc")
+    turn(scheduler, first, second, third)
+    scheduler.release(first)
+    scheduler.leave(second)
+    again = scheduler.enter("b")
+    scheduler.ask(again)
+    assert [scheduler.place(third), scheduler.place(again)] == [0, 1]
 
 
 def test_a_ticket_gets_its_slot_back() -> None:

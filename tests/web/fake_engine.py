@@ -21,7 +21,10 @@ CHUNK = 8  # frames
 
 @dataclass
 class Script:
-    """How the fake speaks. `pace`: seconds of waiting for one of speech; `retry_at`: a segment said twice."""
+    """How the fake speaks. `pace`: seconds of waiting for one of speech; `retry_at`: a segment said twice.
+
+    `line`: whether a speech waits until fewer than `slots` of those before it are under way.
+    """
 
     pace: float = 0.0
     seconds_per_character: float = 0.06
@@ -30,19 +33,31 @@ class Script:
     fail_after: int | None = None  # chunks
     failure: Exception | None = None
     notice: str = "A fake engine that buzzes."
+    line: bool = False
 
 
 class FakeSpeech:
     """Chunks of a buzz, cut into segments at full stops."""
 
-    def __init__(self, text: str, options: SpeakOptions, script: Script) -> None:
+    def __init__(
+        self, text: str, options: SpeakOptions, script: Script, before: Callable[[], int | None] = lambda: None
+    ) -> None:
         self.seed = 7 if options.seed is None else options.seed
         self.result: SpeechResult | None = None
         self.cancelled = self.closed = False
         self._segments = [part.strip() for part in text.split(".") if part.strip()] or [text]
         self._script = script
         self._began = time.perf_counter()
+        self._before = before
         self._chunks = self._chunked()
+
+    @property
+    def place(self) -> int | None:
+        return self._before()
+
+    @property
+    def over(self) -> bool:
+        return self.closed or self.cancelled or self.result is not None
 
     def __iter__(self) -> Iterator[AudioChunk]:
         return self
@@ -58,6 +73,8 @@ class FakeSpeech:
         self.cancel()
 
     def _chunked(self) -> Iterator[AudioChunk]:
+        while self.place is not None and not self.over:
+            time.sleep(0.01)
         start = count = 0
         first = None
         done: list[SegmentResult] = []
@@ -119,6 +136,7 @@ class FakeEngine:
         self.speeches: list[FakeSpeech] = []
         self.asked: list[tuple[str, Voice | None, SpeakOptions]] = []
         self.forgotten: list[str] = []  # names of voices
+        self.owners: list[str] = []
         self._prepare = prepare or self._prepared
 
     def encode_voice(
@@ -135,10 +153,19 @@ class FakeEngine:
     def reconstruct(self, voice: Voice) -> np.ndarray:
         return buzz(0, sum(reference.codes.shape[1] for reference in voice.references) * FRAME, 220)
 
-    def speak(self, text: str, voice: Voice | None = None, options: SpeakOptions | None = None) -> FakeSpeech:
+    def speak(
+        self, text: str, voice: Voice | None = None, options: SpeakOptions | None = None, *, owner: str = ""
+    ) -> FakeSpeech:
         options = options or self.usual
         self.asked.append((text, voice, options))
-        self.speeches.append(FakeSpeech(text, options, self.script))
+        self.owners.append(owner)
+        earlier = list(self.speeches)
+
+        def before() -> int | None:
+            ahead = sum(not each.over for each in earlier) - self.slots
+            return ahead if self.script.line and ahead >= 0 else None
+
+        self.speeches.append(FakeSpeech(text, options, self.script, before))
         return self.speeches[-1]
 
     def forget(self, voice: Voice) -> None:

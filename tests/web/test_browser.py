@@ -142,7 +142,7 @@ def test_over_plain_http_it_sounds_all_the_same(
 def test_whoever_waits_may_leave_and_whoever_leaves_frees_the_engine(
     chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio
 ) -> None:
-    engine = FakeEngine(Script(pace=0.5))
+    engine = FakeEngine(Script(pace=0.5, line=True))
     library.add(voice("Ben"))
     url = serve(engine, studio)
     with visit(chromium, url) as first, visit(chromium, url) as second:
@@ -151,10 +151,10 @@ def test_whoever_waits_may_leave_and_whoever_leaves_frees_the_engine(
         speak(first, "A very long text. " * 40)
         wait_for(first, "player.chunks > 0")
         speak(second, "Me too.")
-        expect(second.locator("#rp-player-block .progress-text")).to_contain_text("queue: 1/1")
+        expect(second.locator(".rp-status")).to_have_text("Waiting: you are next.")
         second.locator("#rp-stop").click()
-        expect(second.locator(".rp-status")).to_have_text("Stopped before it began.")
-        assert len(engine.speeches) == 1
+        expect(second.locator(".rp-status")).to_have_text("Stopped before anything was spoken.")
+        assert engine.speeches[1].cancelled
         speak(second, "Now me.")
         first.close()
         wait_for(second, "player.finished")

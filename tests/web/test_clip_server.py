@@ -1,14 +1,17 @@
 """What the recorder is answered: drawing, the doctor, mending, hearing back, and forgetting."""
 
 import base64
+import inspect
 import io
 import sys
+import threading
 from fractions import Fraction
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import anyio
 import av
 import numpy as np
 import pytest
@@ -25,7 +28,7 @@ from tests.web.fake_engine import FRAME, SAMPLE_RATE
 from web.face.translations import Translations
 from web.house import House
 from web.new_voice import doctor
-from web.new_voice.clip_server import ClipServer
+from web.new_voice.clip_server import EACH, ClipServer
 
 STORY = SPEECH.with_name("flite_slt_story.flac")
 RATE = 16_000
@@ -36,7 +39,7 @@ GERMAN: Any = SimpleNamespace(headers={"accept-language": "de"})
 @pytest.fixture
 def ask(house: House) -> Any:
     functions = {function.__name__: function for function in ClipServer(house).functions()}
-    return lambda name, value, request=None: functions[name](value, request)
+    return lambda name, value, request=None: anyio.run(functions[name], value, request)
 
 
 @pytest.fixture
@@ -275,7 +278,7 @@ def test_a_real_engine_gives_it_back_as_well(keep: Any, house: House) -> None:
     try:
         real: Any = SimpleNamespace(engine=engine, folder=house.folder, words=house.words)
         ask = {function.__name__: function for function in ClipServer(real).functions()}["hear_back"]
-        samples, rate = samples_of(ask(keep(SPEECH, "clip.flac"), None))
+        samples, rate = samples_of(anyio.run(ask, keep(SPEECH, "clip.flac"), None))
     finally:
         engine.close()
     assert rate == engine.sample_rate
@@ -290,6 +293,32 @@ def test_an_engine_that_is_busy_says_so_in_the_readers_language(
 
     monkeypatch.setattr(engine, "reconstruct", busy)
     assert ask("hear_back", keep(story()), GERMAN)["problem"] == Translations.load().words(GERMAN)("speech.busy")
+
+
+def test_clips_wait_in_a_line_of_their_own_which_ends(
+    house: House, keep: Any, engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    functions = {function.__name__: function for function in ClipServer(house).functions()}
+    assert all(map(inspect.iscoroutinefunction, functions.values())), "Gradio would give them its own threads"
+    go, clip, answers = threading.Event(), keep(story()), []
+    monkeypatch.setattr(engine, "reconstruct", lambda _: go.wait(30) and np.zeros(FRAME, np.float32))
+
+    async def main() -> None:
+        async def ask(name: str) -> None:
+            answers.append(await functions[name](clip, GERMAN))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(EACH):
+                group.start_soon(ask, "hear_back")
+            await anyio.wait_all_tasks_blocked()
+            await ask("hear_back")
+            await ask("check_words")
+            go.set()
+
+    anyio.run(main)
+    assert answers[0]["problem"] == Translations.load().words(GERMAN)("budget.files")
+    assert "budget" not in str(answers[1:])
+    assert [set(answer) for answer in answers[2:]] == [{"wav"}] * EACH
 
 
 # --- forgetting

@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import gradio as gr
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from tests.web.fake_engine import FakeEngine, buzz, reference, voice
 from web.face.translations import Translations
 from web.house import House
 from web.new_voice.cloning import STEPS, Cloning, consent_sentence, steps, who_agrees
+from web.visitors.pools import Pool
 
 STORY = SPEECH.with_name("flite_slt_story.flac")
 FORM = {"name": "Anna", "speaker": "", "agreed": True}
@@ -260,3 +262,23 @@ def test_what_is_said_is_text_whatever_it_holds(
     engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
     *_, said, _, _ = save(Cloning(house), clip, name="<b>{{x}}</b> `${alert(1)}`")
     assert "Saved “&lt;b&gt;{{x}}&lt;/b&gt; `${alert(1)}`”." in said
+
+
+def test_voices_are_made_on_threads_of_their_own_whose_line_ends(
+    events: Cloning, clip: dict[str, Any], library: VoiceLibrary
+) -> None:
+    value = {"chosen": 0, "clips": [clip]}
+
+    async def saved() -> list[tuple[Any, ...]]:
+        given: Any = (value, "Anna", "", True, None, GERMAN)
+        return [updates async for updates in events.save_in_turn(*given)]
+
+    refusing = Pool(1, 0, 1)
+    own, events._pool = events._pool, refusing
+    ((said, *others),) = anyio.run(saved)
+    assert TRANSLATIONS.words(GERMAN)("budget.files") in said
+    events._pool = own
+    told = anyio.run(saved)
+    assert len(told) == len(STEPS) + 1
+    assert {len(each) for each in told} == {len(others) + 1}
+    assert [voice.name for voice in library.list()] == ["Anna"]

@@ -152,7 +152,7 @@ def test_who_speaks_for_ever_keeps_the_model(engines: Engines, garage: Garage) -
 
 
 def test_a_refused_text_counts_as_nobody_speaking(engines: Engines) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise InvalidOption("No.")
 
     assert engines._engine is not None

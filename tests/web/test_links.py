@@ -1,5 +1,6 @@
 """Signed links: rules by themselves, then followed over HTTP on a served page."""
 
+import threading
 from collections.abc import Callable, Iterator
 from urllib.parse import unquote
 
@@ -12,7 +13,8 @@ from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
 from engine.voice import Voice
 from storage import Studio, VoiceLibrary
 from tests.web.fake_engine import FakeEngine, voice
-from web.visitors.links import MAX_SECONDS, SECONDS, File, Links, span, voice_files
+from tests.web.waiting import until
+from web.visitors.links import MAX_SECONDS, SECONDS, File, Links, is_export, span, voice_files
 from web.visitors.owners import Owner, Owners
 
 Serve = Callable[..., str]
@@ -203,3 +205,49 @@ def test_a_span_is_what_slicing_gives(first: int, last: int, size: int) -> None:
 def test_a_range_that_cannot_be_read_is_no_range(text: str) -> None:
     for asked in (text, f"bytes={text}-x", "bytes=-", "bytes=1-2,4-5", "items=0-1", f"bytes={'9' * 30}-"):
         assert span(asked, 100) is None
+
+
+def test_exports_have_a_line_of_their_own(serve: Serve, engine: FakeEngine, studio: Studio) -> None:
+    """Two of an owner that take long: a third is refused, and what is quick is not held up."""
+    go, begun = threading.Event(), []
+
+    def script(_owner: str, id: str) -> File:
+        begun.append(id)
+        go.wait(30)
+        return File(b"sound", "Play.mp3", "audio/mpeg")
+
+    links = Links(SECRET, {"script": script, "take": lambda _owner, _id: File(TAKE, "Take.wav", "audio/wav")})
+    url = serve(engine, studio, "browser", routes=links.routes())
+    answers: list[int] = []
+
+    def fetch(number: int) -> None:
+        answers.append(httpx.get(url.rstrip("/") + links.sign(ANNA, "script", f"{number}.mp3"), timeout=60).status_code)
+
+    threads = [threading.Thread(target=fetch, args=(number,), daemon=True) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(begun) == 2)
+    refused = httpx.get(url.rstrip("/") + links.sign(ANNA, "script", "3.mp3"), timeout=60)
+    assert (refused.status_code, "Try again" in refused.json()["detail"]) == (429, True)
+    assert httpx.get(url.rstrip("/") + links.sign(ANNA, "take", "1.wav"), timeout=60).content == TAKE
+    go.set()
+    for thread in threads:
+        thread.join(30)
+    assert answers == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("slow", "kind", "id"),
+    [
+        (True, "voices", "all"),
+        (True, "script", "1.wav"),
+        (True, "take", "1.mp3"),
+        (True, "take", "1.opus"),
+        (False, "take", "1.wav"),
+        (False, "take", "1"),
+        (False, "clip", "1.2"),
+        (False, "voice", "1"),
+    ],
+)
+def test_what_takes_long_is_known(kind: str, id: str, slow: bool) -> None:
+    assert is_export(kind, id) is slow

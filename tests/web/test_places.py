@@ -49,4 +49,31 @@ def test_there_may_be_more_places_later() -> None:
     with places.place():
         count = 2
         with places.place():
-            assert places._held == 2
+            assert places._held.total() == 2
+
+
+def test_who_holds_the_fewest_comes_next() -> None:
+    places = Places(lambda: 2)
+    order: list[str] = []
+    threads: list[threading.Thread] = []
+    go = [threading.Event() for _ in range(6)]
+
+    def take(number: int, owner: str) -> None:
+        with places.place(owner):
+            order.append(owner)
+            go[number].wait(30)
+
+    for number, owner in enumerate(("ann", "ann", "ann", "ann", "ben", "carl")):
+        threads.append(threading.Thread(target=take, args=(number, owner), daemon=True))
+        threads[-1].start()
+        until(partial(lambda n: len(order) + len(places._queue) == n + 1, number))
+    for number, comes in ((0, "ben"), (1, "ann"), (4, "carl")):
+        before = len(order)
+        go[number].set()
+        until(partial(lambda n: len(order) == n + 1, before))
+        assert order[-1] == comes
+    for each in go:
+        each.set()
+    for thread in threads:
+        thread.join(30)
+    assert not places._held

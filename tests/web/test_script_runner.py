@@ -58,10 +58,12 @@ class Actor(FakeEngine):
     def hold(self, *texts: str) -> None:
         self.gates |= {text: threading.Event() for text in texts}
 
-    def speak(self, text: str, voice: Voice | None = None, options: SpeakOptions | None = None) -> FakeSpeech:
+    def speak(
+        self, text: str, voice: Voice | None = None, options: SpeakOptions | None = None, *, owner: str = ""
+    ) -> FakeSpeech:
         if self.errors.get(text):
             raise self.errors[text].pop(0)
-        made = super().speak(text, voice, options)
+        made = super().speak(text, voice, options, owner=owner)
         if self.silent:
             self.speeches[-1] = made = SilentSpeech(text, options or SpeakOptions(), self.script)
         if text in self.gates:
@@ -305,3 +307,25 @@ def test_a_card_is_spoken_with_its_own_settings(
     runner.start(OWNER, script)
     until(finished(runner, script))
     assert actor.asked[0][2] == SpeakOptions(temperature=0.2, seed=5)
+
+
+def test_whoever_admitted_a_script_is_told_once_that_it_is_over(
+    actor: Actor, runner: ScriptRunner, studio: Studio, script: str
+) -> None:
+    over: list[str] = []
+    actor.hold(TEXTS[0])
+    studio.scripts.queue(script, owner=OWNER)
+    runner.start(OWNER, script, lambda: over.append("spoken"))
+    runner.start(OWNER, script, lambda: over.append("asked again"))
+    until(lambda: actor.said)
+    assert over == []
+    actor.gates[TEXTS[0]].set()
+    until(finished(runner, script))
+    assert over == ["spoken", "asked again"]
+    assert set(actor.owners) == {OWNER}, "its turns are its owner's"
+    actor.hold(TEXTS[0])
+    studio.scripts.queue(script, [studio.scripts.cards(script, owner=OWNER)[0].id], owner=OWNER)
+    runner.start(OWNER, script, lambda: over.append("stopped"))
+    until(lambda: len(actor.said) > len(TEXTS))
+    runner.stop(OWNER, script)
+    until(lambda: over[2:] == ["stopped"])

@@ -1,6 +1,8 @@
 """The events of the Status tab, without a browser."""
 
 import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,13 +26,19 @@ def request(session: str = "mine") -> Any:
 
 
 @pytest.fixture
-def line() -> list[str]:
-    return []
+def events(house: House) -> Watching:
+    return Watching(house)
 
 
-@pytest.fixture
-def events(house: House, line: list[str]) -> Watching:
-    return Watching(house, lambda: line)
+@contextmanager
+def waiting(house: House, *sessions: str) -> Iterator[None]:
+    """Takes of these pages, in the order in which they have their turns."""
+    with ExitStack() as takes:
+        for place, session in enumerate(sessions):
+            takes.enter_context(house.running.ticket(f"take {place}", session))
+            speech: Any = SimpleNamespace(place=place, cancel=lambda: None)
+            house.running.began(f"take {place}", speech)
+        yield
 
 
 @pytest.fixture
@@ -66,22 +74,25 @@ def test_takes_leave_their_pace_behind(events: Watching, house: House) -> None:
     assert events.look(request())["factor"] > 0
 
 
-def test_everyone_sees_their_own_place_and_nobody_elses(events: Watching, line: list[str]) -> None:
-    line += ["another", "mine"]
-    state = events.look(request())
-    assert (state["waiting"], state["place"]) == (2, 2)
-    assert events.look(request("stranger"))["place"] is None
-    assert "another" not in json.dumps(state)
+def test_everyone_sees_their_own_place_and_nobody_elses(events: Watching, house: House) -> None:
+    with waiting(house, "another", "mine", "another"):
+        state = events.look(request())
+        assert state["place"] == 2
+        assert events.look(request("another"))["place"] == 1
+        assert events.look(request("stranger"))["place"] is None
+        assert "another" not in json.dumps(state)
+    assert events.look(request())["place"] is None
 
 
-def test_the_wait_is_the_readers_own(events: Watching, house: House, line: list[str]) -> None:
+def test_the_wait_is_the_readers_own(events: Watching, house: House) -> None:
     list(house.engine.speak("Hello there."))
-    speech = house.engine.speak("Something longer. " * 9)
-    next(speech)
-    line += ["mine", "another"]
-    mine, theirs, newcomers = (events.look(request(who))["wait"] for who in ("mine", "another", "new"))
+    speeches = [house.engine.speak("Something longer. " * 9) for _ in range(3)]
+    next(speeches[0])
+    with waiting(house, "mine", "another"):
+        mine, theirs, newcomers = (events.look(request(who))["wait"] for who in ("mine", "another", "new"))
     assert 0 < mine < theirs < newcomers
-    speech.close()
+    for speech in speeches:
+        speech.close()
 
 
 def test_a_model_on_its_way_is_shown_to_all(events: Watching, house: House) -> None:
@@ -101,7 +112,7 @@ def test_memory_is_told_where_the_system_says_less(tmp_path: Path) -> None:
 
 
 def test_a_licence_is_read_before_its_model_is_loaded(choosing: House) -> None:
-    events = Watching(choosing, list)
+    events = Watching(choosing)
     assert events.licence("large") == '<p class="rp-licence">For research only.</p>'
     assert "Free &lt;for&gt; all." in events.licence("fake")
     assert [events.licence(wrong) for wrong in ("other", None, 7, [])] == [""] * 4
@@ -110,7 +121,7 @@ def test_a_licence_is_read_before_its_model_is_loaded(choosing: House) -> None:
 
 
 def test_another_model_is_everyones(choosing: House) -> None:
-    events = Watching(choosing, list)
+    events = Watching(choosing)
     (busy, *_), (said, heading, state) = list(events.load("large", request()))
     assert "large is being loaded" in busy
     assert "large is ready" in said
@@ -120,7 +131,7 @@ def test_another_model_is_everyones(choosing: House) -> None:
 
 @pytest.mark.parametrize("wrong", ["other", "", None, 7, "fake"])
 def test_what_cannot_be_loaded_is_refused(choosing: House, wrong: Any) -> None:
-    ((said, _heading, state),) = list(Watching(choosing, list).load(wrong, request()))
+    ((said, _heading, state),) = list(Watching(choosing).load(wrong, request()))
     assert 'role="alert"' in said
     assert state["name"] == "fake"
 
@@ -132,7 +143,7 @@ def test_nothing_is_loaded_where_there_is_no_choice(events: Watching) -> None:
 
 def test_a_model_that_does_not_fit_is_said_and_the_old_one_is_back(choosing: House, engine: FakeEngine) -> None:
     engine.notice = "small machine"
-    *_, (said, heading, _) = list(Watching(choosing, list).load("large", request()))
+    *_, (said, heading, _) = list(Watching(choosing).load("large", request()))
     assert "It does not fit." in said
     assert "<strong>fake</strong>" in heading
 
@@ -140,6 +151,6 @@ def test_a_model_that_does_not_fit_is_said_and_the_old_one_is_back(choosing: Hou
 def test_takes_in_the_way_are_named(choosing: House) -> None:
     choosing.engine._patience = 0.01
     speech = choosing.engine.speak("Hello.")
-    *_, (said, *_) = list(Watching(choosing, list).load("large", request()))
+    *_, (said, *_) = list(Watching(choosing).load("large", request()))
     assert "still being spoken" in said
     speech.close()

@@ -18,6 +18,7 @@ from engine.errors import (
 )
 from web.face.events import OutOfStep
 from web.traces import trace
+from web.visitors.budgets import PoolFull
 
 if TYPE_CHECKING:
     from engine.speech import AudioChunk, SpeechResult
@@ -45,6 +46,8 @@ def sentence_of(error: Exception, words: Words | None = None) -> str:
         return words("speech.out_of_step")
     if isinstance(error, _WITH_PATHS):
         return without_paths(str(error))
+    if isinstance(error, PoolFull) and words:
+        return words("budget.files")
     if isinstance(error, RepriseError):
         return str(error)
     log.error("an unexpected error\n%s", trace(error))
@@ -73,8 +76,8 @@ def progress(chunk: AudioChunk, seconds: float, words: Words) -> str:
     parts = [words("speech.spoken", seconds=number(seconds, 1, words))]
     if chunk.segments > 1:
         parts.insert(0, words("speech.segment", number=chunk.segment + 1, count=chunk.segments))
-    if chunk.elapsed > 0:
-        parts.append(words("speech.pace", factor=number(seconds / chunk.elapsed, 1, words)))
+    if (worked := chunk.elapsed - chunk.queued) > 0:
+        parts.append(words("speech.pace", factor=number(seconds / worked, 1, words)))
     return " · ".join(parts)
 
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
-from starlette.requests import cookie_parser
+from starlette.requests import HTTPConnection, cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from web.http.bodies import CallRefused
 from web.http.body import BodyRefused, Disconnected, read_body, replayed
 from web.http.calls import PageCalls
-from web.http.client import LOCAL, address_of, is_plainly_local
+from web.http.client import LOCAL, is_plainly_local
 from web.http.headers import AnswerHeaders
 from web.http.hosts import KnownHosts, is_loopback
 from web.http.lanes import Crowded, Lanes
@@ -30,6 +30,7 @@ from web.http.origins import is_foreign, is_visit
 from web.http.responses import refusal, wait_a_moment
 from web.http.startup_token import NAME, StartupToken
 from web.http.surface import Kind, Surface
+from web.visitors.addresses import address_of
 
 CALLS_AT_ONCE, CALLS_INSIDE = 12, 120  # of one address
 STREAMS = 60  # of one address; each open page has one or two
@@ -51,7 +52,7 @@ class Policy:
     """What a gate lets through.
 
     hosts: the server's names. surface: what answers. token: the start-up token of a server for this machine alone.
-    framed: whether the Hub's page may frame this one. proxied: whether a proxy of the host is always in between.
+    framed: whether the Hub's page may frame this one.
     locked_page: HTML for who has no token.
     """
 
@@ -59,12 +60,7 @@ class Policy:
     surface: Surface
     token: StartupToken | None = None
     framed: bool = False
-    proxied: bool = False
     locked_page: Callable[[Headers], str] = lambda _headers: LOCKED
-
-    def address_of(self, scope: Scope) -> str:
-        """What budgets are counted by."""
-        return address_of(scope, Headers(scope=scope), proxied=self.proxied)
 
 
 def guarded(
@@ -112,7 +108,7 @@ class Gate:
         scope[LOCAL] = is_plainly_local(scope, headers)
         scope["headers"] = [(name, value) for name, value in scope["headers"] if name != b"x-gradio-server"]
         try:
-            await self._passed(kind, self._policy.address_of(scope), scope, receive, send)
+            await self._passed(kind, address_of(HTTPConnection(scope)), scope, receive, send)
         except Crowded:
             await wait_a_moment(429, CROWDED, headers, 1)(scope, receive, send)
         except CallRefused as error:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
 from typing import Any
 
 from starlette.formparsers import MultiPartException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from web.visitors.account_lines import account_name
+from web.visitors.addresses import address_of
 from web.visitors.throttle import LoginThrottle
 
 MAX_BODY = 10_000  # bytes
@@ -30,9 +30,8 @@ BUSY = "Many people are logging in just now. Log in again in a moment."
 class LoginGuard:
     """ASGI middleware that guards POST …/login; every other request passes."""
 
-    def __init__(self, app: ASGIApp, throttle: LoginThrottle, address_of: Callable[[Scope], str]) -> None:
-        """`address_of`: the visitor's address."""
-        self._app, self._throttle, self._address_of = app, throttle, address_of
+    def __init__(self, app: ASGIApp, throttle: LoginThrottle) -> None:
+        self._app, self._throttle = app, throttle
         self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -54,7 +53,7 @@ class LoginGuard:
                 self._under_way -= 1
 
     async def _try(self, account: str, scope: Scope, receive: Receive, send: Send) -> None:
-        address = self._address_of(scope)
+        address = address_of(HTTPConnection(scope))
         wait = math.ceil(self._throttle.begin(account, address))
         if wait:
             sentence = f"There were too many wrong tries. Log in again in {wait} s."

@@ -24,10 +24,10 @@ from starlette.routing import Route
 from starlette.types import Message, Receive
 
 from web.http.body import BodyRefused
-from web.http.client import address_of
 from web.http.log_in import is_admitted
 from web.http.responses import refusal, wait_a_moment
 from web.uploads import MAX_UPLOAD_MB
+from web.visitors.addresses import address_of
 from web.visitors.links import file_name
 
 PLACE = "/gradio_api/upload"
@@ -69,11 +69,10 @@ class Uploads:
         folder: Path,
         *,
         admitted: Callable[[Request], bool] = is_admitted,
-        proxied: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`folder`: of all uploads. `admitted`: who may send any. `proxied`: as for `address_of`."""
-        self._folder, self._admitted, self._proxied, self._clock = folder, admitted, proxied, clock
+        """`folder`: of all uploads. `admitted`: who may send any."""
+        self._folder, self._admitted, self._clock = folder, admitted, clock
         self._lock = threading.Lock()
         self._kept: dict[str, _Kept] = {}
         self._coming: dict[str, int] = {}
@@ -92,7 +91,7 @@ class Uploads:
             self._tidy()
 
     async def _answer(self, request: Request) -> Response:
-        headers, address = request.headers, address_of(request.scope, request.headers, proxied=self._proxied)
+        headers, address = request.headers, address_of(request)
         if not self._admitted(request):
             return refusal(401, STRANGER, headers)
         if not headers.get("content-type", "").startswith("multipart/form-data"):

@@ -175,12 +175,17 @@ class Engines:
             return engine.reconstruct(voice)
 
     def speak(
-        self, text: str, voice: Voice | Sequence[Voice] | None = None, options: SpeakOptions | None = None
+        self,
+        text: str,
+        voice: Voice | Sequence[Voice] | None = None,
+        options: SpeakOptions | None = None,
+        *,
+        owner: str = "",
     ) -> MeasuredSpeech:
         """As the engine's, and the model stays until the take is over."""
         engine = self._enter()
         try:
-            speech = engine.speak(text, voice, options)
+            speech = engine.speak(text, voice, options, owner=owner)
             return MeasuredSpeech(speech, self.pace, len(text), engine.sample_rate, self._leave)
         except BaseException:
             self._leave()
@@ -312,6 +317,11 @@ class MeasuredSpeech:
     def result(self) -> SpeechResult | None:
         return self._speech.result
 
+    @property
+    def place(self) -> int | None:
+        """How many turns are before its next one; None when it waits for none."""
+        return self._speech.place
+
     def __iter__(self) -> MeasuredSpeech:
         return self
 
@@ -321,6 +331,8 @@ class MeasuredSpeech:
         except BaseException:
             self._over()
             raise
+        if not self._run.spoken:
+            self._run.began += chunk.queued
         self._run.spoken = (chunk.start + len(chunk.samples)) / self.sample_rate
         return chunk
 

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import median
 
 CHARACTERS_PER_SECOND = 14.0  # of English read aloud
 RECENT = 20  # takes
@@ -33,7 +33,6 @@ class Pace:
         self._lock = threading.RLock()  # finalizers end runs too, and come wherever they like
         self._runs: set[Run] = set()
         self._factors: deque[float] = deque(maxlen=RECENT)  # seconds of work for a second of sound
-        self._seconds: deque[float] = deque(maxlen=RECENT)  # of work for a take
 
     def begin(self, characters: int) -> Run:
         """A take of a text begins; to be ended by `end`."""
@@ -46,16 +45,13 @@ class Pace:
         """A take is over, however it went. To end it again does nothing."""
         with self._lock:
             if run in self._runs and run.spoken:
-                seconds = self._clock() - run.began
-                self._factors.append(seconds / run.spoken)
-                self._seconds.append(seconds)
+                self._factors.append((self._clock() - run.began) / run.spoken)
             self._runs.discard(run)
 
     def forget(self) -> None:
         """Another model speaks from now on: what is known of this one says nothing about it."""
         with self._lock:
             self._factors.clear()
-            self._seconds.clear()
 
     @property
     def factor(self) -> float | None:
@@ -63,23 +59,24 @@ class Pace:
         with self._lock:
             return median(self._factors) if self._factors else None
 
-    def wait(self, slots: int, before: int) -> float | None:
-        """Seconds until one has a turn who comes now, behind `before` others who wait for one of `slots` turns.
+    def wait(self, slots: int, before: int | None = None) -> float | None:
+        """Seconds until a take has one of `slots` turns: one that waits behind `before` others, or one that comes now.
 
         None while nothing was spoken from which it could be told.
         """
         with self._lock:
-            runs, seconds = sorted(self._runs, key=lambda run: run.began), list(self._seconds)
-        if len(runs) < slots and not before:
+            runs = sorted(self._runs, key=lambda run: (not run.spoken, run.began))
+        if before is not None:
+            runs = runs[: slots + before]
+        if len(runs) < slots:
             return 0.0
         left = [self._left(run) for run in runs]
         known = [each for each in left if each is not None]
-        whole = fmean(seconds or known or [0.0])
-        if len(known) < len(left) or not whole:
+        if len(known) < len(left):
             return None
-        free = known[:slots] + [0.0] * (slots - len(known))
+        free = known[:slots]
         heapq.heapify(free)
-        for each in [*known[slots:], *[whole] * before]:  # an engine lets them wait where the page does not
+        for each in known[slots:]:
             heapq.heapreplace(free, free[0] + each)
         return free[0]
 

@@ -4,11 +4,12 @@ knows where is whoever uploaded them."""
 from __future__ import annotations
 
 import base64
-import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
+from anyio.to_thread import run_sync
 from pydantic import ConfigDict, Field, Strict
 
 from engine.audio import wav_bytes
@@ -19,13 +20,16 @@ from web.face.events import Sent, otherwise, parsed
 from web.face.sentences import sentence_of
 from web.new_voice import doctor
 from web.new_voice.clips import MAX_WORDS, ChosenClip, chosen_clip, peaks
+from web.visitors.addresses import address_of
+from web.visitors.pools import Pool
 
 if TYPE_CHECKING:
     from web.face.translations import Words
     from web.house import House
 
 Answer = dict[str, Any]
-AT_ONCE = 2  # of all visitors' clips; the engine speaks meanwhile
+QUICK = ("check_words", "forget_clip")
+AT_ONCE, LINE, EACH = 2, 16, 4  # clips being worked on, with those that wait, and of these from one address
 
 
 class Written(Sent):
@@ -48,9 +52,9 @@ class ClipServer:
 
     def __init__(self, house: House) -> None:
         self._house = house
-        self._room = threading.BoundedSemaphore(AT_ONCE)
+        self._pool = Pool(AT_ONCE, LINE, EACH)
 
-    def functions(self) -> list[Callable[..., Answer]]:
+    def functions(self) -> list[Callable[..., Awaitable[Answer]]]:
         """For `clip_input`. A function that fails answers `{"problem": sentence}`."""
         answers = (
             self.clip_peaks,
@@ -109,12 +113,15 @@ class ClipServer:
     def _clip(self, value: Any) -> ChosenClip:
         return chosen_clip(value, self._house.folder)
 
-    def _function(self, answer: Callable[[Any, Words], Answer]) -> Callable[..., Answer]:
-        def ask(value: Any, request: gr.Request) -> Answer:
+    def _function(self, answer: Callable[[Any, Words], Answer]) -> Callable[..., Awaitable[Answer]]:
+        """The answer as Gradio calls it: on the event loop, so that clips never take the threads of what is quick."""
+        quick = answer.__name__ in QUICK
+
+        async def ask(value: Any, request: gr.Request) -> Answer:
             words = self._house.words(request)
+            work = partial(answer, value, words)
             try:
-                with self._room:
-                    return answer(value, words)
+                return await run_sync(work) if quick else await self._pool.run(address_of(request), work)
             except Exception as error:
                 return {"problem": sentence_of(error, words)}
 

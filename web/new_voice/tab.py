@@ -56,10 +56,10 @@ def build(house: House, shared: Shared) -> None:
     gr.on([clips.change, name.input, agreed.input], None, trouble, trouble, js=FORGET, api_visibility="private")
     asked = quick(save.click, events.begin, None, trouble)
     saved = asked.then(
-        events.save,
+        events.save_in_turn,
         [clips, name, speaker, agreed, shared.token],
         [trouble, clips, name, speaker, agreed, shared.picker, shared.notice, shared.tabs, shared.bell],
-        show_progress="hidden", preprocess=False, api_visibility="private", concurrency_id="clips",
+        show_progress="hidden", preprocess=False, api_visibility="private", concurrency_limit=None,
     )  # fmt: skip
     saved.then(None, js=WRITE)
     trouble.change(None, js=SHOW)

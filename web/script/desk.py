@@ -7,6 +7,7 @@ as it is then. Ids and values are the page's; the library says what they are wor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import InvalidInput
@@ -109,12 +110,19 @@ class ScriptDesk:
     def _speak(self, owner: Owner, asked: Asked, words: Words) -> Told:
         """All cards that have no take, or those from one card on; what waits already is spoken too."""
         start = asked.optional("card")
-        self._scripts.queue(asked.script, self._unspoken(owner, asked.script, start), owner=owner.key)
-        waiting = self._scripts.waiting(asked.script, 1, owner=owner.key)
-        if not waiting:
-            return {"said": words("script.all_spoken")}
-        self._runner.start(owner.key, asked.script)
-        return {}
+        with self._admitted(owner, asked.script, words) as over:
+            self._scripts.queue(asked.script, self._unspoken(owner, asked.script, start), owner=owner.key)
+            waiting = self._scripts.waiting(asked.script, 1, owner=owner.key)
+            if waiting:
+                self._runner.start(owner.key, asked.script, over.pop_all().close)
+        return {} if waiting else {"said": words("script.all_spoken")}
+
+    def _admitted(self, owner: Owner, script: str, words: Words) -> ExitStack:
+        """Room for a script, given back unless someone else takes over. Raises OverBudget, before anything is done."""
+        stack = ExitStack()
+        if self._runner.speaking(owner.key, script) is None:
+            stack.callback(self._house.budgets.script(owner, words))
+        return stack
 
     def _unspoken(self, owner: Owner, script: str, start: str | None) -> list[str] | None:
         if start is None:
@@ -139,9 +147,10 @@ class ScriptDesk:
         card = self._scripts.card(asked.text("card"), owner=owner.key)
         if card.locked:
             raise InvalidInput(words("script.locked"))
-        self._scripts.configure(card.id, settings=card.settings, owner=owner.key)
-        self._scripts.queue(card.script_id, [card.id], owner=owner.key)
-        self._runner.start(owner.key, card.script_id)
+        with self._admitted(owner, card.script_id, words) as over:
+            self._scripts.configure(card.id, settings=card.settings, owner=owner.key)
+            self._scripts.queue(card.script_id, [card.id], owner=owner.key)
+            self._runner.start(owner.key, card.script_id, over.pop_all().close)
         return {}
 
     def _edit(self, owner: Owner, asked: Asked, words: Words) -> Told:

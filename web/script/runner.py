@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -40,11 +41,15 @@ Key = tuple[str, str]  # owner, script
 
 @dataclass
 class _Run:
-    """A script that is being spoken. speeches: by card, None until the engine has begun with it."""
+    """A script that is being spoken.
+
+    over: called when its last worker has left it. speeches: by card, None until the engine has begun with it.
+    """
 
     owner: str
     script_id: str
     workers: int = 0
+    over: list[Callable[[], None]] = field(default_factory=list)
     speeches: dict[str, MeasuredSpeech | None] = field(default_factory=dict)
     stopped: threading.Event = field(default_factory=threading.Event)
 
@@ -65,10 +70,14 @@ class ScriptRunner:
         factor = self._engine.pace.factor
         return None if factor is None else factor / min(AHEAD, self._places_now())
 
-    def start(self, owner: str, script_id: str) -> None:
-        """Have the cards spoken that wait; they are taken in order, also those that are queued meanwhile."""
+    def start(self, owner: str, script_id: str, over: Callable[[], None] | None = None) -> None:
+        """Have the cards spoken that wait; they are taken in order, also those that are queued meanwhile.
+
+        over: called once the script is no longer being spoken.
+        """
         with self._lock:
             run = self._runs.setdefault((owner, script_id), _Run(owner, script_id))
+            run.over += [over] if over else []
             self._troubles.pop((owner, script_id), None)
             while run.workers < min(AHEAD, self._places_now()):
                 run.workers += 1
@@ -105,7 +114,7 @@ class ScriptRunner:
     def _work(self, run: _Run) -> None:
         try:
             while True:
-                with self._places.place():
+                with self._places.place(run.owner):
                     card = self._next(run)
                     if card is None:
                         return
@@ -130,8 +139,12 @@ class ScriptRunner:
     def _leave(self, run: _Run) -> None:
         run.workers -= 1
         key = (run.owner, run.script_id)
-        if run.workers == 0 and self._runs.get(key) is run:
+        if run.workers:
+            return
+        if self._runs.get(key) is run:
             del self._runs[key]
+        for over in run.over:
+            over()
 
     def _give_up(self, run: _Run, error: Exception) -> None:
         """The engine or the database is gone, or the script; what waits stays as it is."""
@@ -159,7 +172,7 @@ class ScriptRunner:
         """The card's take; None when it was stopped. Raises whatever the engine does, InvalidInput."""
         engine = self._engine
         voice = self._voice(run, card)
-        with closing(engine.speak(card.text, voice, options_of(card, engine.usual))) as speech:
+        with closing(engine.speak(card.text, voice, options_of(card, engine.usual), owner=run.owner)) as speech:
             take = Take(speech.sample_rate)
             self._began(run, card, speech)
             for chunk in speech:

@@ -3,6 +3,7 @@
 Messages, all with the page's `ticket`, a running `number`, and `status`, a sentence for the page:
 
     start   rate (Hz), expected (seconds, a guess from the text)
+    wait    while it has no turn yet (`web.speak.streaming` adds these)
     chunk   start (sample), pcm (base64 of 16-bit little-endian samples)
     end     total (samples), stop_reason ("end", "length", "cancelled", None after an error),
             take (the id of what is kept, or None), wav (its `url`, a link that is good for a while, and `name`, or
@@ -14,7 +15,7 @@ from __future__ import annotations
 import base64
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +29,6 @@ from storage.generations import MAX_TEXT, Spoken
 from web.face import sentences
 from web.face.events import Id, Line, OutOfStep, Picked, Sent, Ticket, otherwise, parsed
 from web.library import shelf
-from web.speak.running import Running
 from web.takes.sounds import take_name
 from web.takes.take import Take
 from web.traces import reason
@@ -115,7 +115,6 @@ class Speaking:
 
     def __init__(self, house: House) -> None:
         self._house = house
-        self._running = Running()
 
     def speak(
         self,
@@ -128,7 +127,7 @@ class Speaking:
         token: Any,
         ticket: Any,
         request: gr.Request,
-    ) -> Iterator[Message]:
+    ) -> Generator[Message, None, None]:
         """Messages of one take. Never raises: an error is the sentence of the last message."""
 
         def wish(_owner: str, words: Words) -> Wish:
@@ -141,7 +140,7 @@ class Speaking:
         own = parsed(Own, ticket=ticket).ticket
         yield from self._numbered(own, self._told(wish, token, own, request))
 
-    def again(self, token: Any, request: gr.Request, event: gr.EventData) -> Iterator[Message]:
+    def again(self, token: Any, request: gr.Request, event: gr.EventData) -> Generator[Message, None, None]:
         """As `speak`, of what a take was made of: `id`; with its own seed if `same`, else with a new one."""
 
         sent = _again(event)
@@ -159,7 +158,7 @@ class Speaking:
     def stop(self, event: gr.EventData) -> None:
         """Ends the take whose ticket the page sends; the take's own event then says so."""
         with suppress(OutOfStep):  # what names no take is nothing to stop
-            self._running.stop(parsed(Own, event).ticket or "")
+            self._house.running.stop(parsed(Own, event).ticket or "")
 
     def _numbered(self, ticket: str | None, messages: Iterator[Message]) -> Iterator[Message]:
         for number, message in enumerate(messages):
@@ -174,17 +173,23 @@ class Speaking:
                 raise OutOfStep
             owner = self._house.owner(token, request)
             wish = wish_of(owner.key, words)
-            with self._running.ticket(ticket):
-                yield self._start(wish, words)
-                speech, voice = self._begun(wish, owner)
-                with closing(speech):
-                    self._running.began(ticket, speech)
-                    underway = Underway(begun, owner, wish, voice, speech.seed, Take(self._house.engine.sample_rate))
-                    yield from self._chunks(underway.take, speech, words)
-            result = speech.result
-            assert result is not None, "a speech that ended has a result"
-            end, underway = self._end(underway, result, sentences.ending(result, words), words), None
-            yield end
+            session = getattr(request, "session_hash", None) or ""
+            with self._house.budgets.take(owner, speaking_time(wish.text), words) as spending:
+                with self._house.running.ticket(ticket, session):
+                    yield self._start(wish, words)
+                    speech, voice = self._begun(wish, owner)
+                    with closing(speech):
+                        self._house.running.began(ticket, speech)
+                        take = Take(self._house.engine.sample_rate)
+                        underway = Underway(begun, owner, wish, voice, speech.seed, take)
+                        try:
+                            yield from self._chunks(take, speech, words)
+                        finally:
+                            spending.spoken = take.seconds
+                result = speech.result
+                assert result is not None, "a speech that ended has a result"
+                end, underway = self._end(underway, result, sentences.ending(result, words), words), None
+                yield end  # its page has fetched all when the generator goes on
         except GeneratorExit:
             if underway and underway.take.length:  # in a thread, as Gradio's loop waits for the end of this
                 threading.Thread(target=self._keep_left, args=(underway,), name="reprise-keep").start()
@@ -207,7 +212,7 @@ class Speaking:
         engine = self._house.engine
         voices = self._house.studio.voices
         voice = voices.ready(wish.voice_id, engine.codec_fingerprint, engine.reencode, owner=owner.key)
-        return engine.speak(wish.text, voice, wish.options), voice.name
+        return engine.speak(wish.text, voice, wish.options, owner=owner.key), voice.name
 
     def _chunks(self, take: Take, speech: MeasuredSpeech, words: Words) -> Iterator[Message]:
         for chunk in speech:

@@ -10,6 +10,7 @@ from web.face.components import take_list, voice_card, writing
 from web.face.wiring import Shared, quick, ring
 from web.speak.choosing import Choosing
 from web.speak.speaking import FIRST_TEXT, Speaking
+from web.speak.streaming import Streams
 from web.speak.taking import Taking
 
 if TYPE_CHECKING:
@@ -90,11 +91,12 @@ def _tie_voice(house: House, shared: Shared, card: gr.HTML, helpers: gr.HTML) ->
 def _tie_speech(
     house: House, shared: Shared, speak: gr.Button, stop: gr.Button, settings: list[Any], takes: gr.HTML
 ) -> None:
-    events, stage = Speaking(house), shared.stage
-    engine: dict[str, Any] = {"concurrency_id": "speech", "concurrency_limit": house.engine.slots}
+    events, stage, streams = Speaking(house), shared.stage, Streams(house, shared.demo)
+    # Takes wait in the engine's line, which is fair; Gradio's would be full with what one visitor sends.
+    engine: dict[str, Any] = {"concurrency_id": "speech", "concurrency_limit": None}
     asked: list[Any] = [
         event(
-            fn, inputs, stage, js=js,
+            streams.of(fn), inputs, stage, js=js,
             show_progress="minimal", preprocess=False, api_visibility="private", **engine,
         )
         for event, fn, inputs, js in (

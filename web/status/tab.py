@@ -8,7 +8,6 @@ import gradio as gr
 
 from web.face.components import status_board
 from web.face.wiring import Shared, line, quick, title
-from web.status.waiting import waiting
 from web.status.watching import Watching
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 def build(house: House, shared: Shared) -> None:
     """Lays out the tab and ties its events."""
-    events = Watching(house, lambda: waiting(shared.demo))
+    events = Watching(house)
     title(house.label("tab.status"))
     board = status_board(house.translations)
     quick(board.look, events.look, None, board)
@@ -39,5 +38,5 @@ def _models(house: House, shared: Shared, events: Watching, board: gr.HTML) -> N
     quick(shared.demo.load, events.choices, None, picked)
     load.click(
         events.load, picked, [said, shared.heading, board],
-        show_progress="hidden", preprocess=False, api_visibility="private", concurrency_id="models",
+        show_progress="hidden", preprocess=False, api_visibility="private", concurrency_limit=None,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,16 +32,13 @@ class Model(Sent):
 class Watching:
     """The events of the Status tab."""
 
-    def __init__(self, house: House, waiting: Callable[[], list[str]]) -> None:
-        """`waiting`: the sessions whose takes wait in the page's queue, in order."""
-        self._house, self._waiting = house, waiting
+    def __init__(self, house: House) -> None:
+        self._house = house
 
     def look(self, request: gr.Request) -> dict[str, Any]:
         """What the board shows. Of the queue only the reader's own place is told."""
         engine = self._house.engine
-        status, line = engine.status(), self._waiting()
-        session = request.session_hash
-        place = line.index(session) + 1 if session in line else None
+        status, before = engine.status(), self._house.running.place_of(request.session_hash or "")
         loading = engine.loading
         return {
             "name": engine.name,
@@ -51,9 +48,9 @@ class Watching:
             "graphs": status.graphs,
             "slots": status.slots,
             "speaking": status.speaking,
-            "waiting": status.waiting + len(line),
-            "place": place,
-            "wait": engine.pace.wait(status.slots, place - 1 if place else len(line)),
+            "waiting": status.waiting,
+            "place": None if before is None else before + 1,
+            "wait": engine.pace.wait(status.slots, before),
             "factor": engine.pace.factor,
             "memory": memory(),
             "device_memory": status.device_memory,

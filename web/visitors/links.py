@@ -24,6 +24,8 @@ from starlette.routing import Route
 from engine.errors import InvalidOption, LibraryError, RepriseError
 from engine.voice import VOICE_FILE_SUFFIX, check_text
 from web.face.sentences import sentence_of
+from web.visitors.budgets import PoolFull
+from web.visitors.pools import Pool
 
 if TYPE_CHECKING:
     from storage import VoiceLibrary
@@ -33,6 +35,8 @@ PLACE = "/reprise/files/"
 MAX_ID = 200  # characters
 SECONDS = 10 * 60
 MAX_SECONDS = 60 * 60
+# Being made at once, with those that wait, and of these of one owner: a browser asks for six files at a time.
+FILES, EXPORTS = (4, 64, 12), (2, 16, 2)
 BLOCK = 1 << 18  # bytes sent at once
 WRONG = "This link is not one of this server's. Reload the page to get a new one."
 EXPIRED = "This link is no longer good. Reload the page to get a new one."
@@ -74,6 +78,7 @@ class Links:
     ) -> None:
         """`producers`: by the kind of thing. `root_path`: where a proxy serves the page, as for Gradio's `launch`."""
         self._producers = dict(producers)
+        self._files, self._exports = Pool(*FILES), Pool(*EXPORTS)
         self._root = urlsplit(root_path).path.rstrip("/")
         self._clock = clock
         self._serializer = URLSafeSerializer(
@@ -102,8 +107,7 @@ class Links:
             places.append(PLACE.removeprefix(self._root))
         return [Route(place + "{token}", self._answer, methods=["GET"]) for place in places]  # HEAD comes with GET
 
-    def _answer(self, request: Request) -> Response:
-        """Starlette runs this in a thread of its own, so that producers may take their time."""
+    async def _answer(self, request: Request) -> Response:
         try:
             owner, kind, id, until = self._serializer.loads(request.path_params["token"])
         except (BadData, ValueError, TypeError):
@@ -112,11 +116,20 @@ class Links:
             return _refusal(410, EXPIRED)
         if kind not in self._producers:
             return _refusal(403, WRONG)
+        pool = self._exports if is_export(kind, id) else self._files
         try:
-            made = self._producers[kind](owner, id)
-            return _sent(made) if isinstance(made, OpenFile) else _served(made, request)
+            return await pool.run(owner, lambda: self._produced(kind, owner, id, request))
         except Exception as error:
             return _refusal(_status(error), sentence_of(error))
+
+    def _produced(self, kind: str, owner: str, id: str, request: Request) -> Response:
+        made = self._producers[kind](owner, id)
+        return _sent(made) if isinstance(made, OpenFile) else _served(made, request)
+
+
+def is_export(kind: str, id: str) -> bool:
+    """Whether it may take seconds or minutes to make the file: archives, whole scripts, and lossy sounds."""
+    return kind in ("voices", "script") or id.endswith((".mp3", ".opus"))
 
 
 def voice_files(library: VoiceLibrary) -> Producer:
@@ -198,6 +211,8 @@ def file_name(name: str) -> str:
 
 
 def _status(error: Exception) -> int:
+    if isinstance(error, PoolFull):
+        return 429
     if isinstance(error, LibraryError):
         return 404 if isinstance(error, LookupError) else 503
     return 400 if isinstance(error, RepriseError) else 500

@@ -18,7 +18,7 @@ import secrets
 import time
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from itsdangerous import BadSignature, Signer
@@ -27,6 +27,7 @@ from engine.errors import InvalidInput, InvalidOption
 from storage.library import LOCAL
 from web.http import client
 from web.http.hosts import is_loopback
+from web.visitors.addresses import address_of
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -40,11 +41,15 @@ STRANGE_KEY = "This browser's key is not from this server. Reload the page to be
 
 @dataclass(frozen=True)
 class Owner:
-    """Someone with voices. `name` tells owners of one kind apart, `shown` is what the page may call them."""
+    """Someone with voices. `name` tells owners of one kind apart, `shown` is what the page may call them.
+
+    address: where this request of theirs came from, as `address_of` has it; the owner is the same everywhere.
+    """
 
     kind: Literal["local", "user", "hub", "browser"]
     name: str = ""
     shown: str = ""
+    address: str = field(default="", compare=False)
 
     @property
     def key(self) -> str:
@@ -107,7 +112,7 @@ class Owners:
 
         Raises InvalidInput when the token is missing, or not one that this server signed.
         """
-        return self._known(request) or self._browser(token)
+        return replace(self._known(request) or self._browser(token), address=address_of(request))
 
     def welcome(self, request: gr.Request | None, token: object) -> Arrival:
         """The owner of a page that opens. A browser without a token of this server gets a fresh one."""

@@ -11,7 +11,6 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
-from starlette.types import Scope
 
 from storage import Studio
 from tests.web.fake_engine import FakeEngine
@@ -38,13 +37,13 @@ class Clock:
 class Behind:
     """A login as Gradio's; counts what reaches it."""
 
-    def __init__(self, address_of: Callable[[Scope], str] = lambda scope: str(scope["client"][0])) -> None:
+    def __init__(self) -> None:
         self.reached: list[tuple[str, str]] = []
         self.clock = Clock()
         self.gate: asyncio.Event | None = None
         paths = ("/login", "/login/", "/reprise/login", "/other")
         app = Starlette(routes=[Route(path, self._answer, methods=["GET", "POST"]) for path in paths])
-        self.app = LoginGuard(app, LoginThrottle(self.clock), address_of)
+        self.app = LoginGuard(app, LoginThrottle(self.clock))
 
     async def _answer(self, request: Request) -> JSONResponse:
         form = await request.form()

@@ -1,5 +1,5 @@
-// The page's player. The event that speaks sends messages through `props.value`: "start", "chunk"s of 16-bit samples,
-// and "end" with a link to the finished WAV; see web/speak/speaking.py. Lists play through `window.reprisePlayer`, and
+// The page's player. The event that speaks sends messages through `props.value`: "start", "wait", "chunk"s of 16-bit
+// samples, and "end" with a link to the finished WAV; see web/speak/speaking.py. Lists play through `window.reprisePlayer`, and
 // the document hears `reprise:playing`, `reprise:stopped`, `reprise:spoken` (a take is kept) and `reprise:heard`.
 // Given by the page: element, trigger, props, watch. Needs deck.js, outputs.js, wav.js, words.js, player_view.js.
 
@@ -108,6 +108,7 @@ class Player {
     this.nextMessage = message.number + 1;
     this.status = message.status;
     if (message.kind === "start") this.start(message);
+    else if (message.kind === "wait") this.say(this.status, "waiting");
     else if (message.kind === "chunk") this.addChunk(message);
     else this.finish(message);
   }
