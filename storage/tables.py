@@ -11,6 +11,12 @@ card_takes         which generations are takes of which card, and which of them 
 voice_uses         how often and how long an owner spoke in a voice, also what is deleted by now
 owner_settings     what an owner wants kept; no row: the defaults
 server_secrets     what the server signs with (storage/secrets.py)
+erasures           how often something was deleted or replaced, and how often it was overwritten in the file
+
+A SQLite row starts in a page of the table's B-tree, at most a page of it, and goes on in overflow pages that are the
+row's own. Where `lead` comes before texts and sound, a page of zeros, these are in overflow pages only: nothing that
+moves rows between the pages of the B-tree leaves a copy of them behind (storage/erasure.py). The order of columns
+matters there; PostgreSQL keeps large values apart anyhow.
 """
 
 from __future__ import annotations
@@ -35,6 +41,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+LEAD_BYTES = 4096  # a page of SQLite
 SHARED = ""  # the owner of the sample voices, which everyone sees; no person can have this name
 
 
@@ -98,6 +105,11 @@ class VoiceRow(Base):
     set_aside: Mapped[datetime | None] = mapped_column(UtcDateTime)  # when it was deleted; undoable as yet
 
 
+def _lead() -> Mapped[bytes]:
+    """A page of zeros; see the top of this module. Never read."""
+    return mapped_column(LargeBinary, default=bytes(LEAD_BYTES), deferred=True)
+
+
 class ReferenceRow(Base):
     """One of a voice's clips, with its transcript; never changed once stored."""
 
@@ -106,9 +118,10 @@ class ReferenceRow(Base):
 
     voice_id: Mapped[str] = mapped_column(ForeignKey(VoiceRow.id, ondelete="CASCADE"), primary_key=True)
     position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)  # 0-based
-    transcript: Mapped[str] = mapped_column(Text)
     duration: Mapped[float] = mapped_column(Double)  # seconds
     sample_rate: Mapped[int]  # Hz
+    lead: Mapped[bytes] = _lead()
+    transcript: Mapped[str] = mapped_column(Text)
     clip: Mapped[bytes] = mapped_column(LargeBinary)  # FLAC, mono; empty when unknown
 
 
@@ -159,6 +172,7 @@ class AudioRow(Base):
     __tablename__ = "generation_audio"
 
     generation_id: Mapped[str] = mapped_column(ForeignKey(GenerationRow.id, ondelete="CASCADE"), primary_key=True)
+    lead: Mapped[bytes] = _lead()
     audio: Mapped[bytes] = mapped_column(LargeBinary)  # FLAC
 
 
@@ -236,3 +250,17 @@ class OwnerSettingsRow(Base):
     owner: Mapped[str] = mapped_column(String(200), primary_key=True)
     history: Mapped[bool]
     retention_days: Mapped[int]
+
+
+class ErasureRow(Base):
+    """The one row that counts deletions and replacements, and those that are overwritten. In PostgreSQL unused.
+
+    free_pages: free pages hold what was deleted, too.
+    """
+
+    __tablename__ = "erasures"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    requested: Mapped[int]
+    finished: Mapped[int]
+    free_pages: Mapped[bool]
