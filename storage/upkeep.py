@@ -6,7 +6,7 @@ import contextlib
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sqlalchemy import URL, Engine
@@ -51,10 +51,13 @@ class Upkeep:
 
     def make_reserve(self) -> None:
         """Have the reserve, if there is room."""
+        self._reserved(self._reserve.make)
+
+    def _reserved(self, take: Callable[[], None]) -> None:
         try:
-            self._reserve.make()
+            take()
         except OSError as error:
-            log.warning("No room on the disk can be kept for deleting: %s", error.strerror)
+            log.warning("No room on the disk can be kept for deleting: %s.", error.strerror)
 
     @contextlib.contextmanager
     def spare_room(self) -> Iterator[Engine]:
@@ -66,4 +69,4 @@ class Upkeep:
         finally:
             self.overwrite()  # before the reserve takes the room that this needs
             self.truncate_log()
-            self.make_reserve()
+            self._reserved(self._reserve.take_back)

@@ -6,6 +6,7 @@ import random
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from storage import Studio
@@ -133,7 +134,7 @@ def run(count: int, seed: int = 0, *, steps: int = 120) -> Tally:
                 life.live(steps)
                 _check(tally, life, number, "swept", life.studio.voices.sweep)
                 for owner in OWNERS:
-                    _check(tally, life, number, f"{owner} left", lambda owner=owner: life.studio.forget(owner))
+                    _check(tally, life, number, f"{owner} left", partial(life.studio.forget, owner))
             finally:
                 life.close()
     return tally

@@ -6,6 +6,7 @@ not watch goes straight there. What it watches are files below one folder.
 
 from __future__ import annotations
 
+import _sqlite3
 import ctypes as c
 import os
 from collections.abc import Callable, Iterator
@@ -14,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import _sqlite3
 import pytest
 
 OK, FULL = 0, 13
@@ -169,9 +169,7 @@ class Shim:
 
         ours = [Close(close), Write(write), Truncate(truncate), Sync(sync)]
         methods = Methods.from_buffer_copy(system)
-        methods.close, methods.write, methods.truncate, methods.sync = (
-            c.cast(each, c.c_void_p).value for each in ours
-        )
+        methods.close, methods.write, methods.truncate, methods.sync = (c.cast(each, c.c_void_p).value for each in ours)
         return methods, ours
 
     def _delete(self, vfs: Any, path: bytes, sync: int) -> int:

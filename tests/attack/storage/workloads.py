@@ -209,15 +209,15 @@ def _earlier(version: str) -> dict[str, bytes]:
 
 
 _VOICE = (
-    "INSERT INTO voices (id, owner, name, name_key, search_key, language, description, codec_fingerprint, created,"
-    " updated) VALUES (:id, 'local', :name, :name, :name, 'en', '', 'codec-a', :now, :now)",
-    "INSERT INTO voice_references (voice_id, position, transcript, duration, sample_rate, clip)"
-    " VALUES (:id, 0, :transcript, 0.1, 22050, :clip)",
+    """INSERT INTO voices (id, owner, name, name_key, search_key, language, description, codec_fingerprint, created,
+    updated) VALUES (:id, 'local', :name, :name, :name, 'en', '', 'codec-a', :now, :now)""",
+    """INSERT INTO voice_references (voice_id, position, transcript, duration, sample_rate, clip)
+    VALUES (:id, 0, :transcript, 0.1, 22050, :clip)""",
     "INSERT INTO reference_codes VALUES (:id, 0, 'codec-a', :codes)",
 )
 _GENERATION = (
-    "INSERT INTO generations (id, owner, created, listed, starred, text, search_key, voice_name, seed, settings,"
-    " model, duration, stop_reason, size)"
-    " VALUES (:id, 'local', :now, 1, 0, :transcript, :transcript, :name, 1, '{}', '', 0.1, 'end', 1)",
+    """INSERT INTO generations (id, owner, created, listed, starred, text, search_key, voice_name, seed, settings,
+    model, duration, stop_reason, size)
+    VALUES (:id, 'local', :now, 1, 0, :transcript, :transcript, :name, 1, '{}', '', 0.1, 'end', 1)""",
     "INSERT INTO generation_audio (generation_id, audio) VALUES (:id, :clip)",
 )
