@@ -12,7 +12,6 @@ from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
     DataError,
-    IntegrityError,
     InterfaceError,
     NotSupportedError,
     ProgrammingError,
@@ -23,7 +22,7 @@ from sqlalchemy.orm import Session
 
 from engine.errors import DatabaseUnavailable, DiskFull
 from storage import erasure, migrations
-from storage.failures import unavailable
+from storage.failures import damaged, unavailable
 from storage.sqlite_file import open_file
 from storage.upkeep import Upkeep
 
@@ -31,12 +30,7 @@ Result = TypeVar("Result")
 
 MIGRATION_LOCK = 0x52_65_70_72_69_73_65  # "Reprise": any number, so long as all our processes agree on it
 SHARING_LOCK = MIGRATION_LOCK + 1
-_OURS = (
-    IntegrityError,
-    ProgrammingError,
-    DataError,
-    NotSupportedError,
-)  # these would be mistakes in our own code
+_OURS = (ProgrammingError, DataError, NotSupportedError)  # these would be mistakes in our own code
 
 
 class Database:
@@ -65,6 +59,8 @@ class Database:
             return cls(_open_postgresql(url), place)
         except (OSError, SQLAlchemyError) as error:
             raise unavailable(error, place) from error
+        except UnicodeDecodeError as error:
+            raise damaged("text that is none") from error
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Session]:
@@ -154,6 +150,8 @@ class Database:
             raise
         except (DatabaseError, InterfaceError, PoolTimeout) as error:
             raise unavailable(error, self._place) from error
+        except UnicodeDecodeError as error:  # of a message of SQLite's that quotes what it found
+            raise damaged("text that is none") from error
 
 
 def _url(url_or_path: str | Path) -> URL:
@@ -174,7 +172,7 @@ def _url(url_or_path: str | Path) -> URL:
 
 def _open_postgresql(url: URL) -> Engine:
     try:
-        engine = create_engine(url, pool_pre_ping=True)
+        engine = create_engine(url, pool_pre_ping=True, hide_parameters=True)
     except ModuleNotFoundError as error:
         raise DatabaseUnavailable("PostgreSQL needs one more package: pip install 'psycopg[binary]'.") from error
     with engine.begin() as connection:

@@ -41,10 +41,10 @@ def unavailable(error: SQLAlchemyError | OSError, place: str) -> DatabaseUnavail
     return DatabaseUnavailable(f"The voice library cannot be used: {_words(cause)}.", detail=detail)
 
 
-def damaged(place: str) -> DatabaseUnavailable:
-    """For a row that holds what the library never writes."""
-    log.warning("The voice library cannot be used. %s: a row holds impossible values", place)
-    return DatabaseUnavailable(f"The voice library cannot be used: {_DAMAGED}.", detail=place)
+def damaged(what: str) -> DatabaseUnavailable:
+    """For what the library never writes; `what` was found."""
+    log.warning("The voice library is damaged: it holds %s.", what)
+    return DatabaseUnavailable(f"The voice library cannot be used: {_DAMAGED}.", detail=f"It holds {what}.")
 
 
 def code_of(error: BaseException | None) -> int | None:

@@ -51,7 +51,8 @@ def connect(url: URL, busy_timeout: float, *pragmas: str, keep: bool = True) -> 
     keep: whether they stay open for the next transaction. A transaction with the option `writes` locks at once.
     """
     pool = None if keep else NullPool
-    engine = create_engine(url, poolclass=pool, connect_args={"timeout": busy_timeout})
+    # Errors and logs hold no parameters: those are what people typed.
+    engine = create_engine(url, poolclass=pool, hide_parameters=True, connect_args={"timeout": busy_timeout})
 
     @event.listens_for(engine, "connect")
     def configure(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:

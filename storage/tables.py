@@ -21,6 +21,7 @@ matters there; PostgreSQL keeps large values apart anyhow.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from sqlalchemy import (
@@ -39,10 +40,31 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.types import TypeEngine
+
+from storage.failures import damaged
 
 LEAD_BYTES = 4096  # a page of SQLite
 SHARED = ""  # the owner of the sample voices, which everyone sees; no person can have this name
+
+
+class _SqliteDateTime(sqlite.DATETIME):
+    """SQLite keeps times as texts; raises DatabaseUnavailable for one that is no time."""
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[object], datetime | None]:
+        process = super().result_processor(dialect, coltype)
+        assert process is not None, "a text has to be read"
+
+        def checked(value: object) -> datetime | None:
+            try:
+                time: datetime | None = process(value)
+                return time
+            except (TypeError, ValueError) as error:
+                raise damaged("a time that is none") from error
+
+        return checked
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -50,6 +72,11 @@ class UtcDateTime(TypeDecorator[datetime]):
 
     impl = DateTime(timezone=True)
     cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[datetime]:
+        if dialect.name == "sqlite":
+            return dialect.type_descriptor(_SqliteDateTime())  # type: ignore[no-untyped-call]
+        return dialect.type_descriptor(DateTime(timezone=True))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         return value and value.astimezone(UTC)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-import tempfile
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from tests.attack.storage.power import Disk, lay_out
 from tests.attack.storage.tally import Tally
 from tests.attack.storage.vfs import OK, Operation, shim
 from tests.attack.storage.workloads import NAME, State, Workload, damage_in, open_studio, same_ids, state_of, workloads
+from tests.storage.scratch import scratch
 
 
 @dataclass(frozen=True)
@@ -36,8 +35,7 @@ def recording(workload_number: int) -> Recording:
         return OK
 
     acknowledged, states = [], []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with scratch() as folder:
         lay_out(workload.before, folder)
         with shim().watching(folder, watch), same_ids(), open_studio(folder) as studio:
             acknowledged.append(len(operations))
@@ -66,8 +64,7 @@ def run(count: int, seed: int = 0) -> Tally:
 def _broken(record: Recording, at: int, chance: random.Random) -> str | None:
     """Cut there, open what is left; what is wrong with it, or None."""
     files = Disk(record.workload.before).cut(record.operations[:at], chance)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with scratch() as folder:
         lay_out(files, folder)
         try:
             open_studio(folder).close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from tests.attack.storage.vfs import (
     shim,
 )
 from tests.attack.storage.workloads import State, damage_in, open_studio, same_ids, state_of, workloads
+from tests.storage.scratch import scratch
 
 _ERRORS = {"write": IOERR_WRITE, "sync": IOERR_FSYNC, "truncate": IOERR_TRUNCATE, "delete": IOERR_DELETE}
 
@@ -72,8 +72,7 @@ def run(count: int, seed: int = 0) -> Tally:
 def _broken(workload_number: int, fault: Fault) -> str | None:
     """Do the workload until it fails; what is wrong with what is left, or None."""
     workload, states = workloads()[workload_number], recording(workload_number).states
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with scratch() as folder:
         lay_out(workload.before, folder)
         with shim().watching(folder, fault), same_ids():
             try:

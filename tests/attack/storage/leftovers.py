@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -13,6 +12,7 @@ from storage import Studio
 from storage.library import UNDO_TIME
 from tests.attack.storage.marked import Marker, left_over
 from tests.attack.storage.tally import Tally
+from tests.storage.scratch import scratch
 from tests.storage.speaking import Clock
 
 OWNERS = ("local", "zqowner-ann", "zqowner-bob")
@@ -128,8 +128,8 @@ def run(count: int, seed: int = 0, *, steps: int = 120) -> Tally:
     """So many libraries; of each the files are read after it was swept, after an owner left, and after all did."""
     tally = Tally("bytes of what was deleted or changed")
     for number in range(seed, seed + count):
-        with tempfile.TemporaryDirectory() as folder:
-            life = Life(Path(folder, "voices.db"), number)
+        with scratch() as folder:
+            life = Life(folder / "voices.db", number)
             try:
                 life.live(steps)
                 _check(tally, life, number, "swept", life.studio.voices.sweep)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 import sqlite3
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -22,6 +21,7 @@ from storage import Studio, migrations
 from storage.library import UNDO_TIME
 from tests.attack.storage.marked import Marker
 from tests.attack.storage.power import contents
+from tests.storage.scratch import scratch
 from tests.storage.speaking import Clock
 
 NAME = "voices.db"
@@ -177,8 +177,8 @@ def _cards(studio: Studio) -> list[str]:
 def _filled() -> dict[str, bytes]:
     """A library of two owners, each with voices, takes and a script."""
     mark = Marker(random.Random(_SEED + 2))
-    with tempfile.TemporaryDirectory() as folder:
-        with open_studio(Path(folder)) as studio, same_ids(first=1):
+    with scratch() as folder:
+        with open_studio(folder) as studio, same_ids(first=1):
             for owner in ("local", "ann"):
                 for _ in range(3):
                     studio.voices.add(mark.voice(), owner=owner)
@@ -188,15 +188,15 @@ def _filled() -> dict[str, bytes]:
                 script = studio.scripts.create("Play", cards, owner=owner)
                 for card in studio.scripts.cards(script.id, owner=owner)[:2]:
                     studio.scripts.attach(card.id, mark.spoken(card.text), owner=owner)
-        return contents(Path(folder))
+        return contents(folder)
 
 
 @cache
 def _earlier(version: str) -> dict[str, bytes]:
     """A library as that version left it."""
     mark = Marker(random.Random(_SEED + 3))
-    with tempfile.TemporaryDirectory() as folder:
-        engine = create_engine(f"sqlite:///{Path(folder, NAME)}")
+    with scratch() as folder:
+        engine = create_engine(f"sqlite:///{folder / NAME}")
         with engine.begin() as connection:
             command.upgrade(migrations.config(connection), version)
             for number in range(6):
@@ -205,7 +205,7 @@ def _earlier(version: str) -> dict[str, bytes]:
                 for statement in _VOICE + (_GENERATION if version >= "0003" else ()):
                     connection.execute(text(statement), values)
         engine.dispose()
-        return contents(Path(folder))
+        return contents(folder)
 
 
 _VOICE = (
