@@ -9,7 +9,7 @@ from functools import cache
 from tests.attack.storage.power import Disk, lay_out
 from tests.attack.storage.tally import Tally
 from tests.attack.storage.vfs import OK, Operation, shim
-from tests.attack.storage.workloads import NAME, State, Workload, damage_in, open_studio, same_ids, state_of, workloads
+from tests.attack.storage.workloads import State, Workload, damage_in, open_studio, same_ids, state_of, workloads
 from tests.storage.scratch import scratch
 
 
@@ -81,6 +81,3 @@ def _allowed(record: Recording, at: int) -> list[State]:
     """What was acknowledged last, and what was being done."""
     done = sum(acknowledged <= at for acknowledged in record.acknowledged)
     return record.states[max(0, done - 1) : done + 1]
-
-
-__all__ = ["NAME", "Recording", "recording", "run"]

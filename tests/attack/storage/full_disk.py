@@ -22,8 +22,8 @@ from tests.attack.storage.tally import Tally
 from tests.attack.storage.workloads import State, damage_in, open_studio, state_of
 
 _ROOT = Path(__file__).parents[3]
-_MEGABYTES = 60
-_OTHERS = 20 << 20  # bytes that are not the library's, from the beginning on
+_MEGABYTES = 40
+_OTHERS = 16 << 20  # bytes that are not the library's, from the beginning on
 _MOUNT = f'mount -t tmpfs -o size={_MEGABYTES}m tmpfs "$1" && shift 1 && exec "$@"'
 
 

@@ -1,7 +1,7 @@
 """Processes killed (SIGKILL) while they save, import, delete, forget and migrate; run as a program of its own, which
 forks.
 
-    python -m tests.attack.storage.kills COUNT SEED     prints what came of it, as JSON
+    python -m tests.attack.storage.kills COUNT SEED SECONDS     prints what came of it, as JSON
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _ROOT = Path(__file__).parents[3]
 _MOST_STATEMENTS = 250
 
 
-def run(count: int, seed: int = 0) -> Tally:
-    """So many kills, spread over the workloads: half before a statement, half at any moment."""
+def run(count: int, seed: int = 0, *, most_seconds: float = 0.6) -> Tally:
+    """So many kills, spread over the workloads: half before a statement, half at a moment up to `most_seconds`."""
     tally = Tally("SIGKILL during saves, imports, deletes, undo and migrations")
-    command = [sys.executable, "-m", "tests.attack.storage.kills", str(count), str(seed)]
+    command = [sys.executable, "-m", "tests.attack.storage.kills", str(count), str(seed), str(most_seconds)]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr)
@@ -38,7 +38,7 @@ def run(count: int, seed: int = 0) -> Tally:
     return tally
 
 
-def _kill(record: Recording, chance: random.Random) -> str | None:
+def _kill(record: Recording, chance: random.Random, most_seconds: float) -> str | None:
     """Do the workload in a child and kill it; what is wrong with what is left, or None."""
     with scratch() as folder:
         lay_out(record.workload.before, folder)
@@ -47,7 +47,7 @@ def _kill(record: Recording, chance: random.Random) -> str | None:
         statement = chance.randint(1, _MOST_STATEMENTS) if chance.random() < 0.5 else 0
         child = in_child(lambda: until_statement(statement, lambda: _do(record, folder, said)))
         if not statement:
-            time.sleep(chance.uniform(0.0, 0.6))
+            time.sleep(chance.uniform(0.0, most_seconds))
             os.kill(child, signal.SIGKILL)
         if (code := ended(child)) not in (0, -signal.SIGKILL):
             return f"the child ended with {code}"
@@ -69,14 +69,14 @@ def _do(record: Recording, folder: Path, said: Path) -> None:
             file.write(b".")
 
 
-def _main(count: int, seed: int) -> None:
+def _main(count: int, seed: int, most_seconds: float) -> None:
     chance, broken = random.Random(seed), []
     for number in range(count):
         record = recording(number % len(workloads()))
-        if found := _kill(record, chance):
+        if found := _kill(record, chance, most_seconds):
             broken.append(f"{record.workload.name}, kill {number} of seed {seed}: {found}")
     print(json.dumps({"tried": count, "broken": broken}))
 
 
 if __name__ == "__main__":
-    _main(int(sys.argv[1]), int(sys.argv[2]))
+    _main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))

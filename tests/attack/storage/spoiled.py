@@ -13,7 +13,7 @@ from storage import Studio
 from tests.attack.storage.marked import Marker
 from tests.attack.storage.power import lay_out
 from tests.attack.storage.tally import Tally
-from tests.attack.storage.workloads import NAME, _filled, open_studio
+from tests.attack.storage.workloads import NAME, filled, open_studio
 from tests.storage.scratch import scratch
 
 PAGE = 4096
@@ -24,7 +24,7 @@ def run(count: int, seed: int = 0) -> Tally:
     tally = Tally("damaged databases")
     for number in range(seed, seed + count):
         chance = random.Random(number)
-        data = spoil(bytearray(_filled()[NAME]), chance)
+        data = spoil(bytearray(filled()[NAME]), chance)
         tally.tried += 1
         with scratch() as folder:
             lay_out({NAME: data}, folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import random
 import sqlite3
@@ -67,8 +68,13 @@ def state_of(folder: Path) -> State:
         for table in sorted(set(tables) - _UNCOMPARED):
             columns = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")]
             chosen = ", ".join(sorted(set(columns) - _UNCOMPARED_COLUMNS))
-            state[table] = sorted(repr(row) for row in connection.execute(f"SELECT {chosen} FROM {table}"))
+            rows = connection.execute(f"SELECT {chosen} FROM {table}")
+            state[table] = sorted(repr([_short(value) for value in row]) for row in rows)
     return state
+
+
+def _short(value: object) -> object:
+    return hashlib.sha1(value).digest() if isinstance(value, bytes) else value
 
 
 def damage_in(folder: Path) -> list[str]:
@@ -111,7 +117,7 @@ def _imports() -> Workload:
     files = [mark.voice().to_bytes() for _ in range(3)]
     return Workload(
         "imports",
-        _filled(),
+        filled(),
         (
             *(lambda studio, data=data: studio.voices.import_voice(data, name=f"New {len(data)}") for data in files),
             lambda studio: studio.voices.duplicate(_voices(studio)[0]),
@@ -122,7 +128,7 @@ def _imports() -> Workload:
 def _deletes() -> Workload:
     return Workload(
         "deletes",
-        _filled(),
+        filled(),
         (
             lambda studio: studio.voices.delete(_voices(studio)[0]),
             lambda studio: studio.history.delete(studio.history.page().records[0].id),
@@ -137,7 +143,7 @@ def _deletes() -> Workload:
 def _undo() -> Workload:
     return Workload(
         "undo",
-        _filled(),
+        filled(),
         (
             lambda studio: studio.voices.set_aside(_voices(studio)[0]),
             lambda studio: studio.voices.put_back(studio.voices.aside()[0].id),
@@ -152,7 +158,7 @@ def _undo() -> Workload:
 def _forget() -> Workload:
     return Workload(
         "forget",
-        _filled(),
+        filled(),
         (
             lambda studio: studio.history.change_settings(retention_days=3, owner="ann"),
             lambda studio: studio.forget("ann"),
@@ -162,7 +168,7 @@ def _forget() -> Workload:
 
 
 def _migration(version: str) -> Workload:
-    return Workload(f"migration from {version}", _earlier(version), (lambda studio: studio.voices.sweep(),))
+    return Workload(f"migration from {version}", earlier(version), (lambda studio: studio.voices.sweep(),))
 
 
 def _voices(studio: Studio) -> list[str]:
@@ -174,7 +180,7 @@ def _cards(studio: Studio) -> list[str]:
 
 
 @cache
-def _filled() -> dict[str, bytes]:
+def filled() -> dict[str, bytes]:
     """A library of two owners, each with voices, takes and a script."""
     mark = Marker(random.Random(_SEED + 2))
     with scratch() as folder:
@@ -192,7 +198,7 @@ def _filled() -> dict[str, bytes]:
 
 
 @cache
-def _earlier(version: str) -> dict[str, bytes]:
+def earlier(version: str) -> dict[str, bytes]:
     """A library as that version left it."""
     mark = Marker(random.Random(_SEED + 3))
     with scratch() as folder:
