@@ -14,7 +14,8 @@ RepriseError
 │   ├── GenerationNotFound   no such generation for this owner
 │   ├── ScriptNotFound       no such script, or no such card of one, for this owner
 │   ├── VoiceProtected       a sample voice, which everyone shares and nobody changes
-│   └── DatabaseUnavailable  the database cannot be opened, or is of a newer version
+│   └── DatabaseUnavailable  the database cannot be opened or used, or is of a newer version
+│       └── DiskFull         its disk is full, and nothing was changed
 ├── ReleaseError             a model release cannot be used
 │   ├── ReleaseNotFound      no such folder, repository or file
 │   ├── ReleaseForbidden     gated or private: a licence must be accepted or a token given
@@ -87,7 +88,18 @@ class VoiceProtected(LibraryError):
 
 
 class DatabaseUnavailable(LibraryError):
-    """The database cannot be opened, or was written by a newer version."""
+    """The database cannot be opened or used, or was written by a newer version.
+
+    detail: where the database is and what it reports, for the log and the command line; never for visitors of a page.
+    """
+
+    def __init__(self, message: str, *, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
+class DiskFull(DatabaseUnavailable):
+    """The disk of the database is full; nothing was changed."""
 
 
 class ReleaseError(RepriseError):

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Select, func, select, update
 from sqlalchemy.orm import Session, aliased
 
 from engine.errors import InvalidInput, ScriptNotFound
-from storage import scripts
+from storage import erasure, scripts
 from storage.checks import Settings, check_seed, is_id, settings_from_json, settings_to_json
 from storage.tables import CardRow, GenerationRow, ScriptRow, TakeRow
 
@@ -172,6 +172,7 @@ def _outdate(session: Session, row: CardRow) -> None:
     """Neither its take counts any more nor why there was none; who waits goes on waiting."""
     unchoose(session, row.id)
     if row.status == "failed":
+        erasure.note(session)
         row.status, row.failure = "idle", None
 
 

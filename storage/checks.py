@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from engine.errors import InvalidInput
 from engine.voice import check_text
+from storage.failures import damaged
 
 Settings = Mapping[str, str | int | float | bool | None]
 """How something was, or is to be, spoken: names and plain values."""
@@ -56,8 +57,11 @@ def settings_to_json(settings: Settings) -> str:
 
 
 def settings_from_json(written: str) -> dict[str, str | int | float | bool | None]:
-    """What `settings_to_json` wrote."""
-    read: dict[str, str | int | float | bool | None] = json.loads(written)
+    """What `settings_to_json` wrote. Raises DatabaseUnavailable for anything else."""
+    try:
+        read: dict[str, str | int | float | bool | None] = json.loads(written)
+    except (TypeError, ValueError) as error:
+        raise damaged("settings that are none") from error
     return read
 
 

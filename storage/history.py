@@ -101,33 +101,29 @@ class History:
 
         Of a SQLite file its bytes are overwritten.
         """
-        with self._database.write() as session:
-            generations.remove(session=session, generation_id=generation_id, owner=checked_owner(owner))
-        self._database.purge()
+        self._database.delete(
+            lambda session: generations.remove(session=session, generation_id=generation_id, owner=checked_owner(owner))
+        )
 
     def withdraw(self, generation_id: str, *, owner: str = LOCAL) -> None:
         """Take one out of the history: it is deleted as `delete` does, unless a script has it."""
-        with self._database.write() as session:
-            generations.withdraw(session=session, generation_id=generation_id, owner=checked_owner(owner))
-        self._database.purge()
+        self._database.delete(
+            lambda session: generations.withdraw(
+                session=session, generation_id=generation_id, owner=checked_owner(owner)
+            )
+        )
 
     def clear(self, *, owner: str = LOCAL) -> int:
         """Take all out of the history, starred ones too; returns how many there were. Scripts keep their takes."""
-        with self._database.write() as session:
-            count = generations.clear(session=session, owner=checked_owner(owner))
-        self._database.purge()
-        return count
+        return self._database.delete(lambda session: generations.clear(session=session, owner=checked_owner(owner)))
 
     def expire(self) -> int:
         """Delete what is older than its owner wants, for all owners; returns how many. To be called once a day.
 
         What is starred stays, and takes stay as long as their scripts.
         """
-        with self._database.write() as session:
-            count = generations.expire(session=session, now=self._clock())
-        if count:
-            self._database.purge()
-        return count
+        now = self._clock()
+        return self._database.delete(lambda session: generations.expire(session=session, now=now))
 
     def settings(self, *, owner: str = LOCAL) -> OwnerSettings:
         """What the owner wants kept."""

@@ -124,11 +124,12 @@ class VoiceLibrary:
         tags: Sequence[str] | None = None,
         owner: str = LOCAL,
     ) -> VoiceRecord:
-        """Change what is given and leave the rest. tags: all that it then has.
+        """Change what is given and leave the rest; what was there before is overwritten by the next `sweep`.
 
+        tags: all that it then has.
         Raises NameTaken, InvalidName, InvalidInput.
         """
-        with self._database.write() as session:
+        with self._database.replace() as session:
             return voices.update(
                 session=session,
                 voice_id=voice_id,
@@ -150,8 +151,10 @@ class VoiceLibrary:
 
     def set_aside(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
         """Delete a voice so that it can be put back for ten minutes; its name is free at once. Returns what it was."""
-        with self._database.write() as session:
-            return aside.set_aside(session=session, voice_id=voice_id, owner=_owner(owner), now=self._clock())
+        now = self._clock()
+        return self._database.delete(
+            lambda session: aside.set_aside(session=session, voice_id=voice_id, owner=_owner(owner), now=now), now=False
+        )
 
     def aside(self, *, owner: str = LOCAL) -> Records:
         """The owner's voices that can be put back, the one set aside last first."""
@@ -160,42 +163,35 @@ class VoiceLibrary:
 
     def put_back(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
         """Undo `set_aside`. Where another voice has its name by now, this one gets a number behind it."""
-        with self._database.write() as session:
+        with self._database.replace() as session:
             return aside.put_back(session=session, voice_id=voice_id, owner=_owner(owner))
 
     def sweep(self) -> int:
         """Delete what can no longer be put back, of all owners, as `delete` does; returns how many there were.
 
-        To be called when the product starts, and every few minutes.
+        It also overwrites what earlier deletions and changes of anything in the database left to be overwritten, and
+        keeps room on the disk for deleting. To be called when the product starts, and every minute or so.
         """
         time = self._clock() - UNDO_TIME
+        count = 0
         with self._database.read() as session:
-            if not aside.any_before(session=session, time=time):  # as a rule; nobody has to wait for a reader
-                return 0
-        with self._database.write() as session:
-            count = aside.remove_before(session=session, time=time)
-        self._database.purge()
+            due = aside.any_before(session=session, time=time)
+        if due:
+            count = self._database.delete(lambda session: aside.remove_before(session=session, time=time), now=False)
+        self._database.maintain()
         return count
 
     def delete_aside(self, *, owner: str = LOCAL) -> int:
         """Delete what the owner has set aside, as `delete` does; returns how many there were."""
-        with self._database.write() as session:
-            count = aside.remove_all(session=session, owner=_owner(owner))
-        self._database.purge()
-        return count
+        return self._database.delete(lambda session: aside.remove_all(session=session, owner=_owner(owner)))
 
     def delete(self, voice_id: str, *, owner: str = LOCAL) -> None:
-        """Delete a voice; of a SQLite file its bytes are overwritten."""
-        with self._database.write() as session:
-            voices.remove(session=session, voice_id=voice_id, owner=_owner(owner))
-        self._database.purge()
+        """Delete a voice. Of a SQLite file its bytes are overwritten; where a reader is in the way, by `sweep`."""
+        self._database.delete(lambda session: voices.remove(session=session, voice_id=voice_id, owner=_owner(owner)))
 
     def delete_all(self, owner: str) -> int:
         """Delete all voices of an owner, as `delete` does; returns how many there were."""
-        with self._database.write() as session:
-            count = voices.remove_all(session=session, owner=_owner(owner))
-        self._database.purge()
-        return count
+        return self._database.delete(lambda session: voices.remove_all(session=session, owner=_owner(owner)))
 
     def export_voice(self, voice_id: str, *, owner: str = LOCAL) -> bytes:
         """The voice as one portable file (`Voice.to_bytes`)."""

@@ -49,14 +49,14 @@ class ScriptLibrary:
 
     def rename(self, script_id: str, name: str, *, owner: str = LOCAL) -> ScriptRecord:
         """Give a script another name; several may have the same. Raises InvalidName."""
-        with self._database.write() as session:
+        with self._database.replace() as session:
             return scripts.rename(session=session, script_id=script_id, owner=checked_owner(owner), name=name)
 
     def discard(self, script_id: str, *, owner: str = LOCAL) -> None:
         """Delete a script and its takes; those that are in the history too stay there."""
-        with self._database.write() as session:
-            scripts.remove(session=session, script_id=script_id, owner=checked_owner(owner))
-        self._database.purge()
+        self._database.delete(
+            lambda session: scripts.remove(session=session, script_id=script_id, owner=checked_owner(owner))
+        )
 
     def cards(self, script_id: str, *, owner: str = LOCAL) -> Cards:
         """All cards of a script, in order, without sound."""
@@ -84,9 +84,9 @@ class ScriptLibrary:
 
     def delete_card(self, card_id: str, *, owner: str = LOCAL) -> None:
         """Delete a card and its takes; those that are in the history too stay there."""
-        with self._database.write() as session:
-            ordering.remove(session=session, card_id=card_id, owner=checked_owner(owner))
-        self._database.purge()
+        self._database.delete(
+            lambda session: ordering.remove(session=session, card_id=card_id, owner=checked_owner(owner))
+        )
 
     def move(self, card_id: str, position: int, *, owner: str = LOCAL) -> CardRecord:
         """Bring a card to another position. Raises InvalidInput."""
@@ -95,20 +95,19 @@ class ScriptLibrary:
 
     def edit(self, card_id: str, text: str, *, owner: str = LOCAL) -> CardRecord:
         """Give a card another text; its take counts no more. Raises InvalidInput."""
-        with self._database.write() as session:
+        with self._database.replace() as session:
             return cards.edit(session=session, card_id=card_id, owner=checked_owner(owner), text=text)
 
     def split(self, card_id: str, at: int, *, pause: float = 0.2, owner: str = LOCAL) -> tuple[CardRecord, CardRecord]:
         """Part a card before the character `at`, with a pause of so many seconds between. Raises InvalidInput."""
-        with self._database.write() as session:
+        with self._database.replace() as session:
             return ordering.split(session=session, card_id=card_id, owner=checked_owner(owner), at=at, pause=pause)
 
     def merge(self, card_id: str, *, owner: str = LOCAL) -> CardRecord:
         """Make one card of this and the next of the same speaker. Raises InvalidInput."""
-        with self._database.write() as session:
-            merged = ordering.merge(session=session, card_id=card_id, owner=checked_owner(owner))
-        self._database.purge()
-        return merged
+        return self._database.delete(
+            lambda session: ordering.merge(session=session, card_id=card_id, owner=checked_owner(owner))
+        )
 
     def lock(self, card_id: str, locked: bool = True, *, owner: str = LOCAL) -> CardRecord:
         """Lock a card, so that its words and its take stay; or unlock it."""
@@ -122,7 +121,7 @@ class ScriptLibrary:
 
     def set_speaker(self, card_id: str, speaker: str | None, *, owner: str = LOCAL) -> CardRecord:
         """Say whose words these are; None: the narrator's. The voice stays. Raises InvalidInput."""
-        with self._database.write() as session:
+        with self._database.replace() as session:
             return cards.set_speaker(session=session, card_id=card_id, owner=checked_owner(owner), speaker=speaker)
 
     def set_voice(self, card_id: str, voice_id: str | None, *, owner: str = LOCAL) -> CardRecord:
@@ -144,19 +143,19 @@ class ScriptLibrary:
         self, card_id: str, *, seed: int | None = None, settings: Settings | None = None, owner: str = LOCAL
     ) -> CardRecord:
         """How a card is to be spoken the next time; what is not given is as for everything. Raises InvalidInput."""
-        with self._database.write() as session:
+        with self._database.replace() as session:
             return cards.configure(
                 session=session, card_id=card_id, owner=checked_owner(owner), seed=seed, settings=settings or {}
             )
 
     def queue(self, script_id: str, card_ids: Sequence[str] | None = None, *, owner: str = LOCAL) -> int:
         """Have these cards spoken, or all that have no take; locked ones stay. Returns how many."""
-        with self._database.write() as session:
+        with self._database.replace() as session:
             return takes.queue(session=session, script_id=script_id, owner=checked_owner(owner), card_ids=card_ids)
 
     def unqueue(self, script_id: str, *, owner: str = LOCAL) -> int:
         """Have no more cards spoken; returns how many were waiting."""
-        with self._database.write() as session:
+        with self._database.replace() as session:
             return takes.unqueue(session=session, script_id=script_id, owner=checked_owner(owner))
 
     def waiting(self, script_id: str, limit: int = 2, *, owner: str = LOCAL) -> Cards:
@@ -166,7 +165,7 @@ class ScriptLibrary:
 
     def fail(self, card_id: str, failure: str, *, owner: str = LOCAL) -> CardRecord:
         """Note why a card could not be spoken, in a sentence for its author. Raises InvalidInput."""
-        with self._database.write() as session:
+        with self._database.replace() as session:
             return takes.fail(session=session, card_id=card_id, owner=checked_owner(owner), failure=failure)
 
     def attach(self, card_id: str, spoken: Spoken, *, owner: str = LOCAL) -> CardRecord:

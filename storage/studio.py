@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from types import TracebackType
 
+from sqlalchemy.orm import Session
+
 from storage import generations, scripts, settings, usage, voices
 from storage.checks import checked_owner
 from storage.database import Database
@@ -39,14 +41,20 @@ class Studio:
             return usage.holdings(session=session, owner=checked_owner(owner))
 
     def forget(self, owner: str) -> None:
-        """Delete everything of an owner, at once or not at all; of a SQLite file the bytes are overwritten."""
-        with self._database.write() as session:
-            scripts.remove_all(session=session, owner=checked_owner(owner))
+        """Delete everything of an owner, at once or not at all; of a SQLite file the bytes are overwritten.
+
+        When this raises, nothing is gone.
+        """
+        owner = checked_owner(owner)
+
+        def remove(session: Session) -> None:
+            scripts.remove_all(session=session, owner=owner)
             generations.remove_all(session=session, owner=owner)
             voices.remove_all(session=session, owner=owner)
             usage.remove_uses(session=session, owner=owner)
             settings.remove(session=session, owner=owner)
-        self._database.purge()
+
+        self._database.delete(remove)
 
     def close(self) -> None:
         """Let go of the database. Nothing can be used afterwards."""

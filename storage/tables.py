@@ -11,10 +11,17 @@ card_takes         which generations are takes of which card, and which of them 
 voice_uses         how often and how long an owner spoke in a voice, also what is deleted by now
 owner_settings     what an owner wants kept; no row: the defaults
 server_secrets     what the server signs with (storage/secrets.py)
+erasures           how often something was deleted or replaced, and how often it was overwritten in the file
+
+A SQLite row starts in a page of the table's B-tree, at most a page of it, and goes on in overflow pages that are the
+row's own. Where `lead` comes before texts and sound, a page of zeros, these are in overflow pages only: nothing that
+moves rows between the pages of the B-tree leaves a copy of them behind (storage/erasure.py). The order of columns
+matters there; PostgreSQL keeps large values apart anyhow.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from sqlalchemy import (
@@ -33,9 +40,31 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.types import TypeEngine
 
+from storage.failures import damaged
+
+LEAD_BYTES = 4096  # a page of SQLite
 SHARED = ""  # the owner of the sample voices, which everyone sees; no person can have this name
+
+
+class _SqliteDateTime(sqlite.DATETIME):
+    """SQLite keeps times as texts; raises DatabaseUnavailable for one that is no time."""
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[object], datetime | None]:
+        process = super().result_processor(dialect, coltype)
+        assert process is not None, "a text has to be read"
+
+        def checked(value: object) -> datetime | None:
+            try:
+                time: datetime | None = process(value)
+                return time
+            except (TypeError, ValueError) as error:
+                raise damaged("a time that is none") from error
+
+        return checked
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -43,6 +72,11 @@ class UtcDateTime(TypeDecorator[datetime]):
 
     impl = DateTime(timezone=True)
     cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[datetime]:
+        if dialect.name == "sqlite":
+            return dialect.type_descriptor(_SqliteDateTime())  # type: ignore[no-untyped-call]
+        return dialect.type_descriptor(DateTime(timezone=True))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         return value and value.astimezone(UTC)
@@ -98,6 +132,11 @@ class VoiceRow(Base):
     set_aside: Mapped[datetime | None] = mapped_column(UtcDateTime)  # when it was deleted; undoable as yet
 
 
+def _lead() -> Mapped[bytes]:
+    """A page of zeros; see the top of this module. Never read."""
+    return mapped_column(LargeBinary, default=bytes(LEAD_BYTES), deferred=True)
+
+
 class ReferenceRow(Base):
     """One of a voice's clips, with its transcript; never changed once stored."""
 
@@ -106,9 +145,10 @@ class ReferenceRow(Base):
 
     voice_id: Mapped[str] = mapped_column(ForeignKey(VoiceRow.id, ondelete="CASCADE"), primary_key=True)
     position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)  # 0-based
-    transcript: Mapped[str] = mapped_column(Text)
     duration: Mapped[float] = mapped_column(Double)  # seconds
     sample_rate: Mapped[int]  # Hz
+    lead: Mapped[bytes] = _lead()
+    transcript: Mapped[str] = mapped_column(Text)
     clip: Mapped[bytes] = mapped_column(LargeBinary)  # FLAC, mono; empty when unknown
 
 
@@ -159,6 +199,7 @@ class AudioRow(Base):
     __tablename__ = "generation_audio"
 
     generation_id: Mapped[str] = mapped_column(ForeignKey(GenerationRow.id, ondelete="CASCADE"), primary_key=True)
+    lead: Mapped[bytes] = _lead()
     audio: Mapped[bytes] = mapped_column(LargeBinary)  # FLAC
 
 
@@ -236,3 +277,17 @@ class OwnerSettingsRow(Base):
     owner: Mapped[str] = mapped_column(String(200), primary_key=True)
     history: Mapped[bool]
     retention_days: Mapped[int]
+
+
+class ErasureRow(Base):
+    """The one row that counts deletions and replacements, and those that are overwritten. In PostgreSQL unused.
+
+    free_pages: free pages hold what was deleted, too.
+    """
+
+    __tablename__ = "erasures"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    requested: Mapped[int]
+    finished: Mapped[int]
+    free_pages: Mapped[bool]

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput
 from engine.voice import check_text
-from storage import cards, generations, scripts
+from storage import cards, erasure, generations, scripts
 from storage.cards import CardRecord
 from storage.checks import is_id
 from storage.generations import GenerationRecord, Spoken
@@ -92,6 +92,8 @@ def records(*, session: Session, card_id: str, owner: str) -> list[GenerationRec
 def _settle(session: Session, row: CardRow) -> None:
     """Make way for the take that is to count: nothing waits, nothing has failed."""
     cards.unchoose(session, row.id)
+    if row.failure is not None:
+        erasure.note(session)
     row.status, row.failure = "idle", None
 
 

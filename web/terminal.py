@@ -10,16 +10,18 @@ from typing import Any
 
 import typer
 
-from engine.errors import RepriseError
+from engine.errors import DatabaseUnavailable, RepriseError
 
 
 @contextmanager
 def sentences() -> Iterator[None]:
-    """Errors as one sentence and exit status 1."""
+    """Errors as one sentence, for a database with its place on a second line, and exit status 1."""
     try:
         yield
     except (RepriseError, OSError) as error:
         say(str(error))
+        if isinstance(error, DatabaseUnavailable) and error.detail:
+            say(error.detail)
         raise typer.Exit(1) from error
 
 

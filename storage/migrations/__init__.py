@@ -36,13 +36,18 @@ def upgrade(connection: Connection) -> None:
     Raises DatabaseUnavailable when a newer version wrote it.
     """
     settings = config(connection)
-    scripts = ScriptDirectory.from_config(settings)
+    if refuse_newer(connection) != set(ScriptDirectory.from_config(settings).get_heads()):
+        with _ALEMBIC:
+            command.upgrade(settings, "head")
+
+
+def refuse_newer(connection: Connection) -> set[str]:
+    """The versions that the database has; without a library, none. Raises DatabaseUnavailable for unknown ones."""
     context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
     current = set(context.get_current_heads())
-    if not current <= {script.revision for script in scripts.walk_revisions()}:
+    known = {script.revision for script in ScriptDirectory.from_config(config()).walk_revisions()}
+    if not current <= known:
         raise DatabaseUnavailable(
             "The voice library was written by a newer version of Reprise. Update Reprise, or choose another database."
         )
-    if current != set(scripts.get_heads()):
-        with _ALEMBIC:
-            command.upgrade(settings, "head")
+    return current

@@ -1,8 +1,9 @@
 """A program for the crash test: its children save, recode and delete voices in libraries, and are killed at it.
 
     python -m tests.storage.saver at-random PATH SEED     many children, one after the other, on one library
-    python -m tests.storage.saver at-statements FOLDER    libraries 1.sqlite, 2.sqlite, …; the child of the n-th is
-                                                          killed before its n-th statement, the last one lives
+    python -m tests.storage.saver at-statements FOLDER    libraries 1.sqlite, 2.sqlite, …; the first are killed while
+                                                          they are made, before each statement in turn, the others
+                                                          while they are used; the last one lives
 
 Beside each library, a .said file tells what a child began and what was done. A voice's description is the digest of
 its references: whoever reads the library afterwards can tell a whole voice from a half.
@@ -11,12 +12,13 @@ its references: whoever reads the library afterwards can tell a whole voice from
 import hashlib
 import os
 import random
+import shutil
 import signal
 import sys
 import time
 import traceback
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -93,7 +95,8 @@ def killed_at_random(path: Path, seed: int) -> None:
             sys.exit("The child ended before it was killed.")
 
 
-def live_until_statement(path: Path, number: int) -> None:
+def until_statement(number: int, work: Callable[[], None]) -> None:
+    """Do it, and be killed before the n-th statement."""
     statements = count(1)
 
     def kill_at_last(*_: Any) -> None:
@@ -102,15 +105,35 @@ def live_until_statement(path: Path, number: int) -> None:
 
     for moment in ("before_cursor_execute", "commit"):
         event.listen(Engine, moment, kill_at_last)
-    live(path, cycles=1)
+    work()
+
+
+def make(path: Path) -> None:
+    path.with_suffix(".said").touch()
+    VoiceLibrary.open(path).close()
 
 
 def killed_at_statements(folder: Path) -> None:
-    for number in count(1):
+    numbers = count(1)
+    made = killed_at_each(numbers, folder, make).rename(folder / "made")
+
+    def use(path: Path) -> None:
+        shutil.copyfile(made, path)
+        live(path, cycles=1)
+
+    killed_at_each(numbers, folder, use)
+
+
+def killed_at_each(numbers: Iterator[int], folder: Path, work: Callable[[Path], None]) -> Path:
+    """Be killed before each statement of the work in turn, until one has done it, whose library this gives."""
+    for statement, number in enumerate(numbers, 1):
         path = folder / f"{number}.sqlite"
-        code = ended(in_child(lambda path=path, number=number: live_until_statement(path, number)))
+        code = ended(in_child(lambda path=path, at=statement: until_statement(at, lambda: work(path))))
+        if code == 0:
+            return path
         if code != -signal.SIGKILL:
             sys.exit(code)
+    raise AssertionError("the numbers never end")
 
 
 if __name__ == "__main__":

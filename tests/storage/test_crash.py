@@ -11,6 +11,7 @@ import pytest
 
 from storage import VoiceLibrary
 from tests.storage.saver import ROUNDS, digest
+from tests.storage.scratch import scratch
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
@@ -53,17 +54,19 @@ def check_rows(path: Path, ids: set[str]) -> None:
         assert set(codes) == {(voice_id, 2) for voice_id in ids}
 
 
-def test_killed_at_random_moments(tmp_path: Path) -> None:
-    path = tmp_path / "voices.sqlite"
-    saver("at-random", str(path), "20")
-    assert check(path) >= ROUNDS
+def test_killed_at_random_moments() -> None:
+    with scratch() as folder:
+        path = folder / "voices.sqlite"
+        saver("at-random", str(path), "20")
+        assert check(path) >= ROUNDS
 
 
-def test_killed_before_every_statement(tmp_path: Path) -> None:
+def test_killed_before_every_statement() -> None:
     """From an empty database on: while it is made, a voice saved, recoded, renamed, and another deleted."""
-    saver("at-statements", str(tmp_path))
-    paths = sorted(tmp_path.glob("*.sqlite"), key=lambda path: int(path.stem))
-    left = [check(path) for path in paths]
+    with scratch() as folder:
+        saver("at-statements", str(folder))
+        paths = sorted(folder.glob("*.sqlite"), key=lambda path: int(path.stem))
+        left = [check(path) for path in paths]
     assert len(paths) > 50
     assert set(left) == {0, 1, 2}  # none yet, one, and one that was to be deleted
     assert left[-1] == 1

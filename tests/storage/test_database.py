@@ -110,8 +110,10 @@ def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path: Path, conten
     path = tmp_path / "clip.wav"
     path.write_bytes(content)
     path.chmod(0o644)
-    with pytest.raises(DatabaseUnavailable, match=r"clip\.wav"):
+    with pytest.raises(DatabaseUnavailable, match=r"another kind|damaged") as caught:
         VoiceLibrary.open(path)
+    assert str(path) in caught.value.detail
+    assert str(path) not in str(caught.value)
     assert path.read_bytes() == content
     assert mode(path) == 0o644
 
@@ -139,19 +141,19 @@ def test_a_newer_database_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_database(tmp_path: Path) -> None:
-    with pytest.raises(DatabaseUnavailable, match=r"cannot be opened: Is a directory\."):
+    with pytest.raises(DatabaseUnavailable, match=r"has to be a file\."):
         VoiceLibrary.open(tmp_path)
 
 
 def test_a_path_through_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(DatabaseUnavailable, match="cannot be opened"):
+    with pytest.raises(DatabaseUnavailable, match="cannot be read and written"):
         VoiceLibrary.open(tmp_path / "file" / "voices.sqlite")
 
 
 def test_a_read_only_folder_is_refused(shared: Path) -> None:
     shared.chmod(0o555)
-    with nobody(), pytest.raises(DatabaseUnavailable, match=r"cannot be opened: Permission denied\."):
+    with nobody(), pytest.raises(DatabaseUnavailable, match=r"cannot be read and written\."):
         VoiceLibrary.open(shared / "voices.sqlite")
 
 
@@ -161,7 +163,7 @@ def test_a_read_only_file_is_refused(shared: Path) -> None:
         VoiceLibrary.open(path).close()
         path.chmod(0o444)
         shared.chmod(0o555)
-        with pytest.raises(DatabaseUnavailable, match="cannot be opened"):
+        with pytest.raises(DatabaseUnavailable, match="cannot be read and written"):
             VoiceLibrary.open(path)
 
 
@@ -188,17 +190,18 @@ def test_a_url_that_cannot_be_used_is_refused(
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
 def test_a_server_that_is_not_there_is_told_without_the_password(tmp_path: Path, scheme: str) -> None:
     pytest.importorskip("psycopg")
-    with pytest.raises(DatabaseUnavailable, match="cannot be opened: ") as caught:
+    with pytest.raises(DatabaseUnavailable, match="server does not answer") as caught:
         VoiceLibrary.open(f"{scheme}://ada:secret@/voices?host={tmp_path}")
-    assert "secret" not in str(caught.value)
-    assert str(tmp_path) in str(caught.value)
+    assert "secret" not in f"{caught.value} {caught.value.detail}"
+    assert str(tmp_path) not in str(caught.value)
+    assert str(tmp_path) in caught.value.detail
 
 
 def test_a_busy_database_is_waited_for_and_then_told(tmp_path: Path) -> None:
     path = tmp_path / "voices.sqlite"
     with VoiceLibrary.open(path, busy_timeout=0.05) as library, closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(DatabaseUnavailable, match=r"cannot be used: database is locked\."):
+        with pytest.raises(DatabaseUnavailable, match=r"another program is using it\."):
             library.add(voice())
         assert library.list() == []
         other.rollback()
@@ -214,7 +217,7 @@ def test_a_database_that_breaks_while_in_use_is_told(tmp_path: Path) -> None:
         start = (pages.fetchone()[0] - 1) * 4096
     content = path.read_bytes()
     path.write_bytes(content[:start] + b"\xa5" * 4096 + content[start + 4096 :])
-    with VoiceLibrary.open(path) as library, pytest.raises(DatabaseUnavailable, match="malformed"):
+    with VoiceLibrary.open(path) as library, pytest.raises(DatabaseUnavailable, match="is damaged"):
         library.load(record.id)
 
 

@@ -340,7 +340,7 @@ def test_lists_never_touch_the_sound(sqlite: str) -> None:
             cards = studio.scripts.cards(script.id)
             assert [len(studio.scripts.takes(each.id)) for each in cards] == [1] * 20
             assert touched == []
-            with pytest.raises(Exception, match="prohibited"):
+            with pytest.raises(Exception, match="reports an error"):
                 studio.history.audio(page.records[0].id)
     finally:
         event.remove(Engine, "connect", watch)

@@ -32,7 +32,10 @@ def schema(connection: Connection) -> dict[str, object]:
     inspector = inspect(connection)
     return {
         table: {
-            "columns": [{**column, "type": str(column["type"])} for column in inspector.get_columns(table)],
+            "columns": sorted(
+                ({**column, "type": str(column["type"])} for column in inspector.get_columns(table)),
+                key=lambda column: str(column["name"]),
+            ),
             "key": inspector.get_pk_constraint(table),
             "foreign": inspector.get_foreign_keys(table),
             "unique": inspector.get_unique_constraints(table),

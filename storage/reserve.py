@@ -1,0 +1,56 @@
+"""Room on the disk that is kept for deleting: SQLite writes to its log before anything is gone."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+RESERVE_BYTES = 8 << 20  # a log of about two thousand pages
+
+
+class Reserve:
+    """A file beside the database that takes room until a deletion needs it."""
+
+    def __init__(self, database: Path) -> None:
+        self._path = database.with_name(database.name + "-reserve")
+
+    def make(self) -> None:
+        """Take the room if there is as much again. Raises OSError."""
+        has = self._size()
+        if has < RESERVE_BYTES and self._free() + has >= 2 * RESERVE_BYTES:
+            self._take(RESERVE_BYTES)
+
+    def give_up(self) -> None:
+        """Free the room. Raises OSError."""
+        self._path.unlink(missing_ok=True)
+
+    def take_back(self) -> None:
+        """After `give_up`: take the room again, or as much as there is. Raises OSError."""
+        self._take(min(RESERVE_BYTES, self._free()))
+
+    def _size(self) -> int:
+        return self._path.stat().st_size if self._path.exists() else 0
+
+    def _free(self) -> int:
+        return shutil.disk_usage(self._path.parent).free
+
+    def _take(self, size: int) -> None:
+        self.give_up()
+        try:
+            self._allocate(size)
+        except OSError as error:
+            self.give_up()
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+
+    def _allocate(self, size: int) -> None:
+        descriptor = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            if size and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(descriptor, 0, size)
+            else:
+                os.write(descriptor, bytes(size))
+        finally:
+            os.close(descriptor)

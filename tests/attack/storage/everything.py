@@ -1,0 +1,26 @@
+"""All attacks on the library, in the numbers of `make attack`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from tests.attack.storage import cuts, faults, full_disk, kills, leftovers, spoiled
+from tests.attack.storage.tally import Tally
+
+
+def run(seed: int = 0) -> Iterator[Tally]:
+    """One tally after the other; in all some 1,500 cuts, faults and kills, in a few minutes."""
+    yield cuts.run(900, seed)
+    yield faults.run(450, seed)
+    if hasattr(os, "fork"):
+        yield kills.run(180, seed)
+    yield leftovers.run(20, seed)
+    yield spoiled.run(150, seed)
+    if full_disk.missing() is None:
+        yield full_disk.run(4, seed)
+
+
+if __name__ == "__main__":
+    for tally in run():
+        print(f"{tally.name}: {tally.tried} tried, {len(tally.broken)} broken", *tally.broken, sep="\n  ", flush=True)

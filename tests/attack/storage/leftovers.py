@@ -1,0 +1,147 @@
+"""Random lives of libraries in which much is deleted and changed: what is gone must be in no file any more."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from storage import Studio
+from storage.library import UNDO_TIME
+from tests.attack.storage.marked import Marker, left_over
+from tests.attack.storage.tally import Tally
+from tests.storage.scratch import scratch
+from tests.storage.speaking import Clock
+
+OWNERS = ("local", "zqowner-ann", "zqowner-bob")
+
+
+class Life:
+    """A library and whatever may be done to it, by chance."""
+
+    def __init__(self, path: Path, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.mark = Marker(self.chance)
+        self.clock = Clock(datetime(2026, 11, 22, 9, tzinfo=UTC))
+        self.path = path
+        self.studio = Studio.open(path, clock=self.clock)
+        self.making: list[Callable[[str], object]] = [
+            lambda owner: self.studio.voices.add(self.mark.voice(), owner=owner),
+            lambda owner: self.studio.history.add(self.mark.spoken(), owner=owner),
+            lambda owner: self.studio.scripts.create(
+                self.mark.text(120), [self.mark.card() for _ in range(self.chance.randint(1, 12))], owner=owner
+            ),
+        ]
+        self.changing = [self.change_voice, self.recode, self.copy, self.set_aside, self.change_card, self.take]
+        self.deleting = [self.delete_voice, self.sweep, self.delete_take, self.discard, self.delete_card]
+
+    def close(self) -> None:
+        self.studio.close()
+
+    def live(self, steps: int) -> None:
+        """Grow first, then change and delete more than is made."""
+        for step in range(steps):
+            ways = self.chance.choices([self.making, self.changing, self.deleting], self._weights(step / steps))[0]
+            self.chance.choice(ways)(self.chance.choice(OWNERS))
+            self.clock.now += UNDO_TIME / 5
+
+    def _weights(self, progress: float) -> list[float]:
+        return [4, 1, 0.2] if progress < 0.5 else [1, 2, 3]
+
+    def _voice(self, owner: str) -> str | None:
+        found = self.studio.voices.list(owner=owner)
+        return self.chance.choice(found).id if found else None
+
+    def _card(self, owner: str) -> tuple[str, str] | None:
+        found = self.studio.scripts.list(owner=owner)
+        if not found:
+            return None
+        cards = self.studio.scripts.cards(self.chance.choice(found).id, owner=owner)
+        if not cards:
+            return None
+        chosen = self.chance.choice(cards)
+        return chosen.id, chosen.text
+
+    def change_voice(self, owner: str) -> None:
+        if voice_id := self._voice(owner):
+            new = self.mark.voice()
+            self.studio.voices.update(
+                voice_id, name=new.name, description=new.description, tags=new.tags, consent=new.consent, owner=owner
+            )
+
+    def recode(self, owner: str) -> None:
+        if voice_id := self._voice(owner):
+            self.studio.voices.ready(voice_id, "codec-b", self.mark.recoded, owner=owner)
+
+    def copy(self, owner: str) -> None:
+        if voice_id := self._voice(owner):
+            self.studio.voices.duplicate(voice_id, owner=owner)
+
+    def set_aside(self, owner: str) -> None:
+        if voice_id := self._voice(owner):
+            self.studio.voices.set_aside(voice_id, owner=owner)
+            if self.chance.random() < 0.3:
+                self.studio.voices.put_back(voice_id, owner=owner)
+
+    def change_card(self, owner: str) -> None:
+        if found := self._card(owner):
+            card_id, text = found
+            scripts = self.studio.scripts
+            if self.chance.random() < 0.4 and len(text) > 40:
+                scripts.split(card_id, 17, owner=owner)
+            else:
+                scripts.edit(card_id, self.mark.text(1_000), owner=owner)
+                scripts.set_speaker(card_id, self.mark.token(), owner=owner)
+                scripts.fail(card_id, self.mark.text(300), owner=owner)
+                scripts.configure(card_id, settings={"style": self.mark.text(60)}, owner=owner)
+            script = self.chance.choice(scripts.list(owner=owner))
+            scripts.rename(script.id, self.mark.text(120), owner=owner)
+
+    def take(self, owner: str) -> None:
+        if found := self._card(owner):
+            card_id, text = found
+            self.studio.scripts.attach(card_id, self.mark.spoken(text), owner=owner)
+
+    def delete_voice(self, owner: str) -> None:
+        if voice_id := self._voice(owner):
+            self.studio.voices.delete(voice_id, owner=owner)
+
+    def sweep(self, _: str) -> None:
+        self.studio.voices.sweep()
+
+    def delete_take(self, owner: str) -> None:
+        if found := self.studio.history.page(owner=owner).records:
+            self.studio.history.delete(self.chance.choice(found).id, owner=owner)
+
+    def discard(self, owner: str) -> None:
+        if found := self.studio.scripts.list(owner=owner):
+            self.studio.scripts.discard(self.chance.choice(found).id, owner=owner)
+
+    def delete_card(self, owner: str) -> None:
+        if found := self._card(owner):
+            self.studio.scripts.delete_card(found[0], owner=owner)
+
+
+def run(count: int, seed: int = 0, *, steps: int = 120) -> Tally:
+    """So many libraries; of each the files are read after it was swept, after an owner left, and after all did."""
+    tally = Tally("bytes of what was deleted or changed")
+    for number in range(seed, seed + count):
+        with scratch() as folder:
+            life = Life(folder / "voices.db", number)
+            try:
+                life.live(steps)
+                _check(tally, life, number, "swept", life.studio.voices.sweep)
+                for owner in OWNERS:
+                    _check(tally, life, number, f"{owner} left", partial(life.studio.forget, owner))
+            finally:
+                life.close()
+    return tally
+
+
+def _check(tally: Tally, life: Life, number: int, moment: str, act: Callable[[], object]) -> None:
+    act()
+    tally.tried += 1
+    if left := left_over(life.path):
+        tally.broken.append(f"library {number}, {moment}: {len(left)} fields are still in the files")

@@ -1,0 +1,110 @@
+"""Databases that are damaged: random bytes in their pages, cut short, or mixed with another's."""
+
+from __future__ import annotations
+
+import random
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from engine.errors import RepriseError
+from storage import Studio
+from tests.attack.storage.marked import Marker
+from tests.attack.storage.power import lay_out
+from tests.attack.storage.tally import Tally
+from tests.attack.storage.workloads import NAME, filled, open_studio
+from tests.storage.scratch import scratch
+
+PAGE = 4096
+
+
+def run(count: int, seed: int = 0) -> Tally:
+    """So many damaged libraries; whatever is done with one works or says in a sentence why not."""
+    tally = Tally("damaged databases")
+    for number in range(seed, seed + count):
+        chance = random.Random(number)
+        data = spoil(bytearray(filled()[NAME]), chance)
+        tally.tried += 1
+        with scratch() as folder:
+            lay_out({NAME: data}, folder)
+            for broken in _broken(folder, chance):
+                tally.broken.append(f"library {number}: {broken}")
+    return tally
+
+
+def spoil(data: bytearray, chance: random.Random) -> bytes:
+    """Damage it in one of several ways."""
+    pages = len(data) // PAGE
+    match chance.choice(["bytes", "bytes", "page", "swap", "cut", "text"]):
+        case "bytes":
+            for _ in range(chance.randint(1, 60)):
+                data[chance.randrange(100, len(data))] = chance.randrange(256)
+        case "page":
+            start = PAGE * chance.randrange(pages)
+            data[start + 100 : start + PAGE] = chance.randbytes(PAGE - 100)
+        case "swap":
+            one, other = PAGE * chance.randrange(1, pages), PAGE * chance.randrange(1, pages)
+            data[one : one + PAGE], data[other : other + PAGE] = data[other : other + PAGE], data[one : one + PAGE]
+        case "cut":
+            del data[chance.randrange(100, len(data)) :]
+        case "text":  # of rows: every page that holds some
+            for start in range(0, len(data), PAGE):
+                at = data.find(b"zq", start, start + PAGE)
+                if at > 0 and chance.random() < 0.5:
+                    data[max(0, at - chance.randint(0, 300))] = chance.choice([0x00, 0xFF, 0x80, 0x7B])
+    return bytes(data)
+
+
+def _broken(folder: Path, chance: random.Random) -> Iterator[str]:
+    try:
+        studio = open_studio(folder, later=True)
+    except RepriseError as error:
+        if found := _told(error, folder):
+            yield found
+        return
+    except Exception:
+        yield traceback.format_exc(limit=-3)
+        return
+    for act in _acts(studio, chance):
+        try:
+            act()
+        except RepriseError as error:
+            if found := _told(error, folder):
+                yield found
+        except Exception:  # whatever it is, it is no sentence
+            yield traceback.format_exc(limit=-3)
+    studio.close()
+
+
+def _told(error: RepriseError, folder: Path) -> str | None:
+    return f"the place is told: {error}" if str(folder) in str(error) else None
+
+
+def _acts(studio: Studio, chance: random.Random) -> list[Callable[[], object]]:
+    mark = Marker(chance)
+    acts: list[Callable[[], object]] = []
+    for owner in ("local", "ann"):
+        voices, takes, cards = ["0" * 32], ["0" * 32], ["0" * 32]
+        with suppress(Exception):
+            voices = [record.id for record in studio.voices.list(owner=owner)]
+        with suppress(Exception):
+            takes = [record.id for record in studio.history.page(owner=owner).records]
+        with suppress(Exception):
+            script = studio.scripts.list(owner=owner)[0].id
+            cards = [card.id for card in studio.scripts.cards(script, owner=owner)]
+        acts += [
+            lambda owner=owner: studio.voices.list(owner=owner),
+            lambda owner=owner: studio.history.page(owner=owner),
+            lambda owner=owner: studio.scripts.list(owner=owner),
+            lambda owner=owner: studio.holdings(owner=owner),
+            *(lambda one=one, owner=owner: studio.voices.export_voice(one, owner=owner) for one in voices),
+            *(lambda one=one, owner=owner: studio.history.audio(one, owner=owner) for one in takes),
+            *(lambda one=one, owner=owner: studio.scripts.takes(one, owner=owner) for one in cards),
+            *(lambda one=one, owner=owner: studio.voices.rename(one, mark.token(), owner=owner) for one in voices[:1]),
+            lambda owner=owner: studio.voices.add(mark.voice(), owner=owner),
+            lambda owner=owner: studio.history.add(mark.spoken(), owner=owner),
+            *(lambda one=one, owner=owner: studio.voices.set_aside(one, owner=owner) for one in voices[1:2]),
+            *(lambda one=one, owner=owner: studio.history.delete(one, owner=owner) for one in takes[:1]),
+        ]
+    return [*acts, studio.voices.sweep, studio.history.expire, lambda: studio.forget("ann")]

@@ -1,0 +1,47 @@
+"""A slice of the attack on the library, and that the attack sees a library that can be broken."""
+
+import os
+
+import pytest
+
+from storage import sqlite_file
+from tests.attack.storage import cuts, faults, full_disk, kills, leftovers, spoiled
+from tests.attack.storage.tally import Tally
+from tests.attack.storage.workloads import workloads
+
+EACH = len(workloads())
+
+
+@pytest.mark.parametrize(
+    ("attack", "count"), [(cuts.run, 2 * EACH), (faults.run, EACH), (leftovers.run, 1), (spoiled.run, 4)]
+)
+def test_nothing_breaks_the_library(attack: object, count: int) -> None:
+    assert callable(attack)
+    tally: Tally = attack(count)
+    assert tally.tried >= count
+    assert tally.broken == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_kills() -> None:
+    assert kills.run(5, most_seconds=0.2).broken == []
+
+
+def test_a_full_disk() -> None:
+    if reason := full_disk.missing():
+        pytest.skip(f"A full disk cannot be tried: {reason}")
+    assert full_disk.run(1).broken == []
+
+
+def test_a_library_that_does_not_sync_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_file, "_PRAGMAS", ("synchronous = OFF",))
+    cuts.recording.cache_clear()
+    try:
+        assert cuts.run(3 * EACH).broken
+    finally:
+        cuts.recording.cache_clear()
+
+
+def test_bytes_that_are_left_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_file, "_PRAGMAS", ("synchronous = OFF", "secure_delete = OFF"))
+    assert leftovers.run(1, steps=40).broken

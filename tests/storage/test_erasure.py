@@ -1,0 +1,246 @@
+"""What is deleted or replaced is in no file any more, also where something was in the way at first."""
+
+import os
+import sqlite3
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+
+import pytest
+from sqlalchemy import Engine, event, text
+
+from engine.errors import DatabaseUnavailable, DiskFull
+from engine.voice import Voice
+from storage import Studio, VoiceLibrary, voices
+from storage.database import Database
+from storage.reserve import RESERVE_BYTES
+from storage.tables import LEAD_BYTES, Base
+from tests.attack.storage import leftovers
+from tests.attack.storage.marked import Marker, left_over, living
+from tests.attack.storage.power import lay_out
+from tests.attack.storage.workloads import NAME, earlier, state_of
+from tests.storage.making import at_once
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / NAME
+
+
+@pytest.fixture
+def mark() -> Marker:
+    return Marker(Random(7))
+
+
+@pytest.fixture
+def studio(path: Path) -> Iterator[Studio]:
+    with Studio.open(path, busy_timeout=0.1) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("seed", [6, 24])
+def test_rows_that_moved_between_pages_leave_nothing(seed: int) -> None:
+    assert leftovers.run(1, seed).broken == []
+
+
+def test_a_new_name_takes_the_old_one_out_of_the_files(studio: Studio, path: Path, mark: Marker) -> None:
+    kept = [studio.voices.add(mark.voice()) for _ in range(20)]
+    for record in kept:
+        studio.voices.rename(record.id, mark.token())
+    studio.voices.sweep()
+    assert left_over(path) == set()
+
+
+def test_a_reader_that_is_in_the_way_only_delays_it(studio: Studio, path: Path, mark: Marker) -> None:
+    record = studio.voices.add(mark.voice())
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM voices").fetchone() == (1,)
+        studio.voices.delete(record.id)
+        assert left_over(path) != set()  # in the log, which the reader still reads
+        studio.voices.sweep()
+        assert left_over(path) != set()
+    studio.voices.sweep()
+    assert left_over(path) == set()
+
+
+def test_the_next_process_does_what_the_last_one_could_not(path: Path, mark: Marker) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        with Studio.open(path, busy_timeout=0.1) as studio:
+            record = studio.voices.add(mark.voice())
+            reader.execute("BEGIN")
+            assert reader.execute("SELECT count(*) FROM voices").fetchone() == (1,)
+            studio.voices.delete(record.id)
+        assert left_over(path) != set()
+        reader.execute("ROLLBACK")
+        with Studio.open(path) as studio:
+            studio.voices.sweep()
+        assert left_over(path) == set()
+
+
+def test_many_readers_and_writers_delay_it_at_most(path: Path, mark: Marker) -> None:
+    made = [[mark.voice() for _ in range(4)] for _ in range(3)]
+    over = threading.Event()
+
+    with Studio.open(path) as studio:
+
+        def write(own: list[Voice]) -> None:
+            for voice in own:
+                record = studio.voices.add(voice)
+                studio.voices.load(record.id)
+                studio.voices.delete(record.id)
+            over.set()
+
+        def read() -> None:
+            while not over.is_set():
+                studio.voices.list()
+
+        at_once([*(lambda own=own: write(own) for own in made), read, read])
+        studio.voices.sweep()
+        assert living(path) == left_over(path) == set()
+
+
+def test_a_library_of_an_earlier_version_is_cleaned(path: Path) -> None:
+    lay_out(earlier("0005"), path.parent)
+    with closing(sqlite3.connect(path)) as before, before:
+        before.execute("PRAGMA secure_delete = ON")
+        before.execute("PRAGMA foreign_keys = ON")
+        before.execute("UPDATE voices SET name = 'renamed', name_key = id, search_key = id")
+        before.execute("DELETE FROM voices WHERE rowid % 2")
+    with Studio.open(path) as studio:
+        studio.voices.sweep()
+        assert left_over(path) == set()
+        assert len(studio.voices.list()) == 3
+
+
+def test_a_deletion_in_spare_room_leaves_no_free_page_behind(path: Path, mark: Marker) -> None:
+    database = Database.open(path, busy_timeout=1.0)
+    tried: list[str] = []
+    with closing(database), Studio.open(path) as studio:
+        record = studio.history.add(mark.spoken())
+        assert record is not None
+
+        def work(session: object) -> None:
+            tried.append("once")
+            if len(tried) == 1:
+                raise DiskFull("The disk is full.")
+            session.execute(text("DELETE FROM generations"))  # type: ignore[attr-defined]
+
+        database.delete(work)
+        assert left_over(path) == set()
+        with database.read() as session:
+            assert session.execute(text("SELECT requested - finished, free_pages FROM erasures")).one() == (0, False)
+    assert len(tried) == 2
+
+
+def test_sound_and_transcripts_lie_behind_a_page_of_zeros(studio: Studio, path: Path, mark: Marker) -> None:
+    led = {table.name: list(table.columns.keys()) for table in Base.metadata.tables.values() if "lead" in table.columns}
+    assert {table: columns[columns.index("lead") + 1 :] for table, columns in led.items()} == {
+        "voice_references": ["transcript", "clip"],
+        "generation_audio": ["audio"],
+    }
+    studio.voices.add(mark.voice())
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA page_size").fetchone() == (LEAD_BYTES,)
+        for table, columns in led.items():
+            assert [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")] == columns
+        assert connection.execute("SELECT lead FROM voice_references").fetchall() == [(bytes(LEAD_BYTES),)]
+
+
+def test_who_is_not_forgotten_whole_keeps_everything(studio: Studio, path: Path, mark: Marker) -> None:
+    studio.voices.add(mark.voice(), owner="ann")
+    studio.history.add(mark.spoken(), owner="ann")
+    studio.scripts.create("Play", [mark.card()], owner="ann")
+    before = state_of(path.parent)
+    statements = ["DELETE FROM scripts", "DELETE FROM generations", "DELETE FROM voices", "DELETE FROM voice_uses"]
+    for statement in [*statements, "DELETE FROM owner_settings", "UPDATE erasures"]:
+
+        def fail(_: object, __: object, sql: str, *___: object, statement: str = statement) -> None:
+            if sql.startswith(statement):
+                raise sqlite3.OperationalError("disk I/O error")
+
+        event.listen(Engine, "before_cursor_execute", fail)
+        try:
+            with pytest.raises((DatabaseUnavailable, sqlite3.OperationalError)):
+                studio.forget("ann")
+        finally:
+            event.remove(Engine, "before_cursor_execute", fail)
+        assert state_of(path.parent) == before, statement
+    studio.forget("ann")
+    assert not any(state_of(path.parent).values())
+
+
+def test_sweeping_keeps_room_for_deleting(studio: Studio, path: Path) -> None:
+    reserve = path.with_name(f"{NAME}-reserve")
+    assert not reserve.exists()
+    studio.voices.sweep()
+    studio.voices.sweep()
+    assert reserve.stat().st_size == RESERVE_BYTES
+    assert stat.S_IMODE(reserve.stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")
+@pytest.mark.parametrize("kind", ["pipe", "pipe as log", "folder", "device", "link to a device"])
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / NAME
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "pipe as log":
+            VoiceLibrary.open(path).close()
+            os.mkfifo(tmp_path / f"{NAME}-wal")
+        case "folder":
+            path.mkdir()
+        case "device":
+            path = Path("/dev/null")
+        case _:
+            path.symlink_to("/dev/zero")
+    before = sorted(each.name for each in tmp_path.iterdir())
+    with pytest.raises(DatabaseUnavailable, match=r"has to be a file\.") as caught:
+        VoiceLibrary.open(path)
+    assert str(path) not in str(caught.value)
+    assert str(path) in caught.value.detail
+    assert sorted(each.name for each in tmp_path.iterdir()) == before
+
+
+def test_a_newer_library_stays_as_it_is_to_the_byte(path: Path) -> None:
+    VoiceLibrary.open(path).close()
+    with closing(sqlite3.connect(path)) as newer:
+        newer.execute("PRAGMA journal_mode = DELETE")
+        newer.execute("UPDATE reprise_version SET version_num = '9999'")
+        newer.commit()
+    before = path.read_bytes()
+    with pytest.raises(DatabaseUnavailable, match="newer version"):
+        VoiceLibrary.open(path)
+    assert path.read_bytes() == before
+
+
+def test_rows_that_hold_no_time_or_no_settings_are_told(studio: Studio, path: Path, mark: Marker) -> None:
+    studio.history.add(mark.spoken())
+    for column, value in (("settings", "{"), ("created", "yesterday")):
+        with closing(sqlite3.connect(path)) as direct, direct:
+            direct.execute(f"UPDATE generations SET {column} = ?", (value,))
+        with pytest.raises(DatabaseUnavailable, match="is damaged"):
+            studio.history.page()
+
+
+def test_errors_hold_nothing_that_people_typed(path: Path, mark: Marker) -> None:
+    with VoiceLibrary.open(path) as library:
+        record = library.add(mark.voice())
+        database = Database.open(path, busy_timeout=1.0)
+
+        def spoil() -> None:
+            with database.write() as session:
+                row = voices.lock(session=session, voice_id=record.id, owner="local")
+                row.name, row.name_key = "", "typed by somebody"
+
+        with closing(database), pytest.raises(DatabaseUnavailable) as caught:
+            spoil()
+    errors = f"{caught.value!r} {caught.value.detail} {caught.value.__cause__!r}"
+    assert "typed" not in errors
