@@ -5,6 +5,7 @@ import random
 import struct
 import zlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile, ZipInfo
 
@@ -25,24 +26,22 @@ NAMES = (
     "x" * 4_000 + ".voice",
     ".voice",
 )
-BOMB = 1 << 30  # bytes that one entry unpacks to
+BOMB = 1 << 29  # bytes that one entry unpacks to
 
 
 def _archives(seed: int, count: int) -> Iterator[bytes]:
-    whole = _packed([("Ada.voice", voice().to_bytes()), ("sub/Ben.voice", voice("Ben").to_bytes())])
-    bomb = _bomb()
+    whole = packed([("Ada.voice", voice().to_bytes()), ("sub/Ben.voice", voice("Ben").to_bytes())])
     for chance in randoms(seed, count):
         match chance.randrange(8):
             case 0:
-                yield bomb
+                yield _bomb()
             case 1:
                 yield _lying(whole, chance)
             case 2:
-                yield _packed(
-                    [(chance.choice(NAMES), chance.randbytes(50)) for _ in range(chance.choice((1, 5, 1_200)))]
-                )
+                count = chance.choice((1, 5, 1_200))
+                yield packed([(f"{number}{chance.choice(NAMES)}", chance.randbytes(50)) for number in range(count)])
             case 3:
-                yield _packed([("a.voice", b"x" * 10_000)], chance.choice((ZIP_BZIP2, ZIP_LZMA, ZIP_DEFLATED)))
+                yield packed([("a.voice", b"x" * 10_000)], chance.choice((ZIP_BZIP2, ZIP_LZMA, ZIP_DEFLATED)))
             case _:
                 yield spoiled(whole, chance)
 
@@ -62,7 +61,7 @@ def _read(data: bytes) -> None:
             continue
 
 
-def _packed(files: list[tuple[str, bytes]], how: int = ZIP_STORED) -> bytes:
+def packed(files: list[tuple[str, bytes]], how: int = ZIP_STORED) -> bytes:
     file = io.BytesIO()
     with ZipFile(file, "w", how) as archive:
         for name, content in files:
@@ -70,8 +69,9 @@ def _packed(files: list[tuple[str, bytes]], how: int = ZIP_STORED) -> bytes:
     return file.getvalue()
 
 
+@cache
 def _bomb() -> bytes:
-    """One entry that says it is small and unpacks to a gigabyte of zeros."""
+    """One entry that says it is small and unpacks to half a gigabyte of zeros."""
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
     block = bytes(1 << 20)
     packed = b"".join(deflate.compress(block) for _ in range(BOMB >> 20)) + deflate.flush()
@@ -90,4 +90,4 @@ def _lying(whole: bytes, chance: random.Random) -> bytes:
     return whole[:start] + spoiled(whole[start:], chance)
 
 
-ARCHIVES = Attack("archives", "zips of voices: spoiled, lying, unpacking to a gigabyte", _archives, _read, 1_000)
+ARCHIVES = Attack("archives", "zips of voices: spoiled, lying, unpacking to half a gigabyte", _archives, _read, 1_000)

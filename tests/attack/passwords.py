@@ -9,9 +9,10 @@ from pathlib import Path
 from engine.errors import RepriseError
 from tests.attack.attack import Attack, Broken, randoms
 from tests.attack.spoiling import hostile_text, spoiled
-from web.visitors.accounts import accounts_from, hashed
+from web.visitors.accounts import accounts_from
 
-WHOLE = b"# who may come\nanna:correct horse\n\nben:" + hashed("battery staple").encode() + b"\n"
+HASH = b"$scrypt$c2FsdHNhbHRzYWx0c2FsdA==$" + b"A" * 43 + b"="
+WHOLE = b"# who may come\nanna:correct horse\n\nben:" + HASH + b"\n"
 SYSTEM = b"root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n"
 SHADOW = b"root:$6$salt$abcdef:19000:0:99999:7:::\nanna:!:19000:0:99999:7:::\n"
 KINDS = ("file", "file", "file", "file", "folder", "fifo", "link", "read-only", "dangling", "device")

@@ -13,10 +13,10 @@ from tests.attack.spoiling import hostile_text, spoiled
 ENDINGS = (".txt", ".md", ".srt", ".vtt", "", ".docx")
 ENCODINGS = ("utf-8", "utf-8", "utf-16", "utf-32", "windows-1252")
 WHOLE = (
-    b'# One\n\nIt rained. *She* said: "[No](http://a.b)."\n\n- a\n- b\n\n```\ncode\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |',
+    b'# One\n\nIt rained. *She* said: "[No](http://a.b)."\n\n- a\n- b\n\n```\nx\n```\n\n|a|b|\n|---|---|\n|1|2|\n',
     b"1\n00:00:01,000 --> 00:00:02,500\nANNA: Hello.\n\n2\n00:00:03,000 --> 00:00:04,000\n<i>Good</i> morning.\n",
-    b"WEBVTT\n\nNOTE no\n\nSTYLE\n::cue {}\n\nid\n00:01.000 --> 00:02.000 align:start\n<v Anna>Hello.</v> <c.x>No</c>\n",
-    b"INT. HOUSE - NIGHT\n\nANNA\n(softly)\nGood night.\n\n[SCENE 2]\nBEN: Good morning, Mr. Smith. It is 3.30 p.m.\n",
+    b"WEBVTT\n\nNOTE no\n\nSTYLE\n::cue {}\n\nid\n00:01.000 --> 00:02.000 align:start\n<v A>Hello.</v> <c.x>No</c>\n",
+    b"INT. HOUSE - NIGHT\n\nANNA\n(softly)\nGood night.\n\n[SCENE 2]\nBEN: Good day, Mr. Smith. It is 3.30 p.m.\n",
 )
 MAX_SPOKEN = 500_000  # characters of one take
 

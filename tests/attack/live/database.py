@@ -17,7 +17,7 @@ LOCKED = 20.0  # seconds in which a locked library is answered for
 
 def newer(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE reprise_version SET version_num = '9999'")
         connection.commit()
 
 
@@ -69,8 +69,8 @@ def at_the_start(name: str) -> None:
     whole = Server().started()
     whole.stop()
     path = whole.database
-    for beside in (path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
-        beside.unlink(missing_ok=True)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")  # all of it in one file
     SPOILS[name](path)
     server = Server(folder=whole.folder, database=path)
     try:

@@ -19,16 +19,22 @@ ORIGINS = (
 )
 PLACES = ("", "config", "gradio_api/queue/data?session_hash=a", "gradio_api/heartbeat/a", "gradio_api/upload_progress")
 UNUSED = (
-    *("GET gradio_api/info", "GET openapi.json", "GET docs", "GET redoc", "GET gradio_api/openapi.json", "GET monitoring"),
-    *("GET monitoring/summary", "GET gradio_api/profiling/traces", "POST gradio_api/process_recording", "GET dev/reload"),
-    *("POST gradio_api/vibe-edit/", "GET gradio_api/vibe-code/", "POST gradio_api/undo-vibe-edit", "GET token"),
-    *("POST gradio_api/api/predict", "POST gradio_api/call/predict", "POST gradio_api/call/v2/predict", "GET runs"),
-    *("GET gradio_api/deep_link", "GET gradio_api/file=http://127.0.0.1:1/x", "GET gradio_api/proxy=http://127.0.0.1:1/"),
-    *("GET gradio_api/file=/etc/passwd", "GET custom_component/a/b/c/d", "GET gradio_api/stream/a/b/c/playlist.m3u8"),
-    *("POST gradio_api/stream/a", "GET svelte/../../x", "POST run-history/connect", "GET run-history/records"),
-    *("GET pwa_icon", "GET manifest.json", "GET gradio_api/file//etc/passwd", "GET static/../../../etc/passwd"),
-    *("PUT ", "DELETE config", "TRACE ", "PATCH gradio_api/upload", "GET %2e%2e/%2e%2e/etc/passwd", "GET .git/config"),
-)  # fmt: skip
+    *("GET gradio_api/info", "GET gradio_api/openapi.json", "GET openapi.json", "GET docs", "GET redoc", "GET token"),
+    *(
+        "GET monitoring",
+        "GET monitoring/summary",
+        "GET gradio_api/profiling/traces",
+        "GET gradio_api/profiling/summary",
+    ),
+    *("POST gradio_api/process_recording", "GET dev/reload", "GET gradio_api/deep_link", "GET pwa_icon", "GET runs"),
+    *("POST gradio_api/vibe-edit/", "GET gradio_api/vibe-code/", "POST gradio_api/undo-vibe-edit", "GET manifest.json"),
+    *("POST gradio_api/api/predict", "POST gradio_api/call/predict", "POST gradio_api/call/v2/predict"),
+    *("GET gradio_api/file=http://127.0.0.1:1/x", "GET gradio_api/proxy=http://127.0.0.1:1/"),
+    *("GET gradio_api/file=/etc/passwd", "GET gradio_api/file//etc/passwd", "GET custom_component/a/b/c/d"),
+    *("POST gradio_api/stream/a", "GET gradio_api/stream/a/b/c/playlist.m3u8", "GET svelte/../../x"),
+    *("POST run-history/connect", "GET run-history/records", "GET static/../../../etc/passwd", "GET .git/config"),
+    *("PUT ", "DELETE config", "TRACE ", "PATCH gradio_api/upload", "GET %2e%2e/%2e%2e/etc/passwd"),
+)
 
 
 @dataclass(frozen=True)
@@ -95,13 +101,5 @@ def _knock(knock: Knock) -> None:
         raise Broken(f"{said}gave away the server's insides: {text[:300]}")
 
 
-GATE = Attack(
-    "gate",
-    "foreign origins and hosts, unused routes, large and spoiled bodies",
-    _knocks,
-    _knock,
-    len(list(_all())),
-    30.0,
-    None,
-    True,
-)
+WHAT = "foreign origins and hosts, unused routes, large and spoiled bodies"
+GATE = Attack("gate", WHAT, _knocks, _knock, len(list(_all())), 30.0, None, alone=True)

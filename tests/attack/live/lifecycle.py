@@ -96,4 +96,4 @@ def _run(name: str) -> None:
     WAYS[name]()
 
 
-LIFECYCLE = Attack("ends", "SIGTERM and SIGKILL while people speak", _cases, _run, 9, 240.0, None, alone=True)
+LIFECYCLE = Attack("ends", "SIGTERM and SIGKILL while people speak", _cases, _run, 6, 240.0, None, alone=True)
