@@ -81,7 +81,8 @@ def chosen(names: list[str]) -> list[Attack]:
 
 
 def _named(attack: Attack, name: str) -> bool:
-    return name == attack.name or name == attack.name.partition(" ")[0] or name in attack.run.__module__.split(".")
+    parts = getattr(attack.run, "__module__", "").split(".")  # none of a partial function
+    return name in (attack.name, attack.name.partition(" ")[0], *parts)
 
 
 def _headline(outcome: Outcome) -> str:

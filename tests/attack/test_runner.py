@@ -98,7 +98,7 @@ def test_each_way_of_going_wrong_is_seen_and_the_others_go_on(tmp_path: Path) ->
 
 
 def test_what_does_not_come_back_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.attack.runner._STARTING", 5.0)
+    monkeypatch.setattr("tests.attack.runner._STARTING", 2.0)
     [outcome] = outcomes(tmp_path, attack(_hang))["_hang"]
     assert outcome.kind == "slow"
     assert "in _hang" in outcome.detail

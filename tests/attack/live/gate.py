@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 import httpx
 
@@ -17,9 +18,21 @@ ORIGINS = (
     *("http://evil.example", "http://x.localhost:{port}", "http://localhost:{port}.evil.example", "http://[::1]:1"),
     *("https://localhost:{port}", "http://localhost:1", "http://127.0.0.1.nip.io:{port}", "null", "file://", "*"),
 )
-PLACES = ("", "config", "gradio_api/queue/data?session_hash=a", "gradio_api/heartbeat/a", "gradio_api/upload_progress")
+CALLS = (
+    *(("GET", "gradio_api/queue/data?session_hash=a"), ("GET", "gradio_api/heartbeat/a")),
+    *(("POST", f"gradio_api/{name}") for name in ("run/predict", "queue/join", "upload", "component_server", "cancel")),
+)
+JSON = {"Content-Type": "application/json"}
 UNUSED = (
-    *("GET gradio_api/info", "GET gradio_api/openapi.json", "GET openapi.json", "GET docs", "GET redoc", "GET token"),
+    *(
+        "GET config",
+        "GET gradio_api/info",
+        "GET gradio_api/openapi.json",
+        "GET openapi.json",
+        "GET docs",
+        "GET redoc",
+        "GET token",
+    ),
     *(
         "GET monitoring",
         "GET monitoring/summary",
@@ -55,40 +68,34 @@ def _knocks(seed: int, count: int) -> Iterator[Knock]:
 
 def _all() -> Iterator[Knock]:
     for host in HOSTS:
-        for path in ("", "config"):
-            yield Knock("GET", path, (421,), {"Host": host})
-        yield Knock("POST", "gradio_api/run/predict", (421,), {"Host": host}, b"{}")
+        for method, path in (("GET", ""), ("GET", "gradio_api/queue/data"), ("POST", "gradio_api/run/predict")):
+            yield Knock(method, path, (421, 400) if " " in host else (421,), {"Host": host}, b"{}" * (method == "POST"))
     for origin in ORIGINS:
-        for path in PLACES[:2]:
-            yield Knock("GET", path, (403,), {"Origin": origin})
-        for path in (
-            "gradio_api/run/predict",
-            "gradio_api/queue/join",
-            "gradio_api/upload",
-            "gradio_api/component_server",
-        ):
-            yield Knock("POST", path, (403,), {"Origin": origin}, b"{}")
-    for path in PLACES[1:]:
-        yield Knock("GET", path, (403,), {"Sec-Fetch-Site": "cross-site"})
+        yield Knock("GET", "", (200, 403), {"Origin": origin})  # a page may be visited, and not read by the other
+        for method, path in CALLS:
+            yield Knock(method, path, (403,), {"Origin": origin, **JSON}, b"{}" * (method == "POST"))
+    for method, path in CALLS:
+        yield Knock(method, path, (403,), {"Sec-Fetch-Site": "cross-site", **JSON}, b"{}" * (method == "POST"))
+        yield Knock(method, path, (401, 403), JSON, b"{}" * (method == "POST"), known=False)
     for line in UNUSED:
         method, _, path = line.partition(" ")
         yield Knock(method, path, (403, 404, 405))
     for path in ("gradio_api/run/predict", "gradio_api/queue/join", "gradio_api/component_server"):
-        yield Knock(
-            "POST", path, (413,), {"Content-Type": "application/json"}, b'{"data": ["' + b"a" * (2 << 20) + b'"]}'
-        )
+        yield Knock("POST", path, (413,), JSON, b'{"data": ["' + b"a" * (2 << 20) + b'"]}')
         for body in (b"", b"{", b"[" * 100_000, b"null", b"\xff\xfe", b'{"data": NaN}', b'{"fn_index": "x"}'):
-            yield Knock("POST", path, (400, 401, 403, 404, 413, 422), {"Content-Type": "application/json"}, body)
-    for path in ("config", "gradio_api/queue/data?session_hash=a"):
-        yield Knock("GET", path, (401, 403), known=False)
-    yield Knock("POST", "gradio_api/run/predict", (401, 403), {}, b"{}", known=False)
+            yield Knock("POST", path, (400, 403, 404, 413, 415, 422), JSON, body)
+
+
+@cache
+def _guest(*options: str) -> Guest:
+    return Guest(shared(*options))
 
 
 def _knock(knock: Knock) -> None:
-    server = shared()
+    # The start-up token is asked for where the page is for this machine alone.
+    server = shared("--owners", "browser") if knock.known else shared()
     headers = {name: value.replace("{port}", str(server.port)) for name, value in knock.headers.items()}
-    guest = Guest(server)
-    http = guest.http if knock.known else httpx.Client(base_url=server.url, timeout=60)
+    http = _guest("--owners", "browser").http if knock.known else httpx.Client(base_url=server.url, timeout=60)
     with http.stream(knock.method, knock.path, headers=headers, content=knock.body, follow_redirects=False) as answer:
         endless = answer.headers.get("Content-Type", "").startswith("text/event-stream")
         text = "" if endless else answer.read().decode("utf-8", "replace")
