@@ -90,4 +90,4 @@ def _lying(whole: bytes, chance: random.Random) -> bytes:
     return whole[:start] + spoiled(whole[start:], chance)
 
 
-ARCHIVES = Attack("archives", "zips of voices: spoiled, lying, unpacking to a gigabyte", _archives, _read, 1_000)
+ARCHIVES = Attack("archives", "zips of voices: spoiled, lying, unpacking to a gigabyte", _archives, _read, 1_300)

@@ -117,5 +117,5 @@ def _cut(case: tuple[str, int]) -> None:
 
 
 LINKS = Attack("links", "signed links, tampered with, foreign and forged", _tokens, _follow, 2_000)
-KEYS = Attack("keys", "owners' keys that this server did not sign", _keys, _present, 1_000)
-RANGES = Attack("ranges", "Range headers", _ranges, _cut, 1_000)
+KEYS = Attack("keys", "owners' keys that this server did not sign", _keys, _present, 1_500)
+RANGES = Attack("ranges", "Range headers", _ranges, _cut, 1_500)

@@ -12,7 +12,7 @@ from tests.attack.attack import Attack, Broken, Skipped
 from tests.attack.live.guest import Guest, clip
 from tests.attack.live.server import Server, working_folder
 
-SIZE = 96  # MiB
+SIZE = 512  # MiB
 HELD = 0  # exit code of the child when the promises held
 
 
