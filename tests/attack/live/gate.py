@@ -109,4 +109,4 @@ def _knock(knock: Knock) -> None:
 
 
 WHAT = "foreign origins and hosts, unused routes, large and spoiled bodies"
-GATE = Attack("gate", WHAT, _knocks, _knock, len(list(_all())), 30.0, None, alone=True)
+GATE = Attack("gate", WHAT, _knocks, _knock, len(list(_all())), 120.0, None, alone=True)

@@ -73,17 +73,20 @@ def _cases(seed: int, count: int) -> Iterator[str]:
 def _intrude(seeded: str) -> int:
     chance, theirs, guest = random.Random(seeded), victim(), intruder()
     functions = [function for function in guest.config["dependencies"] if not _spared(function, guest.config)]
+    wrong: list[str] = []
     for _ in range(CALLS):
         function = chance.choice(functions)
         data, sent = _values(chance, function, theirs, guest), _sent(chance, theirs)
-        answer = guest.call(function["id"], data, sent)
-        if SECRET in answer.text and SECRET not in str((data, sent)):
-            raise Broken(f"{_named(function, guest.config)} told of another's things: {answer.text[:500]}")
+        answer, name = guest.call(function["id"], data, sent), _named(function, guest.config)
+        if SECRET in answer.text:
+            wrong.append(f"{name} told of another's things: {answer.text[:500]}")
         if answer.status_code >= 500:
-            raise Broken(f"{_named(function, guest.config)} gave {answer.status_code} for {data!r} and {sent!r}.")
-        _follow(guest, theirs, answer.text)
+            wrong.append(f"{name} gave {answer.status_code} for {data!r} and {sent!r}.")
+        wrong += _followed(guest, theirs, answer.text)
     if theirs.state() != theirs.before:
-        raise Broken("An intruder's calls changed another's things.")
+        wrong.append("An intruder's calls changed another's things.")
+    if wrong:
+        raise Broken("\n".join(wrong))
     return CALLS
 
 
@@ -118,13 +121,13 @@ def _sent(chance: random.Random, theirs: Victim) -> dict[str, Any]:
     return {**chosen, **more, "picked": True, "files": [{"path": "/etc/passwd", "name": "a.voice"}]}
 
 
-def _follow(guest: Guest, theirs: Victim, text: str) -> None:
-    """Links that an event signed for the intruder with another's id hand out nothing of the other's."""
+def _followed(guest: Guest, theirs: Victim, text: str) -> Iterator[str]:
+    """What links hand out of the other's that an event signed for the intruder with the other's id."""
     for part in text.split('"')[1::2]:
         if "/reprise/files/" in part:
             content = guest.http.get(part).content
             if SECRET.encode() in content or content in theirs.sounds:
-                raise Broken(f"A link handed another's things to an intruder: {part}")
+                yield f"A link handed another's things to an intruder: {part}"
 
 
 INTRUDER = Attack(
