@@ -19,8 +19,13 @@ _CONFIG = "window.gradio_config = "  # in the page's markup
 class Guest(Visitor):
     """One open page, let in by the link that the server printed; its cookie is kept for all requests."""
 
-    def __init__(self, server: Server, **headers: str) -> None:
+    def __init__(self, server: Server, address: str = "", **headers: str) -> None:
+        """address: of this machine's loopback, to come from; the usual one if not given."""
         super().__init__(server.url, **headers)
+        if address:
+            self.http.close()
+            transport = httpx.HTTPTransport(local_address=address)
+            self.http = httpx.Client(base_url=server.url, headers=headers, timeout=60, transport=transport)
         self.server = server
         self.http.get(server.link, follow_redirects=True).raise_for_status()
         self._config: dict[str, Any] | None = None
