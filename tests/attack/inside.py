@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,8 @@ def chosen(names: list[str]) -> list[Attack]:
 
 
 def _named(attack: Attack, name: str) -> bool:
-    parts = getattr(attack.run, "__module__", "").split(".")  # none of a partial function
+    run = attack.run.args[0] if isinstance(attack.run, partial) else attack.run
+    parts = run.__module__.split(".")
     return name in (attack.name, attack.name.partition(" ")[0], *parts)
 
 

@@ -33,10 +33,10 @@ def soak(seed: int) -> int:
             if passed - sampled >= step:
                 sampled = passed
                 memory.append((passed, server.memory()))
-        server.check_log()
     finally:
         server.stop()
     _check(memory)
+    server.check_log()
     return visits
 
 
