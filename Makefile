@@ -10,7 +10,7 @@ WORK   ?= $(HOME)/.cache/reprise/training
 KEPT   ?= $(WORK)/kept
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench bench-gpu bench-speaking bench-codec bench-quality bench-precision data train train-recogniser samples pages clean
+.PHONY: help run test check format attack bench bench-gpu bench-speaking bench-codec bench-quality bench-precision data train train-recogniser samples pages clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ check: $(VENV)/.dev  ## style, types and import directions only
 format: $(VENV)/.dev  ## rewrite the sources as `make check` wants them
 	$(PYTHON) -m ruff check --fix-only .
 	$(PYTHON) -m ruff format .
+
+attack: $(VENV)/.dev  ## the whole attack, in a folder of its own (ARGS="--only soak --minutes 120", ARGS="--document")
+	$(PYTHON) -m tests.attack $(ARGS)
 
 bench: $(VENV)/.dev  ## speed, memory and exactness on this machine, and docs/performance.md
 	$(PYTHON) -m benchmarks.reference_baseline $(ARGS)

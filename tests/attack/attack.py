@@ -1,0 +1,104 @@
+"""What an attack is, how it says what went wrong, and where attacks are found."""
+
+import importlib
+import inspect
+import pkgutil
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import tests.attack
+
+WHOLE = 2_000  # cases of an attack that is a module
+PORTIONS, PORTION = 20, 30  # of an attack that counts by itself
+
+
+class Broken(Exception):
+    """A promise did not hold. The message says which, and what was seen instead."""
+
+
+class Skipped(Exception):
+    """The attack cannot run on this machine. The message says what is missing."""
+
+
+@dataclass(frozen=True)
+class Attack:
+    """Hostile cases, and what is done with each of them.
+
+    cases(seed, count): picklable values, the same for the same seed; the n-th must not depend on `count`.
+    run(case): returns when the case was served or refused as promised, as an int if it stands for that many tries.
+        Errors of `engine.errors` count as refused. Everything else that it raises is a finding, `Skipped` is none.
+    count: cases in a whole run. seconds, megabytes: limits of one case; None is no limit of memory.
+    alone: its cases run one after the other in one process while no other attack runs, as those that need a server.
+    """
+
+    name: str
+    what: str
+    cases: Callable[[int, int], Iterable[Any]]
+    run: Callable[[Any], int | None]
+    count: int
+    seconds: float = 5.0
+    megabytes: float | None = 300.0
+    alone: bool = False
+
+
+def randoms(seed: int, count: int) -> Iterator[random.Random]:
+    """A source of chance for each case, the same whatever the number of cases."""
+    for index in range(count):
+        yield random.Random(f"{seed}:{index}")
+
+
+def once(seed: int, count: int) -> Iterator[int]:
+    """Cases of an attack that is the same each time: their numbers."""
+    yield from range(count)
+
+
+def found() -> dict[str, Attack]:
+    """All attacks of this package by name, in the order of their modules. Raises ValueError for two of one name."""
+    attacks: dict[str, Attack] = {}
+    for module in _modules():
+        for attack in _attacks_of(module):
+            if attacks.setdefault(attack.name, attack) is not attack:
+                raise ValueError(f"There are two attacks called {attack.name}.")
+    return attacks
+
+
+def _attacks_of(module: ModuleType) -> Iterator[Attack]:
+    """Its attacks. A module with `cases` and `run` is one as a whole, and so is one with `run(count, seed)`."""
+    values = vars(module)
+    yield from (value for value in values.values() if isinstance(value, Attack))
+    run, cases = values.get("run"), values.get("cases")
+    name, what = module.__name__.rpartition(".")[2].replace("_", " "), _first_phrase(module)
+    if not inspect.isfunction(run) or run.__module__ != module.__name__:
+        return
+    if cases is not None:
+        yield Attack(name, what, cases, run, WHOLE)
+    elif list(inspect.signature(run).parameters)[:2] == ["count", "seed"]:
+        yield Attack(f"library {name}", what, _portions, partial(_portion, run), PORTIONS, 300.0, None)
+
+
+def _portions(seed: int, count: int) -> Iterator[int]:
+    """A seed for each portion of an attack that counts by itself."""
+    yield from range(seed * 1_000, seed * 1_000 + count)
+
+
+def _portion(run: Callable[..., Any], seed: int) -> int:
+    """`run` gives how often it tried, and what broke."""
+    done = run(PORTION, seed)
+    if done.broken:
+        raise Broken("\n".join(done.broken))
+    return int(done.tried)
+
+
+def _first_phrase(module: ModuleType) -> str:
+    line = (module.__doc__ or module.__name__).strip().partition("\n")[0]
+    return line.partition(": ")[0].rstrip(".:")
+
+
+def _modules() -> Iterator[ModuleType]:
+    for info in pkgutil.walk_packages(tests.attack.__path__, f"{tests.attack.__name__}."):
+        if not info.name.rpartition(".")[2].startswith(("test_", "__", "conftest")):
+            yield importlib.import_module(info.name)

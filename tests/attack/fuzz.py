@@ -1,0 +1,197 @@
+"""Parsers fuzzed with coverage guidance (Atheris, over libFuzzer): each in a process of its own, from whole inputs.
+
+python -m tests.attack.fuzz TARGET [options of libFuzzer]     one of them by hand
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tests.attack.attack import Attack, Broken, Skipped
+
+RUNS = 20_000  # inputs of one case, or as many as its time allows
+SECONDS = 45
+SLOWEST = 5  # seconds of one input
+MEGABYTES = 700  # of the whole process, most of it what it has imported
+LONGEST = 20_000  # bytes of one input
+OURS = ["engine", "web.visitors", "web.library", "zipfile"]  # whose branches guide
+
+Try = Callable[[bytes], object]
+
+
+def _codes() -> Try:
+    from engine.voice import codes_from_bytes
+
+    return codes_from_bytes
+
+
+def _voice() -> Try:
+    """The checksum is put right, so that what it guards is read."""
+    from hashlib import sha256
+
+    from engine.voice import Voice
+
+    return lambda data: Voice.from_bytes(data + sha256(data).digest())
+
+
+def _script(ending: str) -> Try:
+    from engine.script import parse_file
+
+    return lambda data: parse_file(data, f"script{ending}")
+
+
+def _archive() -> Try:
+    from web.face.translations import english
+    from web.library.parcels import voice_files_in
+
+    path, words = Path(tempfile.mkdtemp()) / "parcel.zip", english()
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        for _ in voice_files_in(path, path.name, words):
+            pass
+
+    return read
+
+
+def _config() -> Try:
+    from engine.checkpoint import read_json
+    from engine.codec.config import CodecConfig
+    from engine.config import parse_dual_ar, parse_omni
+
+    path = Path(tempfile.mkdtemp()) / "config.json"
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        values = read_json(path)
+        dual_ar = partial(parse_dual_ar, semantic_start_id=10, semantic_end_id=20)
+        for parse in (parse_omni, dual_ar, CodecConfig.from_dict):
+            _ours(parse, values)
+
+    return read
+
+
+def _range() -> Try:
+    from web.visitors.links import span
+
+    return lambda data: span(data.decode("latin-1"), 1_000)
+
+
+def _key() -> Try:
+    from web.visitors.owners import Owners
+
+    owners = Owners("browser", b"a secret of this attack")
+    return lambda data: owners.owner_of(None, data.decode("latin-1"))
+
+
+TARGETS: dict[str, Callable[[], Try]] = {
+    "codes": _codes,
+    "voice": _voice,
+    "txt": partial(_script, ".txt"),
+    "md": partial(_script, ".md"),
+    "srt": partial(_script, ".srt"),
+    "vtt": partial(_script, ".vtt"),
+    "archive": _archive,
+    "config": _config,
+    "range": _range,
+    "key": _key,
+}
+
+
+def whole(target: str) -> Iterator[bytes]:
+    """What the fuzzer begins with."""
+    from engine.voice import codes_to_bytes
+    from tests.attack import archives, scripts
+    from tests.storage.making import codes, voice
+
+    match target:
+        case "codes":
+            yield codes_to_bytes(codes())
+        case "voice":
+            yield voice(references=1).to_bytes()[:-32]
+        case "archive":
+            yield archives.packed([("a.voice", b"a"), ("b/c.voice", b"b")])
+        case "config":
+            fixtures = Path(__file__).parents[1] / "fixtures" / "s2_tiny"
+            yield from ((fixtures / name).read_bytes() for name in ("config.json", "codec_config.json"))
+        case "range":
+            yield b"bytes=1-2"
+        case "key":
+            yield b"0" * 32 + b".signature"
+        case _:
+            yield from scripts.WHOLE
+
+
+def _ours(call: Callable[[Any], object], value: Any) -> None:
+    from engine.errors import RepriseError
+
+    try:
+        call(value)
+    except RepriseError:
+        return
+
+
+def _cases(seed: int, count: int) -> Iterator[tuple[str, int]]:
+    """Each target in turn, every round with another seed."""
+    names = list(TARGETS)
+    for index in range(count):
+        yield names[index % len(names)], seed + index // len(names)
+
+
+def _fuzz(case: tuple[str, int]) -> int:
+    """Returns how many inputs were tried. Raises Broken with what libFuzzer printed."""
+    if find_spec("atheris") is None:
+        raise Skipped("coverage guidance needs Atheris, which there is for Linux on x86-64")
+    target, seed = case
+    corpus, kept = Path("corpus"), Path("kept")
+    for folder in (corpus, kept):
+        folder.mkdir()
+    for number, data in enumerate(whole(target)):
+        (corpus / str(number)).write_bytes(data)
+    limits = [f"-runs={RUNS}", f"-max_total_time={SECONDS}", f"-timeout={SLOWEST}", f"-rss_limit_mb={MEGABYTES}"]
+    more = [f"-seed={seed + 1}", f"-max_len={LONGEST}", f"-artifact_prefix={kept}/", str(corpus)]
+    command = [sys.executable, "-m", "tests.attack.fuzz", target, *limits, *more]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        inputs = [f"{path.name}: {path.read_bytes()!r}"[:8_000] for path in sorted(kept.iterdir())]
+        raise Broken(
+            "\n".join([*inputs, done.stderr[-2_000:], done.stdout[-2_000:], f"{target}: {_first(done.stdout)}"])
+        )
+    tried = re.search(r"Done (\d+) runs", done.stderr)
+    return int(tried[1]) if tried else 1
+
+
+def _first(printed: str) -> str:
+    """The error that came out of a parser, as Atheris prints it; libFuzzer's own word where there is none."""
+    _, _, after = printed.partition("Uncaught Python exception: ===")
+    return next((line for line in after.splitlines() if line.strip()), "too slow, too large or died")
+
+
+FUZZ = Attack(
+    "fuzz", "parsers with coverage guidance (Atheris)", _cases, _fuzz, len(TARGETS), 4.0 * SECONDS, megabytes=None
+)
+
+
+def main() -> None:
+    """Never returns: libFuzzer ends the process."""
+    import atheris
+
+    with atheris.instrument_imports(include=OURS):
+        for name in ("engine.script", "engine.voice", "web.visitors.links", "web.library.parcels"):
+            import_module(name)
+        attempt = TARGETS[sys.argv[1]]()
+    atheris.Setup([sys.argv[0], *sys.argv[2:]], lambda data: _ours(attempt, data))
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Signed links, owners' keys and Range headers, as strangers send them."""
+
+import json
+import random
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+from urllib.parse import quote
+
+from itsdangerous import URLSafeSerializer
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from engine.errors import InvalidInput, VoiceNotFound
+from tests.attack.attack import Attack, Broken, randoms
+from tests.attack.spoiling import hostile_text, spoiled
+from web.visitors.links import PLACE, File, Links, span
+from web.visitors.owners import Owner, Owners
+
+SECRET, OTHER_SECRET = b"the secret of this attack's server", b"the secret of another one........."
+MINE, THEIRS = Owner("browser", "a" * 32), Owner("browser", "b" * 32)
+CONTENT = b"the sound of a voice"
+NOW = 1_800_000_000.0
+
+
+def _produce(owner: str, id: str) -> File:
+    if (owner, id) != (MINE.key, "one"):
+        raise VoiceNotFound("There is no such voice.")
+    return File(CONTENT, "voice", "audio/wav")
+
+
+@cache
+def _links() -> Links:
+    return Links(SECRET, {"voice": _produce}, clock=lambda: NOW)
+
+
+@cache
+def _client() -> TestClient:
+    return TestClient(Starlette(routes=_links().routes()), raise_server_exceptions=True)
+
+
+def _tokens(seed: int, count: int) -> Iterator[str]:
+    """Tampered links of one's own, links for another's things, links that another secret signed, and noise."""
+    whole = _links().sign(MINE, "voice", "one").removeprefix(PLACE)
+    theirs = _links().sign(THEIRS, "voice", "one").removeprefix(PLACE)
+    for chance in randoms(seed, count):
+        match chance.randrange(5):
+            case 0:
+                yield theirs
+            case 1:
+                yield _forged(chance)
+            case 2:
+                yield hostile_text(chance, 2_000)
+            case 3:
+                head, _, signature = whole.rpartition(".")
+                yield f"{spoiled(head.encode(), chance).decode('latin-1')}.{signature}"
+            case _:
+                yield spoiled(whole.encode(), chance).decode("latin-1")
+
+
+def _forged(chance: random.Random) -> str:
+    """Well made, by who does not know the secret, or with values that no page signs."""
+    values: Any = [MINE.key, "voice", "one", int(NOW) + 60]
+    values = chance.choice((values, values[:2], {"a": 1}, None, "x" * 1_000, [values] * 50, [[], {}, None, "soon"]))
+    signer = URLSafeSerializer(
+        OTHER_SECRET, salt="reprise.file", signer_kwargs={"key_derivation": "hmac", "digest_method": "sha256"}
+    )
+    try:
+        return str(signer.dumps(values))
+    except (TypeError, AttributeError):
+        return json.dumps(values)
+
+
+def _follow(token: str) -> None:
+    """A link that is not exactly the one that was signed hands out nothing."""
+    if f"{PLACE}{token}" == _links().sign(MINE, "voice", "one"):
+        return
+    answer = _client().get(_address(token), follow_redirects=False)
+    if CONTENT in answer.content:
+        raise Broken("A link that was tampered with handed out a voice.")
+    if answer.status_code >= 500:
+        raise Broken(f"A link was answered with status {answer.status_code}.")
+
+
+def _address(token: str) -> str:
+    return PLACE + quote(token.encode("utf-8", "replace"), safe="")
+
+
+def _keys(seed: int, count: int) -> Iterator[str]:
+    mine, foreign = (Owners("browser", secret)._signer.sign("c" * 32).decode() for secret in (SECRET, OTHER_SECRET))
+    for chance in randoms(seed, count):
+        yield chance.choice((foreign, spoiled(mine.encode(), chance).decode("latin-1"), hostile_text(chance, 10_000)))
+
+
+def _present(key: str) -> None:
+    """No key that this server did not sign makes anyone an owner."""
+    try:
+        owner = Owners("browser", SECRET).owner_of(None, key)
+    except InvalidInput:
+        return
+    if not owner.name or key != str(Owners("browser", SECRET).welcome(None, key).token):
+        raise Broken(f"A key that was never given out made somebody {owner.key}.")
+
+
+def _ranges(seed: int, count: int) -> Iterator[tuple[str, int]]:
+    whole = b"bytes=10-20"
+    for chance in randoms(seed, count):
+        size = chance.choice((0, 1, 20, 1 << 40))
+        yield chance.choice((hostile_text(chance, 4_000), spoiled(whole, chance).decode("latin-1"))), size
+
+
+def _cut(case: tuple[str, int]) -> None:
+    asked, size = case
+    part = span(asked, size)
+    if part is not None and part and not (0 <= part.start < part.stop <= size):
+        raise Broken(f"{asked!r} of {size} bytes gave {part}.")
+
+
+LINKS = Attack("links", "signed links, tampered with, foreign and forged", _tokens, _follow, 2_000)
+KEYS = Attack("keys", "owners' keys that this server did not sign", _keys, _present, 1_500)
+RANGES = Attack("ranges", "Range headers", _ranges, _cut, 1_500)

@@ -1,0 +1,143 @@
+"""Libraries that cannot be used: read-only, locked, corrupt, of a newer version; at the start, and while serving."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+
+from tests.attack.attack import Attack, Broken, Skipped
+from tests.attack.live.guest import Guest
+from tests.attack.live.server import Server
+
+LOCKED = 20.0  # seconds in which a locked library is answered for
+
+
+def newer(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE reprise_version SET version_num = '9999'")
+        connection.commit()
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(os.urandom(path.stat().st_size))
+
+
+def damaged_pages(path: Path) -> None:
+    """The head is whole, what follows is not."""
+    data = bytearray(path.read_bytes())
+    data[4096:] = os.urandom(len(data) - 4096)
+    path.write_bytes(data)
+
+
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: 4096 * 2 + 100])
+
+
+def empty_of_tables(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE voices")
+        connection.commit()
+
+
+def a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def a_text(path: Path) -> None:
+    path.write_text("This is no database.\n" * 500)
+
+
+def read_only(path: Path) -> None:
+    if os.geteuid() == 0:
+        raise Skipped("a read-only file stops everyone but root; run it as another user")
+    path.chmod(0o400)
+    path.parent.chmod(0o500)
+
+
+SPOILS = {
+    spoil.__name__: spoil
+    for spoil in (newer, garbage, damaged_pages, cut_short, empty_of_tables, a_folder, a_text, read_only)
+}
+
+
+def at_the_start(name: str) -> None:
+    """It ends with a sentence and exit code 1, or it serves."""
+    whole = Server().started()
+    whole.stop()
+    path = whole.database
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")  # all of it in one file
+    SPOILS[name](path)
+    server = Server(folder=whole.folder, database=path)
+    try:
+        server.started()
+    except Broken:
+        if server.process.returncode != 1:
+            raise Broken(f"With a library that is {name} it ended with {server.process.returncode}.") from None
+    finally:
+        server.stop()
+        path.parent.chmod(0o700)
+    server.check_log()
+
+
+def while_serving(name: str) -> None:
+    """Events are answered with sentences; nothing comes out of the server but those."""
+    server = Server("--owners", "browser").started()
+    try:
+        guest = Guest(server)
+        guest.arrive()
+        guest.keep_voice("Ada")
+        if name == "locked":
+            _locked(server, guest)
+        else:
+            SPOILS[name](server.database)
+            _asked(guest)
+        server.check_log()
+    finally:
+        server.stop()
+
+
+def _locked(server: Server, guest: Guest) -> None:
+    with closing(sqlite3.connect(server.database, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        _asked(guest)
+        other.execute("ROLLBACK")
+    if guest.keep_voice("Ben") not in {voice["id"] for voice in guest.voices()}:
+        raise Broken("After a library was locked for a while nothing can be saved any more.")
+
+
+def _asked(guest: Guest) -> None:
+    """Some of what a page asks, each answered without a 500 and without where the library lies."""
+    for elem_id, kind in (("rp-library", "relist"), ("rp-library", "revise"), ("rp-history", "refresh")):
+        function = guest._function(kind, elem_id, None)
+        inputs = next(each["inputs"] for each in guest.config["dependencies"] if each["id"] == function)
+        try:
+            answer = guest.call(function, [None] * (len(inputs) - 1) + [guest.token], {"id": "x", "name": "y"})
+        except httpx.TimeoutException as error:
+            raise Broken(f"{kind} of {elem_id} was not answered.") from error
+        if answer.status_code >= 500:
+            raise Broken(f"{kind} of {elem_id} was answered with {answer.status_code}: {answer.text[:300]}")
+        if str(guest.server.folder) in answer.text:
+            raise Broken(f"{kind} of {elem_id} told where the library lies: {answer.text[:300]}")
+
+
+SERVING = ("locked", "damaged_pages", "newer", "empty_of_tables", "read_only")
+CASES = tuple(("at_the_start", name) for name in SPOILS) + tuple(("while_serving", name) for name in SERVING)
+
+
+def _cases(seed: int, count: int) -> Iterator[tuple[str, str]]:
+    yield from CASES[:count]
+
+
+def _run(case: tuple[str, str]) -> None:
+    when, name = case
+    {"at_the_start": at_the_start, "while_serving": while_serving}[when](name)
+
+
+DATABASE = Attack(
+    "unusable library", "read-only, locked, corrupt, newer", _cases, _run, len(CASES), 240.0, None, alone=True
+)

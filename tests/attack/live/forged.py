@@ -1,0 +1,21 @@
+"""Forged events against the real app: what `tests.attack.events` makes up, with a visitor's cookie."""
+
+from tests.attack.attack import Attack, Broken, once
+from tests.attack.live.guest import Guest
+from tests.attack.live.server import shared
+
+CALLS = 100  # of one case
+
+
+def _forge(number: int) -> int:
+    from tests.attack.events import forge_events
+
+    guest = Guest(shared("--owners", "browser"))
+    report = forge_events(guest.server.url, count=CALLS, seed=number, headers={"Cookie": guest.cookies})
+    if report.failures:
+        raise Broken("\n".join(report.failures[:20]))
+    guest.server.check_log()
+    return CALLS
+
+
+FORGED = Attack("forged events", "values that no page sends, in every event", once, _forge, 20, 240.0, None, alone=True)

@@ -1,0 +1,113 @@
+"""A visitor of a served page who may lie. The one place that knows how a browser gets in."""
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.attack.attack import Broken
+from tests.attack.live.server import Server
+from tests.storage.making import voice
+from tests.web.visitor import Visitor
+
+FIRST_VOICE = "Adam"  # a sample
+_CONFIG = "window.gradio_config = "  # in the page's markup
+
+
+class Guest(Visitor):
+    """One open page, let in by the link that the server printed; its cookie is kept for all requests."""
+
+    def __init__(self, server: Server, address: str = "", **headers: str) -> None:
+        """address: of this machine's loopback, to come from; the usual one if not given."""
+        super().__init__(server.url, **headers)
+        if address:
+            self.http.close()
+            transport = httpx.HTTPTransport(local_address=address)
+            self.http = httpx.Client(base_url=server.url, headers=headers, timeout=60, transport=transport)
+        self.server = server
+        self.http.get(server.link, follow_redirects=True).raise_for_status()
+        self._config: dict[str, Any] | None = None
+
+    @property
+    def cookies(self) -> str:
+        """For requests that are written by hand."""
+        return "; ".join(f"{cookie.name}={cookie.value}" for cookie in self.http.cookies.jar)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What the page consists of."""
+        if self._config is None:
+            page = self.http.get("").raise_for_status().text
+            start = page.index(_CONFIG) + len(_CONFIG)
+            self._config = dict(json.JSONDecoder().raw_decode(page, start)[0])
+        return self._config
+
+    def call(self, function: int, data: list[Any], sent: Any = None) -> httpx.Response:
+        """An event by its number, with any values; whatever the server answers."""
+        body = {"data": data, "fn_index": function, "session_hash": self._session}
+        body |= {"event_data": sent} if sent is not None else {}
+        return self.http.post("gradio_api/run/predict", json=body)
+
+    def upload(self, data: bytes, name: str = "clip.wav") -> str:
+        """Where the server keeps it. Raises HTTPStatusError."""
+        answer = self.http.post("gradio_api/upload", files={"files": (name, data)})
+        return str(answer.raise_for_status().json()[0])
+
+    def keep_voice(self, name: str) -> str:
+        """Imports a voice of this name; its id."""
+        path = self.upload(voice(name).to_bytes(), "a.voice")
+        self.press("take_in", files=[{"path": path, "name": "a.voice", "meta": {"_type": "gradio.FileData"}}])
+        for known in self.voices():
+            if known["name"] == name:
+                return str(known["id"])
+        raise Broken(f"A voice was imported and is not there: {name}.")
+
+    def voices(self) -> list[dict[str, Any]]:
+        """The Library tab's list."""
+        return list(self.press("relist")[0]["voices"])
+
+    def sample(self) -> str:
+        """The id of a sample voice."""
+        return next(id for id, name in self.arrive()["voices"].items() if name.startswith(FIRST_VOICE))
+
+    def connect(self) -> socket.socket:
+        """A bare connection."""
+        return socket.create_connection(("127.0.0.1", self.server.port), timeout=30)
+
+    def head(self, method: str, path: str, **headers: str) -> bytes:
+        """The first lines of a request to be written by hand, with this visitor's cookies."""
+        lines = [f"{method} {path} HTTP/1.1", f"Host: 127.0.0.1:{self.server.port}"]
+        lines += [f"Cookie: {self.cookies}"] if self.cookies else []
+        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+    def begin_take(self, text: str) -> httpx.Response:
+        """Queues a take and opens the stream of its messages, which is not read; to be closed."""
+        data = [text, self.sample(), "", 0.7, 0.8, 30, self.token, "ticket"]
+        body = {"data": data, "fn_index": self._function("click", "rp-speak", 1), "session_hash": self._session}
+        self.http.post("gradio_api/queue/join", json=body).raise_for_status()
+        request = self.http.build_request("GET", "gradio_api/queue/data", params={"session_hash": self._session})
+        return self.http.send(request, stream=True)
+
+
+def wait_for_sound(stream: httpx.Response) -> None:
+    """Reads until the first chunk of a take. Raises Broken when there is none."""
+    for line in stream.iter_lines():
+        said = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
+        if '"chunk"' in json.dumps(said.get("output") or {}):
+            return
+        if said.get("msg") == "process_completed":
+            raise Broken(f"A take ended without sound: {json.dumps(said)[:500]}")
+    raise Broken("The stream of a take ended without sound.")
+
+
+def clip() -> bytes:
+    """A second of speech."""
+    return (Path(__file__).parents[2] / "fixtures" / "speech" / "flite_slt.flac").read_bytes()
+
+
+def status(guest: Guest) -> dict[str, Any]:
+    """What the server is doing, from the Status tab."""
+    return dict(guest.event("look", "rp-status", [])[0])

@@ -1,0 +1,99 @@
+"""Servers that are ended while people speak: told to stop, killed, and started again."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+
+import httpx
+
+from tests.attack.attack import Attack, Broken
+from tests.attack.live.guest import Guest, clip, wait_for_sound
+from tests.attack.live.server import Server
+from tests.attack.live.slow import STORY
+
+CLEAN = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
+
+
+def told_to_stop() -> None:
+    """SIGTERM while two speak: a clean end, nothing left in the temporary folder."""
+    server = Server("--owners", "browser").started()
+    try:
+        streams = [_speaking(server) for _ in range(2)]
+        server.signal(signal.SIGTERM)
+        code = server.ended()
+        for stream in streams:
+            with suppress(httpx.HTTPError):
+                stream.close()
+    finally:
+        server.stop()
+    if code not in CLEAN:
+        raise Broken(f"The server ended with exit code {code}:\n" + "\n".join(server.log[-10:]))
+    if server.left():
+        raise Broken(f"A server that was told to stop left {', '.join(server.left()[:5])}.")
+    server.check_log(STORY[:40])
+
+
+def killed() -> None:
+    """SIGKILL while somebody speaks: the next server sweeps up what it left, and every voice is there."""
+    server = Server("--owners", "browser").started()
+    guest = Guest(server)
+    guest.arrive()
+    voices = {guest.keep_voice(f"Voice {number}") for number in range(3)}
+    guest.upload(clip())
+    stream = _speaking(server)
+    server.stop()
+    with suppress(httpx.HTTPError):
+        stream.close()
+    before = set(server.left())
+    if not before:
+        raise Broken("A server that was killed left no folder: this attack looks in the wrong place.")
+    after = Server("--owners", "browser", folder=server.folder).started()
+    try:
+        kept = before & set(after.left())
+        if kept:
+            raise Broken(f"What a killed server left was not swept: {', '.join(sorted(kept)[:5])}.")
+        again = Guest(after)
+        again.token = guest.token
+        if not voices <= {voice["id"] for voice in again.voices()}:
+            raise Broken("A voice that was saved is gone after a kill.")
+        after.check_log()
+    finally:
+        after.stop()
+
+
+def a_neighbour() -> None:
+    """Two servers with one temporary folder: the one that starts leaves alone what the other works with."""
+    first = Server("--owners", "browser").started()
+    try:
+        guest = Guest(first)
+        guest.arrive()
+        guest.upload(clip())
+        before = set(first.left())
+        second = Server("--owners", "browser", folder=first.folder, database=first.folder / "second.db").started()
+        second.stop()
+        if not before <= set(first.left()):
+            raise Broken("A server that started swept away what a running one works with.")
+    finally:
+        first.stop()
+
+
+def _speaking(server: Server) -> httpx.Response:
+    guest = Guest(server)
+    guest.arrive()
+    stream = guest.begin_take(STORY)
+    wait_for_sound(stream)
+    return stream
+
+
+WAYS = {way.__name__: way for way in (told_to_stop, killed, a_neighbour)}
+
+
+def _cases(seed: int, count: int) -> Iterator[str]:
+    yield from [name for _ in range(count) for name in WAYS][:count]
+
+
+def _run(name: str) -> None:
+    WAYS[name]()
+
+
+LIFECYCLE = Attack("ends", "SIGTERM and SIGKILL while people speak", _cases, _run, 6, 240.0, None, alone=True)

@@ -1,0 +1,146 @@
+"""A served page: started, watched and stopped as its operator would."""
+
+import atexit
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from functools import cache
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tests.attack.attack import Broken
+
+STARTING = 180.0  # seconds: a busy machine is slow, not wrong
+_LINK = re.compile(r"https?://(?:localhost|127\.0\.0\.1)(?::\d+)?/?\S*")
+_AFTER = 1.0  # seconds in which the link with the token follows Gradio's own line
+
+
+def working_folder() -> Path:
+    """Where everything of this run lies."""
+    return Path(os.environ.get("REPRISE_ATTACK_FOLDER") or tempfile.gettempdir())
+
+
+class Server:
+    """`app.py` on a free port of this machine, with `options` after its own.
+
+    folder: of its library and its temporary files; a fresh one if not given. link: what it printed to be opened.
+    url: the page's address without the token. log: all that it printed, line by line.
+    """
+
+    def __init__(self, *options: str, folder: Path | None = None, database: Path | None = None) -> None:
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="server-", dir=working_folder()))
+        self.temporary = self.folder / "tmp"
+        self.temporary.mkdir(exist_ok=True)
+        self.database = database or self.folder / "voices.db"
+        self.port = free_port()
+        self.log: list[str] = []
+        self.link = ""
+        own = ["--port", str(self.port), "--database", str(self.database), "--device", "cpu"]
+        command = [sys.executable, "-m", "tests.attack.live.guarded", str(working_folder()), *own, *options]
+        self.process = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env={**os.environ, "TMPDIR": str(self.temporary), "PYTHONPATH": _root(), "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def url(self) -> str:
+        parts = urlsplit(self.link)
+        return f"{parts.scheme}://{parts.netloc}/"
+
+    def started(self) -> "Server":
+        """Waits until it has printed its link. Raises Broken when it ends or prints none."""
+        until = time.monotonic() + STARTING
+        while not self._links():
+            if self.process.poll() is not None or time.monotonic() > until:
+                self.stop()
+                raise Broken("The server did not start:\n" + "\n".join(self.log[-20:]))
+            time.sleep(0.05)
+        for _ in range(20):
+            if any("token=" in link for link in self._links()):
+                break
+            time.sleep(_AFTER / 20)
+        self.link = next((link for link in self._links() if "token=" in link), self._links()[0])
+        return self
+
+    def ended(self, patience: float = STARTING) -> int:
+        """Its exit code. Raises Broken when it goes on."""
+        try:
+            code = self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.stop()
+            raise Broken(f"The server went on for {patience:g} s:\n" + "\n".join(self.log[-20:])) from None
+        self._reader.join(5.0)
+        return code
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def stop(self) -> None:
+        """At once."""
+        self.process.kill()
+        self.process.wait()
+
+    def memory(self) -> int:
+        """Bytes of it that are in memory."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(next(line.split()[1] for line in text.splitlines() if line.startswith("VmRSS:"))) * 1024
+
+    def left(self) -> list[str]:
+        """Files and folders of uploads and takes that lie in its temporary folder."""
+        return sorted(str(path.relative_to(self.temporary)) for path in self.temporary.rglob("reprise-*"))
+
+    def uploaded(self) -> int:
+        """Bytes of uploads that lie there."""
+        return sum(path.stat().st_size for path in self.temporary.rglob("*") if path.is_file())
+
+    def check_log(self, *secrets: str) -> None:
+        """Raises Broken for a traceback or any of these texts in what it printed."""
+        text = "\n".join(line for line in self.log if "token=" not in line)
+        if "Traceback (most recent call last)" in text:
+            raise Broken("The server printed a traceback:\n" + text[text.index("Traceback") :][:2_000])
+        for secret in secrets:
+            if secret in text:
+                raise Broken(f"The log holds {secret!r}.")
+
+    def _links(self) -> list[str]:
+        return [
+            found[0] for line in list(self.log) for found in [_LINK.search(line)] if found and str(self.port) in line
+        ]
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None, "it was asked for"
+        for line in self.process.stdout:
+            self.log.append(line.rstrip())
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens at now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@cache
+def shared(*options: str) -> Server:
+    """A server for several attacks, with these options; one that died is not started again."""
+    server = Server(*options).started()
+    atexit.register(server.stop)
+    return server
+
+
+def _root() -> str:
+    return str(Path(__file__).parents[3])

@@ -1,0 +1,51 @@
+"""A slice of the attacks on a served page, on one server with the bundled model; `make attack` is the whole."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.attack import worker
+from tests.attack.attack import Attack
+from tests.attack.live import gate, owners, server
+from tests.attack.outcome import WRONG
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Starts with the first attack and ends with the last."""
+    before, here = os.environ.get("REPRISE_ATTACK_FOLDER"), tmp_path_factory.mktemp("live")
+    os.environ["REPRISE_ATTACK_FOLDER"] = str(here)
+    yield
+    server.shared("--owners", "browser").stop()
+    server.shared.cache_clear()
+    gate._guest.cache_clear()
+    if before is None:
+        del os.environ["REPRISE_ATTACK_FOLDER"]
+
+
+def knocks() -> list[gate.Knock]:
+    """Every fifth, and none that asks for a server with a token."""
+    return [knock for knock in gate._all() if knock.known][::5]
+
+
+def test_who_knocks_is_answered_as_promised() -> None:
+    for knock in knocks():
+        assert_held(gate.GATE, knock)
+
+
+def test_an_intruder_gets_nothing() -> None:
+    for case in owners.INTRUDER.cases(1, 2):
+        assert_held(owners.INTRUDER, case)
+
+
+def assert_held(attack: Attack, case: object) -> None:
+    outcome = worker.run(attack, case)
+    assert outcome.kind not in WRONG, f"{str(case)[:200]}: {outcome.detail}"
+
+
+def test_nothing_is_written_outside_of_its_folder() -> None:
+    from tests.attack import guard
+
+    assert guard.escapes(Path(os.environ["REPRISE_ATTACK_FOLDER"])) == []

@@ -1,0 +1,57 @@
+"""The table of a run: in the terminal, as JSON, and in docs/security.md."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import _report
+from benchmarks._report import Cell
+from tests.attack.outcome import WRONG, Tally
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
+BEGIN, END = "<!-- attack -->", "<!-- /attack -->"
+COLUMNS = ("attack", "tries", "wrong answer", "too slow", "too large", "died", "slowest", "largest growth")
+
+
+def rows(tallies: Sequence[Tally]) -> list[list[Cell]]:
+    """One for each attack, then the sum."""
+    listed = [_row(tally) for tally in tallies]
+    total: list[Cell] = ["all", f"{sum(tally.tries for tally in tallies):,}"]
+    total += [sum(tally.wrong[kind] for tally in tallies) for kind in WRONG]
+    return [*listed, [*total, None, None]]
+
+
+def _row(tally: Tally) -> list[Cell]:
+    if not tally.tries and tally.skipped:
+        return [f"{tally.name}: {tally.what}", "not run", *([None] * (len(COLUMNS) - 2))]
+    wrong = [tally.wrong[kind] for kind in WRONG]
+    grown = f"{tally.megabytes:.0f} MB" if tally.megabytes else None
+    return [f"{tally.name}: {tally.what}", f"{tally.tries:,}", *wrong, f"{tally.seconds:.1f} s", grown]
+
+
+def notes(tallies: Sequence[Tally]) -> list[str]:
+    """What was not run, and why."""
+    return [f"{tally.name}: {reason}" for tally in tallies for reason in tally.skipped]
+
+
+def payload(tallies: Sequence[Tally], seed: int, outside: Sequence[str]) -> dict[str, Any]:
+    """As JSON values."""
+    return {"seed": seed, "attacks": [tally.values() for tally in tallies], "outside": list(outside)}
+
+
+def print_report(tallies: Sequence[Tally]) -> None:
+    _report.print_table("The attack", COLUMNS, rows(tallies))
+    for note in notes(tallies):
+        print(f"- {note}")
+
+
+def document(tallies: Sequence[Tally], machine: Mapping[str, Any], seed: int) -> None:
+    """Puts the table between the marks of docs/security.md. Raises ValueError when there are none."""
+    text = DOCUMENT.read_text("utf-8")
+    if BEGIN not in text or END not in text:
+        raise ValueError(f"{DOCUMENT} has no {BEGIN} … {END} to put the table into.")
+    before, _, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    listed = "".join(f"\n- {note}" for note in notes(tallies))
+    said = f"{_report.describe(machine)} · seed {seed}\n\n{_report.table(COLUMNS, rows(tallies))}\n{listed}"
+    DOCUMENT.write_text(f"{before}{BEGIN}\n{said.rstrip()}\n{END}{after}", "utf-8")

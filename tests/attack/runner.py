@@ -1,0 +1,120 @@
+"""Spreads the cases of attacks over worker processes, and kills those that do not come back."""
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from tests.attack.attack import Attack
+from tests.attack.outcome import Outcome
+from tests.attack.worker import PATIENCE, serve
+
+Report = Callable[[Attack, int, Any, Outcome], None]
+_STARTING = 120.0  # seconds that a fresh worker may take to import what it attacks
+
+
+@dataclass(frozen=True)
+class Job:
+    """A case and its number."""
+
+    attack: Attack
+    index: int
+    case: Any
+
+
+class Runner:
+    """Worker processes, forked from one that has imported everything. Close it, or use it in a `with` statement.
+
+    folder: where they may write. attacks: instead of those of the package.
+    """
+
+    def __init__(self, folder: Path, *, workers: int = 1, attacks: dict[str, Attack] | None = None) -> None:
+        self._folder, self._count, self._attacks = folder, workers, attacks
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["tests.attack.preload"] if attacks is None else ["tests.attack.worker"])
+        self._idle: list[_Worker] = []
+
+    def __enter__(self) -> "Runner":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._idle:
+            worker.end()
+
+    def run(self, jobs: Iterable[Job], report: Report) -> None:
+        """Runs them all; `report` is called with each outcome, in no order."""
+        waiting, busy = iter(jobs), list[_Worker]()
+        while self._fill(waiting, busy):
+            ready = wait([worker.connection for worker in busy], timeout=0.5)
+            for worker in list(busy):
+                outcome = worker.outcome(worker.connection in ready)
+                if outcome is None:
+                    continue
+                busy.remove(worker)
+                assert worker.job is not None, "it was busy"
+                report(worker.job.attack, worker.job.index, worker.job.case, outcome)
+                if worker.alive:
+                    self._idle.append(worker)
+
+    def _fill(self, waiting: Iterator[Job], busy: list["_Worker"]) -> bool:
+        """Gives idle workers what waits; whether any is busy."""
+        while len(busy) < self._count:
+            job = next(waiting, None)
+            if job is None:
+                break
+            worker = self._idle.pop() if self._idle else _Worker(self._context, self._folder, self._attacks)
+            worker.begin(job)
+            busy.append(worker)
+        return bool(busy)
+
+
+class _Worker:
+    """One process and the case that it is at."""
+
+    def __init__(self, context: Any, folder: Path, attacks: dict[str, Attack] | None) -> None:
+        self.connection: Connection
+        self._folder = folder
+        self.connection, theirs = context.Pipe()
+        self._process = context.Process(target=serve, args=(theirs, folder, attacks), daemon=True)
+        self._process.start()
+        theirs.close()
+        self.job: Job | None = None
+        self.alive = True
+        self._deadline = self._seconds = 0.0
+        self._fresh = True
+
+    def begin(self, job: Job) -> None:
+        self.job, self._seconds = job, job.attack.seconds
+        self._deadline = time.monotonic() + PATIENCE * self._seconds + (_STARTING if self._fresh else 5.0)
+        self._fresh = False
+        self.connection.send((job.attack.name, job.case))
+
+    def outcome(self, ready: bool) -> Outcome | None:
+        """None while it is at its case."""
+        if ready:
+            try:
+                outcome: Outcome = self.connection.recv()
+                return outcome
+            except (EOFError, OSError):
+                self.end()
+                return Outcome("died", f"The process ended with exit code {self._process.exitcode}.")
+        if time.monotonic() < self._deadline:
+            return None
+        self.end(patience=0.0)
+        return Outcome("slow", f"It did not come back and was killed.\n{self._stacks()}", PATIENCE * self._seconds)
+
+    def end(self, patience: float = 10.0) -> None:
+        """Lets an idle process go, kills any other."""
+        self.alive = False
+        self.connection.close()
+        self._process.join(patience)
+        self._process.kill()
+        self._process.join()
+
+    def _stacks(self) -> str:
+        """Where it was when its time was over."""
+        path = self._folder / f"stacks-{self._process.pid}.txt"
+        return path.read_text("utf-8", "replace") if path.exists() else ""

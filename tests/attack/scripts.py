@@ -1,0 +1,67 @@
+"""Script files and texts to speak: spoiled ones, and ones made to be slow, up to the largest that are taken."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from engine.english import unspoken
+from engine.script import cues, parse_file, to_srt, to_vtt
+from engine.script.decode import MAX_CHARACTERS
+from engine.text import normalise, plan_segments
+from tests.attack.attack import Attack, Broken, randoms
+from tests.attack.spoiling import hostile_text, spoiled
+
+ENDINGS = (".txt", ".md", ".srt", ".vtt", "", ".docx")
+ENCODINGS = ("utf-8", "utf-8", "utf-16", "utf-32", "windows-1252")
+WHOLE = (
+    b'# One\n\nIt rained. *She* said: "[No](http://a.b)."\n\n- a\n- b\n\n```\nx\n```\n\n|a|b|\n|---|---|\n|1|2|\n',
+    b"1\n00:00:01,000 --> 00:00:02,500\nANNA: Hello.\n\n2\n00:00:03,000 --> 00:00:04,000\n<i>Good</i> morning.\n",
+    b"WEBVTT\n\nNOTE no\n\nSTYLE\n::cue {}\n\nid\n00:01.000 --> 00:02.000 align:start\n<v A>Hello.</v> <c.x>No</c>\n",
+    b"INT. HOUSE - NIGHT\n\nANNA\n(softly)\nGood night.\n\n[SCENE 2]\nBEN: Good day, Mr. Smith. It is 3.30 p.m.\n",
+)
+MAX_SPOKEN = 500_000  # characters of one take
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """A card that has a take."""
+
+    text: str
+    pause: float
+    speaker: str | None
+    duration: float | None = 2.0
+
+
+def _files(seed: int, count: int) -> Iterator[tuple[bytes, str]]:
+    for chance in randoms(seed, count):
+        name = f"script{chance.choice(ENDINGS)}"
+        if chance.random() < 0.5:
+            yield spoiled(chance.choice(WHOLE) * chance.choice((1, 1, 50, 2_000)), chance), name
+        else:
+            text = hostile_text(chance, MAX_CHARACTERS)
+            yield text.encode(chance.choice(ENCODINGS), "replace"), name
+
+
+def _read(case: tuple[bytes, str]) -> None:
+    """Parsed, then written as subtitles as if it had been spoken."""
+    script = parse_file(*case)
+    if not all(card.text.strip() for card in script.cards):
+        raise Broken("There is a card without a text.")
+    made = cues(Spoken(card.text, card.pause, card.speaker) for card in script.cards)
+    to_srt(made)
+    to_vtt(made)
+
+
+def _texts(seed: int, count: int) -> Iterator[str]:
+    for chance in randoms(seed, count):
+        yield hostile_text(chance, MAX_SPOKEN)
+
+
+def _plan(text: str) -> None:
+    """What the engine does with a text before the model is asked."""
+    if not plan_segments(normalise(text)):
+        raise Broken("A text was taken that makes no segment.")
+    unspoken(text)
+
+
+SCRIPTS = Attack("scripts", "spoiled text, Markdown, srt and vtt files", _files, _read, 2_000)
+TEXTS = Attack("texts", "texts to speak, up to half a million characters", _texts, _plan, 1_000)

@@ -1,0 +1,204 @@
+"""The attack finds what it is for: errors, slowness, growth, deaths, and whoever reaches out of the folder."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import InvalidInput
+from tests.attack import guard, report
+from tests.attack.attack import Attack, Broken, Skipped, found, once
+from tests.attack.findings import MOST, Findings
+from tests.attack.outcome import Outcome, Tally, tally_of
+from tests.attack.runner import Job, Runner
+
+ROOT = Path(__file__).parents[2]
+
+
+def _refuse(_: Any) -> None:
+    raise InvalidInput("That is not a number: give one.")
+
+
+def _break(_: Any) -> None:
+    raise Broken("It did not hold.")
+
+
+def _trip(_: Any) -> None:
+    raise IndexError("list index out of range")
+
+
+def _skip(_: Any) -> None:
+    raise Skipped("there is no moon")
+
+
+def _hang(_: Any) -> None:
+    time.sleep(1_000)
+
+
+def _dawdle(_: Any) -> None:
+    time.sleep(0.7)
+
+
+def _grow(_: Any) -> None:
+    bytearray(os.urandom(1 << 20) * 100)
+
+
+def _die(_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _escape(_: Any) -> None:
+    try:
+        Path("/etc/reprise-attack").write_text("no")
+    except RuntimeError as error:  # as a handler of the page would catch it
+        raise InvalidInput("That cannot be written.") from error
+
+
+def _several(_: Any) -> int:
+    return 7
+
+
+def attack(run: Any, **more: Any) -> Attack:
+    return Attack(run.__name__, "made up", once, run, 1, **{"seconds": 0.5, "megabytes": 50.0, **more})
+
+
+def outcomes(folder: Path, *attacks: Attack, workers: int = 2) -> dict[str, list[Outcome]]:
+    """Each attack once, in real workers."""
+    seen: dict[str, list[Outcome]] = defaultdict(list)
+    with Runner(folder, workers=workers, attacks={each.name: each for each in attacks}) as runner:
+        jobs = (Job(each, 0, 0) for each in attacks)
+        runner.run(jobs, lambda each, _index, _case, outcome: seen[each.name].append(outcome))
+    return seen
+
+
+def test_each_way_of_going_wrong_is_seen_and_the_others_go_on(tmp_path: Path) -> None:
+    ways = (_refuse, _break, _trip, _skip, _dawdle, _grow, _die, _several)
+    seen = outcomes(tmp_path, *(attack(way, seconds=0.5 if way is _dawdle else 20.0) for way in ways))
+    kinds = {name: [outcome.kind for outcome in some] for name, some in seen.items()}
+    assert kinds == {
+        "_refuse": ["refused"],
+        "_break": ["raised"],
+        "_trip": ["raised"],
+        "_skip": ["skipped"],
+        "_dawdle": ["slow"],
+        "_grow": ["large"],
+        "_die": ["died"],
+        "_several": ["held"],
+    }
+    assert "IndexError" in seen["_trip"][0].detail
+    assert "in _dawdle" in seen["_dawdle"][0].detail, "where it was when its time was over"
+    assert seen["_several"][0].tries == 7
+
+
+def test_what_does_not_come_back_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.attack.runner._STARTING", 2.0)
+    [outcome] = outcomes(tmp_path, attack(_hang))["_hang"]
+    assert outcome.kind == "slow"
+    assert "in _hang" in outcome.detail
+
+
+def test_who_writes_outside_of_the_folder_is_stopped_and_noted(tmp_path: Path) -> None:
+    assert [outcome.kind for outcome in outcomes(tmp_path, attack(_escape))["_escape"]] == ["refused"]
+    assert not Path("/etc/reprise-attack").exists()
+    assert guard.escapes(tmp_path) == ["open: /etc/reprise-attack"]
+
+
+@pytest.mark.parametrize(
+    ("code", "allowed"),
+    [
+        ("open('inside', 'w')", True),
+        ("open('/dev/null', 'w')", True),
+        ("open('/etc/hostname').close()", True),
+        ("open('../outside', 'w')", False),
+        ("pathlib.Path('/dev/full').open('wb')", False),
+        ("os.chmod('/etc/hostname', 0o644)", False),
+        ("os.rename('a', '/etc/a')", False),
+        ("os.symlink('/etc', 'etc'); open('etc/x', 'w')", False),
+        ("os.symlink('/etc/x', 'y')", True),
+        ("sqlite3.connect('/etc/x.db')", False),
+        ("sqlite3.connect(':memory:').close()", True),
+        ("shutil.rmtree('/usr/share/reprise', ignore_errors=True); os.rmdir('/usr/share')", False),
+        ("import tempfile; tempfile.TemporaryDirectory(dir='.').cleanup()", True),
+        ("socket.create_connection(('192.0.2.1', 80), timeout=0.1)", False),
+        ("socket.getaddrinfo('reprise.example', 80)", False),
+        ("socket.socket().bind(('127.0.0.1', 0))", True),
+        ("socket.socket().bind(('0.0.0.0', 0))", False),
+    ],
+)
+def test_what_the_guard_lets_through(tmp_path: Path, code: str, allowed: bool) -> None:
+    program = (
+        "import os, pathlib, shutil, socket, sqlite3, sys; from tests.attack import guard\n"
+        f"guard.install(pathlib.Path.cwd())\n{code}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode == 0) == allowed, done.stderr
+    assert (guard.escapes(tmp_path) == []) == allowed
+    assert allowed or "guard.Escape" in done.stderr
+
+
+def test_a_changed_file_shows(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one")
+    (tmp_path / "b").write_text("one")
+    before = guard.snapshot(tmp_path)
+    (tmp_path / "a").write_text("other")
+    (tmp_path / "b").unlink()
+    (tmp_path / "c").write_text("one")
+    changed = [path for path in guard.changed(before, guard.snapshot(tmp_path)) if path.startswith(str(tmp_path))]
+    assert changed == [str(tmp_path / name) for name in "abc"]
+
+
+def test_a_finding_is_kept_with_its_case_and_the_command_that_runs_it_again(tmp_path: Path) -> None:
+    findings = Findings(tmp_path, seed=3)
+    places = [
+        findings.keep(attack(_trip), index, (b"bytes", "name"), Outcome("raised", "why")) for index in range(MOST + 1)
+    ]
+    assert places[0] is not None
+    assert places[MOST] is None
+    said = json.loads((places[0] / "finding.json").read_text())
+    assert said["again"] == "make attack ARGS=\"--only '_trip' --seed 3 --case 0\""
+    assert (places[0] / "case-0.bin").read_bytes() == b"bytes"
+    assert (places[0] / "detail.txt").read_text() == "why"
+
+
+def test_the_table_counts_tries_and_what_went_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tally, skipped = Tally("voices", "spoiled"), Tally("moon", "light")
+    tally.add(Outcome("held", tries=1_000, seconds=0.25, megabytes=3))
+    tally.add(Outcome("refused"))
+    tally.add(Outcome("raised", "why"))
+    skipped.add(Outcome("skipped", "there is no moon"))
+    assert tally_of(json.loads(json.dumps(tally.values()))) == tally
+    rows = report.rows([tally, skipped])
+    assert rows[0] == ["voices: spoiled", "1,002", 1, 0, 0, 0, "0.2 s", "3 MB"]
+    assert rows[1][:2] == ["moon: light", "not run"]
+    assert rows[2][:3] == ["all", "1,002", 1]
+
+    document = tmp_path / "security.md"
+    monkeypatch.setattr(report, "DOCUMENT", document)
+    document.write_text(f"Before.\n\n{report.BEGIN}\nold\n{report.END}\n\nAfter.\n")
+    machine = {"date": "2026-11-22", "processor": "P", "cores": 2, "gpu": None, "python": "3", "packages": {}}
+    report.document([tally, skipped], {**machine, "threads": None}, seed=1)
+    text = document.read_text()
+    assert text.startswith(f"Before.\n\n{report.BEGIN}\n2026-11-22 · P, 2 cores")
+    assert text.endswith(f"- moon: there is no moon\n{report.END}\n\nAfter.\n")
+    assert "old" not in text
+
+
+def test_cases_are_the_same_for_a_seed_whatever_their_number() -> None:
+    for each in found().values():
+        if not each.alone:
+            few, more = list(each.cases(5, 3)), list(each.cases(5, 6))
+            assert few == more[:3], each.name
+
+
+def test_a_whole_run_attacks_ten_thousand_times() -> None:
+    assert sum(each.count for each in found().values()) >= 10_000

@@ -1,0 +1,97 @@
+"""A process that runs cases of attacks, one after the other, and measures each."""
+
+import faulthandler
+import gc
+import os
+import resource
+import signal
+import tempfile
+import time
+import traceback
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from engine.errors import RepriseError
+from tests.attack import guard
+from tests.attack.attack import Attack, Skipped, found
+from tests.attack.outcome import Outcome
+
+_MIB = 1 << 20
+_ADDRESSES = 2_048 * _MIB  # over the limit of a case: what is mapped is not yet used
+_LARGEST_FILE = 1_024 * _MIB
+PATIENCE = 2.0  # times its limit, until a case that goes on is killed
+
+
+def serve(connection: Connection, folder: Path, attacks: dict[str, Attack] | None = None) -> None:
+    """Answers (name, case) with an Outcome until the other end closes. attacks: those of the package if not given."""
+    guard.install(folder)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the runner's
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    known = found() if attacks is None else attacks
+    stacks = (folder / f"stacks-{os.getpid()}.txt").open("w+")
+    with suppress(EOFError, BrokenPipeError):
+        while True:
+            name, case = connection.recv()
+            connection.send(_measured(known[name], case, folder, stacks))
+
+
+def _measured(attack: Attack, case: Any, folder: Path, stacks: Any) -> Outcome:
+    with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as place:
+        os.chdir(place)
+        before = _limit(attack)
+        faulthandler.dump_traceback_later(attack.seconds, file=stacks)
+        began = time.monotonic()
+        outcome = run(attack, case)
+        seconds = time.monotonic() - began
+        faulthandler.cancel_dump_traceback_later()
+        os.chdir(folder)
+    megabytes = max(0.0, (_status("VmHWM") - before) / _MIB) if attack.megabytes is not None else 0.0
+    kind, detail = outcome.kind, outcome.detail
+    if kind in ("held", "refused") and seconds > attack.seconds:
+        stacks.seek(0)
+        kind, detail = "slow", f"{seconds:.1f} s; after {attack.seconds:g} s it was here:\n{stacks.read()}"
+    if kind in ("held", "refused") and attack.megabytes is not None and megabytes > attack.megabytes:
+        kind, detail = "large", f"The process grew by {megabytes:.0f} MB."
+    stacks.seek(0)
+    stacks.truncate()
+    return Outcome(kind, detail, seconds, megabytes, outcome.tries)
+
+
+def run(attack: Attack, case: Any) -> Outcome:
+    """One case without limits."""
+    try:
+        tries = attack.run(case)
+    except RepriseError as error:
+        return Outcome("refused", str(error))
+    except Skipped as reason:
+        return Outcome("skipped", str(reason))
+    except MemoryError:
+        return Outcome("large", traceback.format_exc())
+    except (Exception, SystemExit):
+        return Outcome("raised", traceback.format_exc())
+    return Outcome("held", tries=1 if tries is None else tries)
+
+
+def _limit(attack: Attack) -> int:
+    """Sets the limits of a case and forgets the peak so far; bytes that the process has now."""
+    if attack.megabytes is None:
+        return 0
+    gc.collect()
+    most = _status("VmSize") + int(attack.megabytes * _MIB) + _ADDRESSES
+    resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, resource.RLIM_INFINITY))
+    with suppress(OSError):  # where it is not allowed, only a peak above the highest so far shows
+        Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def _status(field: str) -> int:
+    """Bytes, as Linux says them; elsewhere the peak, which is all that can be asked."""
+    try:
+        text = Path("/proc/self/status").read_text()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss if field == "VmHWM" else 0
+    line = next(line for line in text.splitlines() if line.startswith(f"{field}:"))
+    return int(line.split()[1]) * 1024
