@@ -2,6 +2,7 @@
 
 RepriseError
 ├── InvalidInput             the request cannot be served as it stands; the message says what to change
+│   ├── UnreadableFile       a named file is missing, too large, or no regular file
 │   ├── UnusableReference    a reference clip that cannot be cloned from
 │   ├── InvalidText          nothing to say, or text that cannot be spoken
 │   ├── InvalidOption        a setting outside its range
@@ -36,6 +37,10 @@ class RepriseError(Exception):
 
 class InvalidInput(RepriseError, ValueError):
     """The request cannot be served as it stands."""
+
+
+class UnreadableFile(InvalidInput):
+    """A named file is missing, too large, or no regular file."""
 
 
 class UnusableReference(InvalidInput):
