@@ -4,8 +4,10 @@ Opening a pipe waits for a writer, reading a device may never end or change some
 any depth. Messages name a file by its last part: they are shown to people who do not know this machine's folders.
 """
 
+import itertools
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -14,6 +16,10 @@ from engine.errors import InvalidConfig, ReleaseIncomplete, UnreadableFile
 
 MAX_JSON_BYTES = 4 << 20
 MAX_JSON_DEPTH = 16
+MAX_JSON_PARTS = 1_000  # objects and lists in one file
+
+_TEXT = re.compile(rb'"(?:[^"\\]+|\\.)*"?', re.DOTALL)  # one without its end, too: else the next would be tried
+_BRACKETS = re.compile(rb"[\[\]{}]")
 
 
 def open_regular(path: str | Path, most: int) -> BinaryIO:
@@ -76,33 +82,35 @@ def read_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file of a release.
 
     Raises ReleaseIncomplete when the file is missing, InvalidConfig when it is not a regular file, larger than 4 MB,
-    not JSON in UTF-8, not an object, nested deeper than 16, holds a key twice, or a number that JSON does not have.
+    not an object, or no JSON that `parse_json` takes.
     """
     if not path.exists():
         raise ReleaseIncomplete(f"The model's folder has no {path.name}; it is not a whole model release.")
     try:
         data = read_regular(path, MAX_JSON_BYTES)
-        _check_depth(data)
-        values = json.loads(data.decode("utf-8"), object_pairs_hook=_without_doubles, parse_constant=_no_number)
+        values = parse_json(data)
     except UnreadableFile as error:
         raise InvalidConfig(str(error)) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InvalidConfig(f"The model's {path.name} is not valid JSON ({error}); download it again.") from error
     if not isinstance(values, dict):
         raise InvalidConfig(f"The model's {path.name} does not hold a JSON object; download it again.")
     return values
 
 
-def _check_depth(data: bytes) -> None:
-    """Counts brackets, those in texts too: a configuration has few."""
-    depth = 0
-    for byte in data:
-        if byte in b"[{":
-            depth += 1
-        elif byte in b"]}":
-            depth -= 1
-        if depth > MAX_JSON_DEPTH:
-            raise ValueError(f"nested deeper than {MAX_JSON_DEPTH}")
+def parse_json(data: bytes) -> Any:
+    """The value of JSON in UTF-8.
+
+    Raises ValueError, before anything is built, for more than 1,000 objects and lists or for 16 in each other, which
+    take memory and time far beyond their bytes; for keys that stand twice and numbers that JSON does not have.
+    """
+    brackets = _BRACKETS.findall(_TEXT.sub(b"", data))
+    if len(brackets) > 2 * MAX_JSON_PARTS:
+        raise ValueError(f"it has more than {MAX_JSON_PARTS:,} objects and lists")
+    depths = itertools.accumulate(1 if bracket in (b"[", b"{") else -1 for bracket in brackets)
+    if max(depths, default=0) > MAX_JSON_DEPTH:
+        raise ValueError(f"it is nested deeper than {MAX_JSON_DEPTH}")
+    return json.loads(data.decode("utf-8"), object_pairs_hook=_without_doubles, parse_constant=_no_number)
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

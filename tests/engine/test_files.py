@@ -1,5 +1,6 @@
 """Files that somebody named: regular ones of a bounded size, and JSON that is what it should be."""
 
+import json
 import os
 from pathlib import Path
 
@@ -52,7 +53,10 @@ def test_a_file_that_grows_is_not_read_on(monkeypatch: pytest.MonkeyPatch) -> No
         (b'{"a": {"b": 1, "b": 2}}', "twice"),
         (b'{"a": NaN}', "NaN is no number"),
         (b'{"a": -Infinity}', "-Infinity is no number"),
-        (b'{"a": ' + b"[" * 100_000, "deeper"),
+        (b'{"a": ' + b"[" * 900, "deeper"),
+        (b'{"a": ' + b"[" * 100_000, "more than 1,000 objects and lists"),
+        (b'{"a": [' + b"[]," * 2_000 + b"0]}", "more than 1,000 objects and lists"),
+        (b'{"' + b'\\"' * 1_000_000, "not valid JSON"),
         (b'{"a": ' + b"[" * MAX_JSON_DEPTH + b"]" * MAX_JSON_DEPTH + b"}", "deeper"),
         (b'{"a": ' + b"9" * 5_000 + b"}", "not valid JSON"),
         (b"\xff\xfe{\0}\0", "not valid JSON"),
@@ -68,7 +72,9 @@ def test_json_that_is_no_object_of_ours_is_refused(content: bytes, why: str, tmp
 
 
 def test_json_is_read_and_its_absence_told(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('{"a": [1, {"b": 2.5}]}', encoding="utf-8")
-    assert read_object(tmp_path / "config.json") == {"a": [1, {"b": 2.5}]}
+    brackets = "[" * 5_000 + '"'  # in a text they are letters
+    value = {"a": [1, {"b": 2.5}], "c": brackets}
+    (tmp_path / "config.json").write_text(json.dumps(value), encoding="utf-8")
+    assert read_object(tmp_path / "config.json") == value
     with pytest.raises(ReleaseIncomplete, match=r"no other\.json"):
         read_object(tmp_path / "other.json")
