@@ -146,6 +146,6 @@ class DeviceUnavailable(EngineError):
     """The asked-for device does not exist here."""
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """What another library's error says, short enough for a sentence of ours."""
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()[:200]

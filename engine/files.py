@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from engine.errors import InvalidConfig, ReleaseIncomplete, UnreadableFile
 
+MAX_CLIP_FILE_BYTES = 1 << 30  # more than 90 seconds of what anybody records
 MAX_JSON_BYTES = 4 << 20
 MAX_JSON_DEPTH = 16
 MAX_JSON_PARTS = 1_000  # objects and lists in one file
@@ -47,6 +48,11 @@ def open_regular(path: str | Path, most: int) -> BinaryIO:
         file.close()
         raise
     return file
+
+
+def check_regular(path: str | Path, most: int) -> None:
+    """Raises what `open_regular` would, for a file that is needed only later."""
+    open_regular(path, most).close()
 
 
 def read_regular(path: str | Path, most: int) -> bytes:

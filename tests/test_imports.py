@@ -40,6 +40,7 @@ RULES = (
     ),
     Rule("engine.errors", (), "the error tree is a leaf"),
     Rule("engine.files", ("engine.errors",), "reading files within bounds is a leaf"),
+    Rule("engine.tensor_files", ("engine.errors", "engine.files"), "reading tensors knows no model"),
     Rule("engine.config", ("engine.errors",), "configurations are leaves"),
     Rule("engine.voice", ("engine.errors", "engine.files"), "a voice is data: storage carries it without the engine"),
     Rule(
@@ -49,7 +50,7 @@ RULES = (
     ),
     Rule(
         "engine.codec",
-        ("engine.codec", "engine.config", "engine.errors"),
+        ("engine.codec", "engine.config", "engine.errors", "engine.files", "engine.tensor_files"),
         "the codec knows its configuration only",
     ),
     Rule("engine.scheduler", ("engine.errors",), "the scheduler decides, it computes nothing"),

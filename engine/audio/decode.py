@@ -23,14 +23,13 @@ from torch import Tensor
 
 from engine.audio.resample import resample
 from engine.errors import UnreadableFile, UnusableReference
-from engine.files import open_regular
+from engine.files import MAX_CLIP_FILE_BYTES, open_regular
 
 Source = bytes | str | Path
 
 LONGEST = 90.0  # seconds
 _CODEC_PADDING = 0.2  # seconds that lossy encoders add to a clip that was cut to the limit
 LOWEST_RATE, HIGHEST_RATE = 8_000, 192_000  # Hz
-LARGEST = 1 << 30  # bytes of a file: more than 90 seconds of what anybody records
 _BLOCK = 1 << 18  # values decoded at a time, all channels together
 _MOST_PACKETS = 20_000  # of a file; 90 seconds of AAC at the highest rate are 16,900
 
@@ -113,7 +112,7 @@ def _opened(source: Source) -> Iterator[BinaryIO]:
         yield io.BytesIO(source)
         return
     try:
-        file = open_regular(source, LARGEST)
+        file = open_regular(source, MAX_CLIP_FILE_BYTES)
     except UnreadableFile as error:
         raise UnusableReference(str(error)) from error
     with file:  # opened by its descriptor, it has no name: the content decides what a file is, not its ending
