@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from engine.errors import InvalidInput, InvalidOption
+from engine.files import MAX_CLIP_FILE_BYTES, check_regular, read_regular
 from web.outputs import AUDIO, VOICE, check_output, write
 from web.terminal import ctrl_c, line, say, sentences
 
@@ -77,7 +78,8 @@ def serve(
         typer.Option(envvar="REPRISE_HOST", help="Address to serve at; 0.0.0.0 for all. Default: this machine only."),
     ] = None,
     port: Annotated[
-        int | None, typer.Option(envvar="REPRISE_PORT", help="Default: the first free one from 7860.")
+        int | None,
+        typer.Option(envvar="REPRISE_PORT", min=1, max=65_535, help="Default: the first free one from 7860."),
     ] = None,
     database: Database = None,
     precision: Annotated[
@@ -259,6 +261,7 @@ def add(
     """Make a voice from a clip and save it."""
     _given(context, model=model, device=device, database=database)
     with sentences():
+        check_regular(clip, MAX_CLIP_FILE_BYTES)
         if not consent and not (sys.stdin.isatty() and typer.confirm(f"{CONSENT} Is that so?", err=True)):
             raise InvalidInput("A voice can be saved only when its speaker has agreed: say so with --consent.")
         with _library(context) as library, _engine(context) as engine:
@@ -328,8 +331,12 @@ def import_voice(
 ) -> None:
     """Save a voice from a portable file."""
     _given(context, database=database)
-    with sentences(), _library(context) as library:
-        say(f"Imported “{library.import_voice(file.read_bytes(), name=name).name}”.")
+    from engine.voice import MAX_FILE_BYTES
+
+    with sentences():
+        data = read_regular(file, MAX_FILE_BYTES)
+        with _library(context) as library:
+            say(f"Imported “{library.import_voice(data, name=name).name}”.")
 
 
 def _given(context: typer.Context, **values: str | None) -> None:
@@ -402,6 +409,8 @@ def _check_request(output: Path, voice: str | None, reference: Path | None, tran
         raise InvalidInput("Say whose voice it is: either --voice NAME, or --reference CLIP with --transcript “…”.")
     if reference and not transcript.strip():
         raise InvalidInput("Give the words spoken in the reference with --transcript “…”.")
+    if reference:
+        check_regular(reference, MAX_CLIP_FILE_BYTES)
     if output.suffix.lower() not in FORMATS:
         raise InvalidOption(f"The output ends in {output.suffix or 'nothing'}; use {', '.join(FORMATS)}.")
     if not output.absolute().parent.is_dir():

@@ -4,10 +4,9 @@ Two layouts are read: `fish_qwen3_omni` (S2-Pro: sharded safetensors) and `dual_
 are built without memory (meta device); each tensor goes from the mapped file to its final dtype and device at once.
 """
 
-import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import partial
@@ -15,10 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from engine.config import DualARConfig, parse_dual_ar, parse_omni
+from engine.config import (
+    MAX_VOCABULARY,
+    DualARConfig,
+    check_flag,
+    check_number,
+    check_text,
+    check_whole,
+    parse_dual_ar,
+    parse_omni,
+    shown,
+)
 from engine.errors import (
     InvalidCheckpoint,
     InvalidConfig,
@@ -26,10 +34,12 @@ from engine.errors import (
     ReleaseIncomplete,
     ReleaseNotFound,
 )
+from engine.files import read_object
 from engine.models.fast_ar import FastAR
 from engine.models.slow_ar import SlowAR
 from engine.quantization import Precision, Stack, check, quantize
 from engine.sampling import SamplingOptions
+from engine.tensor_files import MAX_TENSORS, open_tensors
 from engine.tokenizer import Tokenizer
 
 BUNDLED = Path(__file__).resolve().parent.parent / "assets" / "bundled"
@@ -43,6 +53,8 @@ _HUB_FILES = [
     "tokenizer.tiktoken",
     "lexicon.json.gz",
 ]
+_MOST_PROBLEMS = 10  # that are told at once
+_SHARD_NAME = re.compile(r"[\w][\w.-]*\.safetensors")  # of a file in the same folder
 _FISH_NOTICE = (
     "Fish Audio's weights are under the Fish Audio Research License: free for research and non-commercial use. "
     "Clone only voices whose owners have agreed."
@@ -72,11 +84,19 @@ class Profile:
         path = folder / "reprise.json"
         if not path.exists():
             return cls()
-        values = read_json(path)
+        values = read_object(path)
         unknown = sorted(set(values) - {f.name for f in fields(cls)})
         if unknown:
-            raise InvalidConfig(f"{path} has settings that Reprise does not know: {', '.join(unknown)}.")
+            raise InvalidConfig(f"reprise.json has settings that Reprise does not know: {_listed(unknown)}.")
         return cls(**values)
+
+    def __post_init__(self) -> None:
+        check_whole("reprise.json", "max_segment_bytes", self.max_segment_bytes, 8, 100_000)
+        check_whole("reprise.json", "context_positions", self.context_positions, 0, 1 << 20)
+        check_flag("reprise.json", "style_tags", self.style_tags)
+        if self.temperature != 0:
+            check_number("reprise.json", "temperature", self.temperature, 0, 2)
+        check_text("reprise.json", "notice", self.notice, 2_000)
 
 
 @dataclass(frozen=True)
@@ -87,19 +107,6 @@ class DualAR:
     tokenizer: Tokenizer
     slow: SlowAR
     fast: FastAR
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Raises ReleaseIncomplete when the file is missing, InvalidConfig when it is not a JSON object."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ReleaseIncomplete(f"{path.parent} has no {path.name}; it is not a whole model release.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InvalidConfig(f"{path} is not valid JSON ({error}); download it again.") from error
-    if not isinstance(values, dict):
-        raise InvalidConfig(f"{path} does not hold a JSON object; download it again.")
-    return values
 
 
 def find_release(model: str | Path, progress: Progress | None = None) -> Path:
@@ -175,7 +182,24 @@ def _progress_bar(progress: Progress) -> type:
 
 def read_config(folder: Path) -> DualARConfig:
     """The sizes of the release in `folder`, before its weights are read. Raises as `load_dual_ar` does."""
-    return _config(read_json(folder / "config.json"), Tokenizer.load(folder))
+    return _read_both(folder)[0]
+
+
+def _read_both(folder: Path) -> tuple[DualARConfig, Tokenizer]:
+    raw = read_object(folder / "config.json")
+    tokenizer = Tokenizer.load(folder)
+    config = _config(raw, tokenizer)
+    if tokenizer.size > config.slow.vocab_size:
+        raise InvalidCheckpoint(
+            f"The tokenizer has tokens up to {tokenizer.size - 1}, the model's vocabulary ends at "
+            f"{config.slow.vocab_size - 1}; the files do not belong together."
+        )
+    if config.semantic_start_id != tokenizer.semantic_start_id:
+        raise InvalidCheckpoint(
+            f"The config puts the first semantic token at {config.semantic_start_id}, "
+            f"the tokenizer at {tokenizer.semantic_start_id}; the files do not belong together."
+        )
+    return config, tokenizer
 
 
 def _config(raw: dict[str, Any], tokenizer: Tokenizer) -> DualARConfig:
@@ -183,9 +207,10 @@ def _config(raw: dict[str, Any], tokenizer: Tokenizer) -> DualARConfig:
     if kind == "fish_qwen3_omni":
         return parse_omni(raw)
     if kind == "dual_ar":
-        return parse_dual_ar(raw, tokenizer.semantic_start_id, tokenizer.semantic_end_id(raw.get("codebook_size", 0)))
+        check_whole("The model's config.json", "codebook_size", raw.get("codebook_size"), 2, MAX_VOCABULARY)
+        return parse_dual_ar(raw, tokenizer.semantic_start_id, tokenizer.semantic_end_id(raw["codebook_size"]))
     raise InvalidConfig(
-        f"The model's config.json says model_type {kind!r}; Reprise reads fish_qwen3_omni (S2) and dual_ar (S1)."
+        f"The model's config.json says model_type {shown(kind)}; Reprise reads fish_qwen3_omni (S2) and dual_ar (S1)."
     )
 
 
@@ -202,23 +227,17 @@ def load_dual_ar(
     """
     if precision is not None:
         check(precision, device, dtype)
-    raw = read_json(folder / "config.json")
-    tokenizer = Tokenizer.load(folder)
-    config = _config(raw, tokenizer)
-    omni = raw["model_type"] == "fish_qwen3_omni"
-    parts = split_omni(_safetensors(folder)) if omni else split_flat(_pickled(folder / "model.pth"))
-    if config.semantic_start_id != tokenizer.semantic_start_id:
-        raise InvalidCheckpoint(
-            f"The config puts the first semantic token at {config.semantic_start_id}, "
-            f"the tokenizer at {tokenizer.semantic_start_id}; the files do not belong together."
-        )
+    config, tokenizer = _read_both(folder)
+    # S1-mini's layout is one pickle of flat names.
+    flat = read_object(folder / "config.json")["model_type"] == "dual_ar"
+    parts = split_flat(_tensors(folder / "model.pth")) if flat else split_omni(_safetensors(folder))
     with torch.device("meta"):
         slow, fast = SlowAR(config, tokenizer.end_id), FastAR(config)
     problems = Problems()
     problems.unknown(parts.unknown)
     place(slow, parts.slow, problems, dtype=dtype, device=device, settle=_quantizer(precision, "slow"))
     place(fast, parts.fast, problems, dtype=dtype, device=device, settle=_quantizer(precision, "fast"))
-    problems.raise_if_any(folder)
+    problems.raise_if_any()
     return DualAR(config, tokenizer, slow.eval(), fast.eval())
 
 
@@ -276,58 +295,36 @@ def split_flat(tensors: Tensors) -> Parts:
 
 
 def _safetensors(folder: Path) -> Tensors:
-    index = folder / "model.safetensors.index.json"
-    if index.exists():
-        shards = dict(read_json(index).get("weight_map", {}))
-    else:
-        shards = dict.fromkeys(_names(folder / "model.safetensors"), "model.safetensors")
+    if not (folder / "model.safetensors.index.json").exists():
+        return _tensors(folder / "model.safetensors")
+    shards = _index(folder)
     missing = sorted({name for name in shards.values() if not (folder / name).exists()})
     if missing:
-        raise ReleaseIncomplete(f"{folder} lacks {', '.join(missing)}; finish the download and start again.")
-    opened = {name: _open(folder / name) for name in sorted(set(shards.values()))}
+        raise ReleaseIncomplete(f"The model's folder lacks {_listed(missing)}; finish the download and start again.")
+    opened = {name: open_tensors(folder / name) for name in sorted(set(shards.values()))}
     for name, shard in shards.items():
-        if name not in opened[shard].keys():  # noqa: SIM118  (safe_open is no mapping)
-            raise InvalidCheckpoint(f"{folder / shard} lacks {name}, which the index says it has.")
-
-    def reader(name: str) -> Callable[[], Tensor]:
-        return lambda: opened[shards[name]].get_tensor(name)
-
-    extra = {name for shard in opened.values() for name in shard.keys()} - set(shards)  # noqa: SIM118
+        if name not in opened[shard].shapes:
+            raise InvalidCheckpoint(f"{shard} lacks {name}, which the index says it has.")
+    extra = {name for shard in opened.values() for name in shard.shapes} - set(shards)
     if extra:
-        raise InvalidCheckpoint(f"{folder} has tensors that its index does not name: {_listed(sorted(extra))}.")
-    return {name: reader(name) for name in shards}
+        raise InvalidCheckpoint(f"The model's folder has tensors that the index lacks: {_listed(sorted(extra))}.")
+    return {name: partial(opened[shard].read, name) for name, shard in shards.items()}
 
 
-def _open(path: Path) -> Any:
-    try:
-        return safe_open(path, framework="pt", device="cpu")
-    except FileNotFoundError:
-        raise ReleaseIncomplete(f"{path.parent} has no {path.name}; it is not a whole model release.") from None
-    except (SafetensorError, OSError) as error:
-        raise ReleaseIncomplete(f"{path} is cut short or damaged ({error}); download it again.") from error
+def _index(folder: Path) -> dict[str, str]:
+    """Which file has which tensor. Only names of files in the folder itself are taken."""
+    shards = read_object(folder / "model.safetensors.index.json").get("weight_map")
+    if not isinstance(shards, dict) or not 1 <= len(shards) <= MAX_TENSORS:
+        raise InvalidConfig("The model's index has no weight_map that says where each tensor is; download it again.")
+    for name in shards.values():
+        if not isinstance(name, str) or not _SHARD_NAME.fullmatch(name):
+            raise InvalidConfig(f"The model's index names {shown(name)}, which is no file of tensors in its folder.")
+    return shards
 
 
-def _names(path: Path) -> list[str]:
-    return list(_open(path).keys())
-
-
-def _pickled(path: Path) -> Tensors:
-    """A `.pth` state dict, mapped rather than read; only plain tensors are ever unpickled."""
-    try:
-        loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except FileNotFoundError:
-        raise ReleaseIncomplete(f"{path.parent} has no {path.name}; it is not a whole model release.") from None
-    except Exception as error:  # torch raises RuntimeError, UnpicklingError, EOFError, … by what is broken
-        raise ReleaseIncomplete(
-            f"{path} is cut short, damaged or not a plain state dict; download it again."
-        ) from error
-    if isinstance(loaded, Mapping) and isinstance(loaded.get("state_dict"), Mapping):
-        loaded = loaded["state_dict"]
-
-    def reader(tensor: Tensor) -> Callable[[], Tensor]:
-        return lambda: tensor
-
-    return {name: reader(tensor) for name, tensor in loaded.items()}
+def _tensors(path: Path) -> Tensors:
+    file = open_tensors(path)
+    return {name: partial(file.read, name) for name in file.shapes}
 
 
 class Problems:
@@ -348,11 +345,12 @@ class Problems:
             self._said.append(f"missing {_listed(sorted(names))}")
 
     def misshapen(self, name: str, is_: tuple[int, ...], should: tuple[int, ...]) -> None:
-        self._said.append(f"{name} is {list(is_)} instead of {list(should)}")
+        if len(self._said) < _MOST_PROBLEMS:
+            self._said.append(f"{name[:200]} is {list(is_)[:8]} instead of {list(should)}")
 
-    def raise_if_any(self, folder: Path) -> None:
+    def raise_if_any(self) -> None:
         if self._said:
-            raise InvalidCheckpoint(f"The weights in {folder} do not fit their config: {'; '.join(self._said)}.")
+            raise InvalidCheckpoint(f"The model's weights do not fit its config: {'; '.join(self._said)}.")
 
 
 def place(
@@ -435,4 +433,6 @@ def _joined(readers: list[Callable[[], Tensor]]) -> Tensor:
 
 
 def _listed(names: list[str], most: int = 8) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return ", ".join(name[:200] for name in names[:most]) + (
+        f" and {len(names) - most} more" if len(names) > most else ""
+    )

@@ -2,6 +2,7 @@
 
 RepriseError
 ├── InvalidInput             the request cannot be served as it stands; the message says what to change
+│   ├── UnreadableFile       a named file is missing, too large, or no regular file
 │   ├── UnusableReference    a reference clip that cannot be cloned from
 │   ├── InvalidText          nothing to say, or text that cannot be spoken
 │   ├── InvalidOption        a setting outside its range
@@ -37,6 +38,10 @@ class RepriseError(Exception):
 
 class InvalidInput(RepriseError, ValueError):
     """The request cannot be served as it stands."""
+
+
+class UnreadableFile(InvalidInput):
+    """A named file is missing, too large, or no regular file."""
 
 
 class UnusableReference(InvalidInput):
@@ -153,6 +158,6 @@ class DeviceUnavailable(EngineError):
     """The asked-for device does not exist here."""
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """What another library's error says, short enough for a sentence of ours."""
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()[:200]

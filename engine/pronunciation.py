@@ -9,13 +9,16 @@ file.
 """
 
 import gzip
-import json
+import io
 import re
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeGuard
 
 from engine import english
-from engine.errors import InvalidConfig
+from engine.errors import InvalidConfig, first_line
+from engine.files import parse_json, read_regular
 
 FORMAT_VERSION = 1
 PHONES = (
@@ -35,6 +38,13 @@ _STYLE = re.compile(r"\[[^\]]*\]")
 # Left and right context in letters, from the longest key (7) to the letter alone (1): one length, one
 # context.
 CONTEXTS = ((3, 3), (2, 3), (2, 2), (1, 2), (1, 1), (0, 1), (0, 0))
+
+
+_MAX_PACKED_BYTES, _MAX_BYTES = 16 << 20, 64 << 20
+
+
+def _is_table(value: object) -> TypeGuard[dict[str, str]]:
+    return isinstance(value, dict) and all(isinstance(phones, str) for phones in value.values())
 
 
 def letter_contexts(word: str, at: int) -> list[str]:
@@ -58,13 +68,22 @@ class Lexicon:
     @classmethod
     def load(cls, path: str | Path) -> "Lexicon":
         """Read a lexicon file. Raises InvalidConfig when it is damaged or of another version."""
+        name = Path(path).name
         try:
-            content = json.loads(gzip.decompress(Path(path).read_bytes()))
-        except (OSError, EOFError, ValueError) as error:
-            raise InvalidConfig(f"The lexicon {path} cannot be read: {error}") from error
+            packed = read_regular(path, _MAX_PACKED_BYTES)
+            with gzip.open(io.BytesIO(packed)) as file:
+                data = file.read(_MAX_BYTES + 1)
+            if len(data) > _MAX_BYTES:
+                raise ValueError("it is too large")
+            content = parse_json(data)
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise InvalidConfig(f"The lexicon {name} cannot be read: {first_line(error)}") from error
         if not isinstance(content, dict) or content.get("version") != FORMAT_VERSION:
-            raise InvalidConfig(f"The lexicon {path} is not of format version {FORMAT_VERSION}.")
-        return cls(content["words"], content["letters"])
+            raise InvalidConfig(f"The lexicon {name} is not of format version {FORMAT_VERSION}.")
+        words, letters = content.get("words"), content.get("letters")
+        if not _is_table(words) or not _is_table(letters):
+            raise InvalidConfig(f"The lexicon {name} has no tables of words and letters: download it again.")
+        return cls(words, letters)
 
     def __contains__(self, word: object) -> bool:
         return word in self._words

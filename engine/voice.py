@@ -36,6 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from engine.errors import InvalidCodes, InvalidInput, InvalidName, InvalidVoiceFile, UnusableReference
+from engine.files import parse_json
 
 Codes = NDArray[np.uint16]
 
@@ -146,8 +147,9 @@ def codes_to_bytes(codes: ArrayLike) -> bytes:
     array = checked_codes(codes)
     count, frames = array.shape
     widths = [max(1, int(row.max()).bit_length()) for row in array]
-    bits = [(row[:, None] >> _shifts(width)) & 1 for row, width in zip(array, widths, strict=True)]
-    packed = np.packbits(np.concatenate([plane.astype(np.uint8).ravel() for plane in bits])).tobytes()
+    bits = np.unpackbits(array.astype(">u2").view(np.uint8).reshape(count, frames, 2), axis=2)
+    planes = [row[:, 16 - width :].ravel() for row, width in zip(bits, widths, strict=True)]
+    packed = np.packbits(np.concatenate(planes)).tobytes()
     body = _CODES_HEAD.pack(_CODES_MAGIC, _CODES_VERSION, count, frames) + bytes(widths) + packed
     return body + _CRC.pack(zlib.crc32(body))
 
@@ -165,19 +167,15 @@ def codes_from_bytes(data: bytes) -> Codes:
         raise InvalidCodes("These codes are damaged.")
     if len(packed) != (sum(widths) * frames + 7) // 8:
         raise InvalidCodes("These codes are damaged.")
-    bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8)).astype(np.uint16)
+    bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8))
     codes = np.empty((count, frames), dtype=np.uint16)
     start = 0
     for row, width in zip(codes, widths, strict=True):
-        plane = bits[start : start + frames * width].reshape(frames, width)
-        row[:] = (plane << _shifts(width)).sum(axis=1, dtype=np.uint16)
+        whole = np.zeros((frames, 16), dtype=np.uint8)  # every code with as many bits as the widest can have
+        whole[:, 16 - width :] = bits[start : start + frames * width].reshape(frames, width)
+        row[:] = np.packbits(whole).view(">u2")
         start += frames * width
     return checked_codes(codes)
-
-
-def _shifts(width: int) -> Codes:
-    """By how much each of a code's bits is shifted, the highest first."""
-    return np.arange(width - 1, -1, -1, dtype=np.uint16)
 
 
 def _codes_head(data: bytes) -> tuple[int, int]:
@@ -313,11 +311,11 @@ class Voice:
         """
         header, blobs = _opened(data)
         try:
-            return _voice(json.loads(header), blobs)
+            return _voice(parse_json(header), blobs)
         except InvalidInput as error:
             raise InvalidVoiceFile(f"This voice file cannot be used. {error}") from error
         # Of a file whose checksum is right but whose header nobody's `to_bytes` wrote.
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise InvalidVoiceFile("This voice file's header is not one of ours.") from error
 
 
@@ -344,7 +342,7 @@ def _header(voice: Voice, codes: Sequence[bytes]) -> dict[str, Any]:
     }
 
 
-def _opened(data: bytes) -> tuple[bytes, bytes]:
+def _opened(data: bytes) -> tuple[bytes, memoryview]:
     """Header and blobs of a voice file whose size, magic, version and checksum are right."""
     if len(data) > MAX_FILE_BYTES:
         raise InvalidVoiceFile(f"A voice file can have {MAX_FILE_BYTES >> 20} MiB; this one is larger.")
@@ -361,7 +359,7 @@ def _opened(data: bytes) -> tuple[bytes, bytes]:
     end = _FILE_HEAD.size + length
     if length > _MAX_HEADER_BYTES or end > len(body):
         raise InvalidVoiceFile("This voice file's header is not one of ours.")
-    return bytes(body[_FILE_HEAD.size : end]), bytes(body[end:])
+    return bytes(body[_FILE_HEAD.size : end]), body[end:]
 
 
 def _fields(value: Any, **types: type | tuple[type, ...]) -> list[Any]:
@@ -375,7 +373,7 @@ def _fields(value: Any, **types: type | tuple[type, ...]) -> list[Any]:
     return [value[key] for key in types]
 
 
-def _voice(header: Any, blobs: bytes) -> Voice:
+def _voice(header: Any, blobs: memoryview) -> Voice:
     tags = header.pop("tags", []) if type(header) is dict else []
     name, language, description, fingerprint, consent, entries = _fields(
         header,
@@ -389,7 +387,7 @@ def _voice(header: Any, blobs: bytes) -> Voice:
     if len(entries) > MAX_REFERENCES:
         raise InvalidInput(f"A voice has 1 to {MAX_REFERENCES} references, not {len(entries)}.")
     references = []
-    rest = memoryview(blobs)
+    rest = blobs
     for entry in entries:
         reference, used = _reference(entry, rest)
         references.append(reference)

@@ -95,6 +95,31 @@ def test_a_saved_voice_speaks_and_its_seed_speaks_the_same_again(run: Run) -> No
     np.testing.assert_array_equal(soundfile.read("a.wav", dtype="int16")[0], soundfile.read("b.flac", dtype="int16")[0])
 
 
+@pytest.mark.parametrize("port", ["0", "-1", "65536", "99999999"])
+def test_a_port_that_cannot_be_is_refused(run: Run, port: str) -> None:
+    result = run("--port", port)
+    assert result.exit_code == 2
+    assert "Invalid value for '--port'" in result.stderr
+    assert run(env={"REPRISE_PORT": port}).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("speak", "Hello.", "--transcript", WORDS, "--reference"),
+        ("voices", "add", "Anna", "--transcript", WORDS, "--consent"),
+        ("voices", "import"),
+    ],
+)
+def test_what_is_no_regular_file_is_refused_before_anything_is_loaded(run: Run, arguments: tuple[str, ...]) -> None:
+    os.mkfifo("pipe")
+    Path("endless").symlink_to("/dev/zero")
+    with Path("large").open("wb") as large:
+        large.truncate(2 << 30)
+    for name, says in (("pipe", "is a pipe"), ("endless", "is a device"), ("large", "too large")):
+        refused(run(*arguments, name, *(["--model", "nowhere/at/all"] if "import" not in arguments else [])), says)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

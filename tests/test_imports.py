@@ -39,8 +39,10 @@ RULES = (
         "benchmarks measure, and are not run by anyone",
     ),
     Rule("engine.errors", (), "the error tree is a leaf"),
+    Rule("engine.files", ("engine.errors",), "reading files within bounds is a leaf"),
+    Rule("engine.tensor_files", ("engine.errors", "engine.files"), "reading tensors knows no model"),
     Rule("engine.config", ("engine.errors",), "configurations are leaves"),
-    Rule("engine.voice", ("engine.errors",), "a voice is data: storage carries it without the engine"),
+    Rule("engine.voice", ("engine.errors", "engine.files"), "a voice is data: storage carries it without the engine"),
     Rule(
         "engine.models",
         ("engine.models", "engine.config", "engine.errors"),
@@ -48,7 +50,7 @@ RULES = (
     ),
     Rule(
         "engine.codec",
-        ("engine.codec", "engine.config", "engine.errors"),
+        ("engine.codec", "engine.config", "engine.errors", "engine.files", "engine.tensor_files"),
         "the codec knows its configuration only",
     ),
     Rule("engine.scheduler", ("engine.errors",), "the scheduler decides, it computes nothing"),
@@ -60,6 +62,7 @@ RULES = (
 FOREIGN = (
     ("engine.voice", ("torch", "torchaudio"), "a voice is data: numpy is enough"),
     ("engine.errors", ("torch", "numpy"), "the error tree is a leaf"),
+    ("engine.files", ("torch", "numpy"), "reading files within bounds is a leaf"),
     ("engine.scheduler", ("torch", "torchaudio"), "the scheduler decides, it computes nothing"),
     (
         "engine",

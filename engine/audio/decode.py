@@ -1,11 +1,13 @@
-"""Audio files in: soundfile for wav, flac, ogg, opus and mp3, PyAV for m4a/aac, webm and the rest.
+"""Audio files in: soundfile for wav, flac, ogg, opus, mp3 and aiff, PyAV for m4a/aac, webm and the rest.
 
 Nothing that a file says about itself is believed, least of all its length: blocks are decoded, mixed and
 counted until the limit is passed, so a lying header or ten hours of mp3 cost no more memory or time than the
-longest clip that is allowed.
+longest clip that is allowed. Only formats and codecs of sound are tried, so that no picture is ever decoded, and
+none that can name another file or address.
 """
 
 import io
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +22,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.audio.resample import resample
-from engine.errors import UnusableReference
+from engine.errors import UnreadableFile, UnusableReference
+from engine.files import MAX_CLIP_FILE_BYTES, open_regular
 
 Source = bytes | str | Path
 
@@ -28,12 +31,37 @@ LONGEST = 90.0  # seconds
 _CODEC_PADDING = 0.2  # seconds that lossy encoders add to a clip that was cut to the limit
 LOWEST_RATE, HIGHEST_RATE = 8_000, 192_000  # Hz
 _BLOCK = 1 << 18  # values decoded at a time, all channels together
+_MOST_PACKETS = 20_000  # of a file; 90 seconds of AAC at the highest rate are 16,900
 
-# Containers with sound in them, and none that can name other files or addresses to open, as playlists do.
+_MOST_PLANES = 7  # that PyAV counts rightly: it looks for the end of a list that has no room for one after 8
+
+# How files begin that soundfile reads. Its library knows many more formats, old and little tested ones, and tries them
+# all on what it does not recognise.
+_SOUNDFILE = re.compile(
+    rb"RIFF....WAVE|RIFX....WAVE|RF64....WAVE|riff\x2e\x91\xcf\x11|fLaC|OggS|FORM....AIF[FC]|caff|\.snd"
+    rb"|ID3|\xff[\xe2-\xff]",
+    re.DOTALL,
+)
+# For PyAV: containers with sound in them, and none that can name other files or addresses to open, as playlists do;
+# what codes sound, and nothing that codes pictures. No address may be opened in any case.
 _CONTAINERS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,aac,mp3,ogg,wav,w64,flac,aiff,caf,amr,asf,avi,mpegts,flv"
+_CODECS = frozenset(
+    """aac aac_latm mp1 mp1float mp2 mp2float mp3 mp3float opus libopus vorbis flac alac ac3 eac3 amrnb amrwb
+    libopencore_amrnb libopencore_amrwb speex wmav1 wmav2 wmapro wmalossless wavpack tta gsm gsm_ms nellymoser adpcm_ms
+    adpcm_ima_wav adpcm_ima_qt adpcm_swf adpcm_yamaha g722 g726 pcm_alaw pcm_mulaw pcm_u8 pcm_s8 pcm_s8_planar pcm_s16le
+    pcm_s16be pcm_s24le pcm_s24be pcm_s32le pcm_s32be pcm_s64le pcm_s64be pcm_f32le pcm_f32be pcm_f64le
+    pcm_f64be""".split()
+)
+_OPTIONS = {
+    "format_whitelist": _CONTAINERS,
+    "codec_whitelist": ",".join(sorted(_CODECS)),
+    "protocol_whitelist": "none",
+    "max_streams": "32",
+}
 
 _NOT_AUDIO = "This file is not audio that can be read: use wav, flac, ogg, opus, mp3, m4a or webm."
 _NO_SAMPLES = "The file holds no sound: record the clip again, or choose another file."
+_IN_PIECES = "The clip is cut into too many small pieces: export it again, as wav or m4a."
 _DAMAGED = "The clip holds values that are not numbers (NaN or infinity): export it again."
 
 
@@ -61,9 +89,12 @@ def decode(source: Source) -> Recording:
     """
     readable = False
     with _opened(source) as file:
-        if not file.read(1):
+        start = file.read(16)
+        if not start:
             raise UnusableReference(_NO_SAMPLES)
         for decoder in (_read_with_soundfile, _read_with_av):
+            if decoder is _read_with_soundfile and not _SOUNDFILE.match(start):
+                continue
             file.seek(0)
             try:
                 recording = decoder(file)
@@ -81,34 +112,52 @@ def _opened(source: Source) -> Iterator[BinaryIO]:
         yield io.BytesIO(source)
         return
     try:
-        file = Path(source).open("rb")  # noqa: SIM115, closed below
-    except (OSError, ValueError) as error:
-        raise UnusableReference(f"The file {source} cannot be opened: {error}.") from error
-    # Once more by its descriptor, so that it has no name: the content decides what a file is, not its ending.
-    with file, open(file.fileno(), "rb", closefd=False) as nameless:
-        yield nameless
+        file = open_regular(source, MAX_CLIP_FILE_BYTES)
+    except UnreadableFile as error:
+        raise UnusableReference(str(error)) from error
+    with file:  # opened by its descriptor, it has no name: the content decides what a file is, not its ending
+        yield file
+
+
+class _Seekable:
+    """A file for soundfile, whose own code fails on the places before the start that damaged files name."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.read, self.tell, self._file = file.read, file.tell, file
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence != io.SEEK_SET:
+            base = self._file.tell() if whence == io.SEEK_CUR else self._file.seek(0, io.SEEK_END)
+            offset += base
+        return self._file.seek(max(0, offset))
 
 
 def _read_with_soundfile(file: BinaryIO) -> Recording:
-    with soundfile.SoundFile(file) as sound:
-        blocks = sound.blocks(max(_BLOCK // sound.channels, 1), dtype="float32", always_2d=True)
-        return _collected((block.T for block in blocks), sound.samplerate)
+    with soundfile.SoundFile(_Seekable(file)) as sound:
+        return _collected(_soundfile_blocks(sound), sound.samplerate)
+
+
+def _soundfile_blocks(sound: soundfile.SoundFile) -> Iterator[NDArray[Any]]:
+    size = max(_BLOCK // sound.channels, 1)
+    while len(block := sound.read(size, dtype="float32", always_2d=True)):
+        yield block.T
 
 
 def _read_with_av(file: BinaryIO) -> Recording:
-    options = {"format_whitelist": _CONTAINERS}
-    with av.open(file, "r", options=options, metadata_errors="ignore") as container:
+    with av.open(file, "r", options=_OPTIONS, metadata_errors="ignore") as container:
         stream = container.streams.best("audio")
         rate = getattr(stream, "sample_rate", None)  # a stream that nothing can decode has no such attribute
         if container.streams and not container.streams.audio:
             raise UnusableReference(_NO_SAMPLES)  # a film without sound, say
-        if not isinstance(stream, av.AudioStream) or not rate:
+        if not isinstance(stream, av.AudioStream) or not rate or stream.codec_context.name not in _CODECS:
             raise UnusableReference(_NOT_AUDIO)
         return _collected(_av_blocks(container, stream), rate)
 
 
 def _av_blocks(container: "av.container.InputContainer", stream: av.AudioStream) -> Iterator[NDArray[Any]]:
-    for packet in container.demux(stream):
+    for count, packet in enumerate(_packets(container, stream)):
+        if count > _MOST_PACKETS:
+            raise UnusableReference(_IN_PIECES)
         try:
             frames = packet.decode()
         except av.FFmpegError:  # which of them, differs with the damage
@@ -116,9 +165,16 @@ def _av_blocks(container: "av.container.InputContainer", stream: av.AudioStream)
         yield from map(_planes, frames)
 
 
+def _packets(container: "av.container.InputContainer", stream: av.AudioStream) -> "Iterator[av.Packet[av.AudioStream]]":
+    try:
+        yield from container.demux(stream)
+    except IndexError:  # a stream that begins in the middle of the file is more than PyAV knows
+        return
+
+
 def _planes(frame: av.AudioFrame) -> NDArray[Any]:
     """A frame's samples as floats [channels, n], full scale at 1."""
-    values: NDArray[Any] = frame.to_ndarray()
+    values = _values(frame)
     if not frame.format.is_planar:
         values = values.reshape(-1, frame.layout.nb_channels).T
     if values.dtype.kind == "u":
@@ -126,6 +182,18 @@ def _planes(frame: av.AudioFrame) -> NDArray[Any]:
     if values.dtype.kind == "i":
         return values.astype(np.float32) / 2.0 ** (8 * values.itemsize - 1)
     return values
+
+
+def _values(frame: av.AudioFrame) -> NDArray[Any]:
+    """As `frame.to_ndarray`, which knows no samples of 64 bits, and with 8 planes or more reads behind the last."""
+    planar, channels = frame.format.is_planar, frame.layout.nb_channels
+    if planar and channels > _MOST_PLANES:
+        raise UnusableReference(f"The clip has {channels} channels: export it again in mono or stereo.")
+    if frame.format.name not in ("s64", "s64p"):
+        values: NDArray[Any] = frame.to_ndarray()
+        return values
+    width = frame.samples * (1 if planar else channels)
+    return np.stack([np.frombuffer(memoryview(plane), np.int64, width) for plane in frame.planes])
 
 
 def _collected(blocks: Iterator[NDArray[Any]], rate: int) -> Recording:
@@ -145,8 +213,9 @@ def _collected(blocks: Iterator[NDArray[Any]], rate: int) -> Recording:
 
 
 def _mono(block: NDArray[Any]) -> NDArray[np.float32]:
-    # In double: the sum of two finite floats may be none.
-    mono: NDArray[np.float64] = block.mean(axis=0, dtype=np.float64)
+    # In double: the sum of two finite floats may be none. That of both infinities is checked below.
+    with np.errstate(invalid="ignore", over="ignore"):
+        mono: NDArray[np.float64] = block.mean(axis=0, dtype=np.float64)
     if not np.isfinite(mono).all():
         raise UnusableReference(_DAMAGED)
     return mono.astype(np.float32)

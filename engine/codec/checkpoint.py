@@ -6,20 +6,19 @@ convolutions are folded into plain weights. The file is mapped while loading: ea
 final dtype and device at once, with no copy in between.
 """
 
-import pickle
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from engine.codec.codec import Codec, CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 from engine.errors import InvalidCheckpoint, ReleaseNotFound
+from engine.tensor_files import TensorFile, open_tensors
 
 # Tables that the release saved beside its weights; ours are computed.
 _SAVED_BUFFERS = (".causal_mask", ".freqs_cis")
@@ -34,10 +33,10 @@ def codec_files(folder: Path) -> tuple[Path, CodecConfig]:
     Raises ReleaseNotFound when the folder holds no codec and InvalidConfig for a config that cannot be used.
     """
     for name in ("codec.safetensors", "codec.pth"):
-        if (folder / name).is_file():
+        if (folder / name).exists():
             own = folder / "codec_config.json"
-            return folder / name, CodecConfig.from_json(own) if own.is_file() else CodecConfig.s2_pro()
-    raise ReleaseNotFound(f"{folder} holds no codec: neither codec.safetensors nor codec.pth is there.")
+            return folder / name, CodecConfig.from_json(own) if own.exists() else CodecConfig.s2_pro()
+    raise ReleaseNotFound("The model's folder holds no codec: neither codec.safetensors nor codec.pth is there.")
 
 
 def load_codec_encoder(
@@ -49,8 +48,8 @@ def load_codec_encoder(
     """Encoder view of the codec file at `path`. Only its own tensors are read or allocated.
 
     Keep `dtype` fp32 for real use: in bf16 many codes change.
-    Raises InvalidCheckpoint, naming them, for unexpected, missing or misshapen tensors and ReleaseNotFound
-    without the file.
+    Raises InvalidCheckpoint, naming them, for unexpected, missing or misshapen tensors, ReleaseIncomplete for a file
+    that is cut short or damaged and ReleaseNotFound without the file.
     """
     return _load(CodecEncoder, Path(path), config, torch.device(device), dtype)
 
@@ -76,20 +75,12 @@ def load_codec(
 
 
 @dataclass(frozen=True)
-class _Tensors:
-    """What a file holds: shapes known at once, values read one by one."""
-
-    shapes: dict[str, tuple[int, ...]]
-    read: Callable[[str], Tensor]
-
-
-@dataclass(frozen=True)
 class _Weight:
     """Where the file keeps a weight: plain under `keys[0]`, or as a norm and a direction under both."""
 
     keys: tuple[str, ...]
 
-    def read(self, tensors: _Tensors, device: torch.device, dtype: torch.dtype) -> Tensor:
+    def read(self, tensors: TensorFile, device: torch.device, dtype: torch.dtype) -> Tensor:
         if len(self.keys) == 1:
             # A copy, so that neither the mapping nor the file's fate outlives loading.
             return tensors.read(self.keys[0]).to(device, dtype, copy=True)
@@ -117,32 +108,13 @@ def _load(
     return module.requires_grad_(False).eval()
 
 
-def _open(path: Path) -> _Tensors:
-    if not path.is_file():
-        raise ReleaseNotFound(f"There is no codec at {path}.")
-    try:
-        return _open_safetensors(path) if path.suffix == ".safetensors" else _open_torch(path)
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise InvalidCheckpoint(f"The codec {path} cannot be read; it may be cut short. ({error})") from error
+def _open(path: Path) -> TensorFile:
+    if not path.exists():
+        raise ReleaseNotFound(f"There is no {path.name} in the model's folder; it is not a whole model release.")
+    return open_tensors(path)
 
 
-def _open_safetensors(path: Path) -> _Tensors:
-    file: Any = safe_open(path, framework="pt", device="cpu")
-    keys: list[str] = file.keys()
-    shapes = {key: tuple(file.get_slice(key).get_shape()) for key in keys}
-    return _Tensors(shapes, file.get_tensor)
-
-
-def _open_torch(path: Path) -> _Tensors:
-    state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
-        state = state["state_dict"]
-    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
-        raise InvalidCheckpoint(f"The codec {path} is not a dictionary of tensors.")
-    return _Tensors({key: tuple(value.shape) for key, value in state.items()}, state.__getitem__)
-
-
-def _locate(path: Path, tensors: _Tensors, expected: dict[str, tuple[int, ...]]) -> dict[str, _Weight]:
+def _locate(path: Path, tensors: TensorFile, expected: dict[str, tuple[int, ...]]) -> dict[str, _Weight]:
     """Where each weight of the codec is kept. Whatever else the file holds is an error that names it."""
     parts: dict[str, dict[str, str]] = {}
     misshapen = []
@@ -159,7 +131,7 @@ def _locate(path: Path, tensors: _Tensors, expected: dict[str, tuple[int, ...]])
         if part == "norm":
             right = (right[0], *[1] * (len(right) - 1))
         if shape != right:
-            misshapen.append(f"{key} {list(shape)} instead of {list(right)}")
+            misshapen.append(f"{key[:200]} {list(shape)[:8]} instead of {list(right)}")
     _refuse(path, "has unexpected tensors:", unexpected)
     _refuse(path, "has misshapen tensors:", misshapen)
     halves = [next(iter(found.values())) for found in parts.values() if len(found) == 1 and "plain" not in found]
@@ -184,4 +156,5 @@ def _refuse(path: Path, what: str, names: Iterable[str]) -> None:
     found = sorted(names)
     if found:
         more = f" and {len(found) - 8} more" if len(found) > 8 else ""
-        raise InvalidCheckpoint(f"The codec {path} {what} {', '.join(found[:8])}{more}.")
+        named = ", ".join(name[:200] for name in found[:8])
+        raise InvalidCheckpoint(f"The codec {path.name} {what} {named}{more}.")

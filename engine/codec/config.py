@@ -4,19 +4,44 @@ Source: the codec of the Fish Audio S2-Pro release. That release ships no config
 `CodecConfig.s2_pro()` holds its sizes; a folder of ours carries them as `codec_config.json`.
 """
 
-import json
 from dataclasses import dataclass, fields
 from math import prod
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from engine.config import MAX_CODEBOOKS, check_flag, check_number, check_whole, shown
 from engine.errors import InvalidConfig
+from engine.files import read_object
 
 # Fixed in the release's conv encoder and named by no file.
 _ENCODER_HEAD_DIM = 64
 _ENCODER_FEED_FORWARD = 3
 _ENCODER_ROPE_BASE = 10_000.0
 _ENCODER_NORM_EPS = 1e-5
+
+# The most that a codec may have of everything: room for several times S2-Pro's, and a damaged file is refused by them
+# before anything is made in its sizes.
+_LIMITS = {
+    "n_layer": 64,
+    "n_head": 256,
+    "head_dim": 1024,
+    "dim": 1 << 14,
+    "intermediate_size": 1 << 16,
+    "window_size": 4096,
+    "input_dim": 1 << 14,
+    "n_codebooks": MAX_CODEBOOKS - 1,
+    "codebook_size": 1 << 16,
+    "codebook_dim": 4096,
+    "semantic_codebook_size": 1 << 16,
+    "sample_rate": 192_000,
+    "encoder_dim": 4096,
+    "latent_dim": 1 << 14,
+    "decoder_dim": 1 << 14,
+    "encoder_transformer_window": 4096,
+}
+_MOST_BLOCKS, _HIGHEST_RATE = 8, 64
+_LONGEST_FRAME = 1 << 17  # samples
+_WHERE = "The codec's config"
 
 _Section = TypeVar("_Section")
 
@@ -40,6 +65,9 @@ class WindowedTransformerConfig:
 
     def __post_init__(self) -> None:
         _check_sizes(self, "n_layer", "n_head", "head_dim", "dim", "intermediate_size", "window_size")
+        check_number(_WHERE, "rope_base", self.rope_base, 1, 1e12)
+        check_number(_WHERE, "norm_eps", self.norm_eps, 0, 1)
+        check_flag(_WHERE, "final_norm", self.final_norm)
         if self.n_head * self.head_dim != self.dim:
             raise InvalidConfig(
                 f"The codec's transformer has {self.n_head} heads of {self.head_dim}, "
@@ -49,8 +77,6 @@ class WindowedTransformerConfig:
             raise InvalidConfig(
                 f"The codec's transformer has head_dim = {self.head_dim}; rotary pairs need an even one."
             )
-        if self.rope_base <= 1 or self.norm_eps <= 0:
-            raise InvalidConfig("The codec's transformer needs rope_base above 1 and norm_eps above 0.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +94,8 @@ class QuantizerConfig:
     def __post_init__(self) -> None:
         _check_sizes(self, "input_dim", "n_codebooks", "codebook_size", "codebook_dim", "semantic_codebook_size")
         _check_rates(self, "downsample_factor")
+        if not isinstance(self.transformer, WindowedTransformerConfig):
+            raise InvalidConfig(f"The codec's transformer must be a section, not {shown(self.transformer)}.")
         if self.transformer.dim != self.input_dim:
             raise InvalidConfig(
                 f"The codec's quantizer is {self.input_dim} wide and its transformer {self.transformer.dim}."
@@ -92,18 +120,25 @@ class CodecConfig:
         _check_sizes(self, "sample_rate", "encoder_dim", "latent_dim", "decoder_dim", "encoder_transformer_window")
         _check_rates(self, "encoder_rates", "decoder_rates")
         layers = self.encoder_transformer_layers
-        if len(layers) != len(self.encoder_rates) or any(not _whole(n, at_least=0) for n in layers):
+        most = _LIMITS["n_layer"]
+        if not _are_whole(layers, 0, most) or len(layers) != len(self.encoder_rates):
             raise InvalidConfig(
-                f"The codec's encoder_transformer_layers = {list(layers)} must hold "
-                "one number per block of the encoder."
+                f"The codec's encoder_transformer_layers = {shown(layers)} must hold "
+                f"one number per block of the encoder, each 0 to {most}."
             )
         if self.decoder_dim % 2 ** len(self.decoder_rates):
             raise InvalidConfig(f"The codec's decoder_dim = {self.decoder_dim} cannot be halved in each of its blocks.")
         if prod(self.encoder_rates) != prod(self.decoder_rates):
             raise InvalidConfig("The codec's encoder_rates and decoder_rates differ in their product.")
+        if not isinstance(self.quantizer, QuantizerConfig):
+            raise InvalidConfig(f"The codec's quantizer must be a section, not {shown(self.quantizer)}.")
         if self.quantizer.input_dim != self.latent_dim:
             raise InvalidConfig(
                 f"The codec's latents are {self.latent_dim} wide, its quantizer {self.quantizer.input_dim}."
+            )
+        if self.frame_length > _LONGEST_FRAME:
+            raise InvalidConfig(
+                f"The codec's rates make frames of {self.frame_length} samples; {_LONGEST_FRAME} are the most."
             )
         for block in range(len(self.encoder_rates)):
             self.encoder_transformer(block)
@@ -204,25 +239,19 @@ class CodecConfig:
         for name, value in derived.items():
             if value != getattr(config, name):
                 right = getattr(config, name)
-                raise InvalidConfig(f"The codec's {name} = {value!r}, but its rates make {right}.")
+                raise InvalidConfig(f"The codec's {name} = {shown(value)}, but its rates make {right}.")
         return config
 
     @classmethod
     def from_json(cls, path: Path) -> Self:
-        """Read `codec_config.json`. Raises InvalidConfig."""
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InvalidConfig(f"The codec's config {path} cannot be read: {error}") from error
-        if not isinstance(values, dict):
-            raise InvalidConfig(f"The codec's config {path} is not a JSON object.")
-        return cls.from_dict(values)
+        """Read `codec_config.json`. Raises InvalidConfig, ReleaseIncomplete without the file."""
+        return cls.from_dict(read_object(path))
 
 
 def _section(values: dict[str, Any], name: str) -> dict[str, Any]:
     section = values.get(name, {})
     if not isinstance(section, dict):
-        raise InvalidConfig(f"The codec's {name} must be a section, not {section!r}.")
+        raise InvalidConfig(f"The codec's {name} must be a section, not {shown(section)}.")
     return dict(section)
 
 
@@ -230,24 +259,29 @@ def _build(cls: type[_Section], section: str, values: dict[str, Any]) -> _Sectio
     """`cls(**values)`, lists made tuples; unknown and missing settings are named."""
     known = {field.name for field in fields(cls)}  # type: ignore[arg-type]  # one of the dataclasses above
     if unknown := sorted(set(values) - known):
-        raise InvalidConfig(f"The codec's {section} has settings that Reprise does not know: {', '.join(unknown)}.")
+        named = shown(", ".join(unknown)).strip("'\"")
+        raise InvalidConfig(f"The codec's {section} has settings that Reprise does not know: {named}.")
     if missing := sorted(known - {"final_norm"} - set(values)):
         raise InvalidConfig(f"The codec's {section} lacks {', '.join(missing)}.")
     return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
 
 
-def _whole(value: object, at_least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= at_least
+def _are_whole(values: object, low: int, high: int) -> bool:
+    if not isinstance(values, tuple) or not 1 <= len(values) <= _MOST_BLOCKS:
+        return False
+    return all(type(value) is int and low <= value <= high for value in values)
 
 
 def _check_sizes(config: object, *names: str) -> None:
     for name in names:
-        if not _whole(value := getattr(config, name), at_least=1):
-            raise InvalidConfig(f"The codec's {name} = {value!r} must be a whole number above 0.")
+        check_whole(_WHERE, name, getattr(config, name), 1, _LIMITS[name])
 
 
 def _check_rates(config: object, *names: str) -> None:
     for name in names:
         rates = getattr(config, name)
-        if not isinstance(rates, tuple) or not rates or not all(_whole(rate, at_least=1) for rate in rates):
-            raise InvalidConfig(f"The codec's {name} = {rates!r} must be a list of whole numbers above 0.")
+        if not _are_whole(rates, 1, _HIGHEST_RATE):
+            raise InvalidConfig(
+                f"The codec's {name} = {shown(rates)} must be a list of 1 to {_MOST_BLOCKS} whole numbers, "
+                f"each 1 to {_HIGHEST_RATE}."
+            )

@@ -2,6 +2,7 @@
 
 import io
 import struct
+import tracemalloc
 import zipfile
 from pathlib import Path
 from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZipFile, ZipInfo
@@ -14,6 +15,7 @@ from engine.errors import InvalidCodes, InvalidInput, VoiceNotFound
 from engine.voice import Voice
 from storage import VoiceLibrary
 from storage.sharing import Sample
+from tests.attack import voices
 from tests.web.fake_engine import voice
 from web.face.translations import Translations
 from web.library import parcels
@@ -140,7 +142,7 @@ def test_bombs_do_not_go_off(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         opened(path, archive(*((f"{number}.voice", zeros) for number in range(5))))
     with pytest.raises(InvalidInput, match="more than 10 files"):
         opened(path, archive(*((f"{number}.txt", b"") for number in range(11))))
-    monkeypatch.setattr(parcels, "MAX_FILE_BYTES", 1 << 19)
+    monkeypatch.setattr(parcels, "MOST_OF_ONE", 1 << 19)
     with pytest.raises(InvalidInput, match="more than 4 MB"):
         opened(path, archive(("large.voice", zeros)))
     assert opened(path, archive(("large.txt", zeros))) == [("large.txt", b"")], "what is no voice is not even unpacked"
@@ -152,6 +154,57 @@ def test_a_size_that_is_a_lie_brings_no_more_than_it_says(path: Path) -> None:
         struct.pack_into("<L", data, place + at, 100)
     with pytest.raises(InvalidInput, match="damaged"):
         opened(path, bytes(data))
+
+
+def test_what_comes_out_is_counted_block_by_block(path: Path) -> None:
+    """Sizes that are a lie do not get the whole entry unpacked, as `ZipFile.read` does before it cuts it."""
+    path.write_bytes(voices.crafted()["a size that is a lie"]())
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidInput, match="damaged"):
+            list(voice_files_in(path, "mine.zip", WORDS))
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_less_than_was_declared_is_damage_also_with_the_right_checksum(path: Path) -> None:
+    with pytest.raises(InvalidInput, match="damaged"):
+        opened(path, voices.lying(archive(("Anna.voice", b"123")), 5))
+
+
+@pytest.mark.parametrize("times", [2, 900])
+def test_entries_that_are_the_same_bytes_are_refused(path: Path, times: int) -> None:
+    with pytest.raises(InvalidInput, match="has paths or passwords"):
+        opened(path, voices.listed_often(archive(("Anna.voice", FILE)), times))
+
+
+def test_names_are_cut_and_hold_nothing_that_cannot_be_shown(path: Path) -> None:
+    data = archive(("a/\x1b[2J\u202e.voice", b"x"), ("x" * 60_000 + ".voice", b"y"))
+    assert [name for name, _ in opened(path, data)] == [
+        "\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}.voice",
+        "x" * 200 + "…",
+    ]
+
+
+def test_a_single_file_is_not_read_beyond_what_a_voice_may_have(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parcels, "MAX_FILE_BYTES", 10)
+    assert opened(path, b"x" * 100) == [("mine.zip", b"x" * 11)]
+
+
+def test_spoiled_uploads_are_voices_or_a_sentence() -> None:
+    bombs = (
+        "nothing",
+        "a size beyond all",
+        "packed by lzma",
+        "a header of brackets",
+        "a header of lists",
+        "20,000 names",
+    )
+    for name in bombs:
+        voices.run(voices.crafted()[name]())
+    for case in voices.spoiled_uploads(seed=0, count=300):
+        voices.run(case)
 
 
 def test_the_list_of_files_is_measured_before_it_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import struct
 import tempfile
 import zlib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
@@ -25,10 +26,28 @@ ARCHIVE = "Reprise voices.zip"
 LEFT_OUT = "Left out.txt"
 MOST_FILES = 1_000  # of an archive that is taken in
 MOST_BYTES = 256 << 20  # of what is in it; voices hardly get smaller by packing
+MOST_OF_ONE = min(MAX_FILE_BYTES, 64 << 20)  # bytes of a voice in it: more than can be uploaded unpacked
+MOST_NAME = 200  # characters of a file's name in it that are ever shown
 MOST_LISTED = 1 << 20  # bytes of an archive's list of files
 _END = struct.Struct("<4s4xHHLLH")
 _LOCATOR = b"PK\x06\x07"  # of the lists of archives too large for the usual one
 _LOCATOR_BYTES = 20
+_LOCAL_HEADER_BYTES = 30
+_BLOCK = 1 << 16  # bytes that are unpacked at a time
+# What `zipfile` raises for archives that are damaged, each at another place of the format.
+_DAMAGES = (
+    BadZipFile,
+    EOFError,
+    IndexError,
+    KeyError,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+    struct.error,
+    zlib.error,
+)
 
 
 def voice_archives(library: VoiceLibrary) -> Producer:
@@ -85,17 +104,40 @@ def voice_files_in(path: Path, name: str, words: Words) -> Iterator[tuple[str, b
     """
     with path.open("rb") as file:
         if file.read(4) not in (b"PK\x03\x04", b"PK\x05\x06"):
-            yield name, path.read_bytes()
+            file.seek(0)
+            yield name, file.read(MAX_FILE_BYTES + 1)  # of more than that a voice file says that it is too large
             return
         try:
             _check_list(file, name, words)
             with ZipFile(file) as archive:
+                left = MOST_BYTES
                 for entry in _checked_entries(archive, name, words):
-                    yield _bare(entry.filename), archive.read(entry) if _is_voice(entry) else b""
+                    data = _unpacked(archive, entry, left, name, words) if _is_voice(entry) else b""
+                    left -= len(data)
+                    yield _bare(entry.filename), data
         except InvalidInput:
             raise
-        except (BadZipFile, EOFError, NotImplementedError, OSError, ValueError, struct.error, zlib.error) as error:
+        except _DAMAGES as error:
             raise InvalidInput(words("library.zip_damaged", name=name)) from error
+
+
+def _unpacked(archive: ZipFile, entry: ZipInfo, most: int, name: str, words: Words) -> bytes:
+    """An entry's bytes, unpacked block by block: sizes that an archive declares are not to be believed.
+
+    Raises InvalidInput for more than `most` of them, or than one voice can have.
+    """
+    blocks = []
+    room = min(most, MOST_OF_ONE)
+    with archive.open(entry) as file:
+        while block := file.read(_BLOCK):
+            blocks.append(block)
+            room -= len(block)
+            if room < 0:
+                raise InvalidInput(words("library.zip_large", name=name, most=MOST_BYTES >> 20))
+    data = b"".join(blocks)
+    if len(data) != entry.file_size:
+        raise BadZipFile
+    return data
 
 
 def _check_list(file: BinaryIO, name: str, words: Words) -> None:
@@ -114,13 +156,13 @@ def _check_list(file: BinaryIO, name: str, words: Words) -> None:
 
 def _checked_entries(archive: ZipFile, name: str, words: Words) -> list[ZipInfo]:
     entries = [entry for entry in archive.infolist() if not entry.is_dir()]
-    if any(_is_odd(entry) for entry in entries):
+    if any(_is_odd(entry) for entry in entries) or _overlap(entries):
         raise InvalidInput(words("library.zip_odd", name=name))
     wanted = [entry for entry in entries if not _is_systems_own(entry)]
     if len(wanted) > MOST_FILES:
         raise InvalidInput(words("library.zip_many", name=name, most=MOST_FILES))
     voices = [entry.file_size for entry in wanted if _is_voice(entry)]
-    if sum(voices) > MOST_BYTES or max(voices, default=0) > MAX_FILE_BYTES:
+    if sum(voices) > MOST_BYTES or max(voices, default=0) > MOST_OF_ONE:
         raise InvalidInput(words("library.zip_large", name=name, most=MOST_BYTES >> 20))
     return wanted
 
@@ -132,6 +174,12 @@ def _is_odd(entry: ZipInfo) -> bool:
     return climbs or bool(entry.flag_bits & 1) or entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED)
 
 
+def _overlap(entries: list[ZipInfo]) -> bool:
+    """Whether two entries are the same bytes of the archive, as in bombs that say one thing many times."""
+    places = sorted((entry.header_offset, entry.compress_size) for entry in entries)
+    return any(start + _LOCAL_HEADER_BYTES + size > following for (start, size), (following, _) in pairwise(places))
+
+
 def _is_systems_own(entry: ZipInfo) -> bool:
     return entry.filename.startswith("__MACOSX/") or _bare(entry.filename).startswith(".")
 
@@ -141,4 +189,6 @@ def _is_voice(entry: ZipInfo) -> bool:
 
 
 def _bare(path: str) -> str:
-    return path.rpartition("/")[2]
+    name = path.rpartition("/")[2]
+    shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name)
+    return shown if len(shown) <= MOST_NAME else f"{shown[:MOST_NAME]}…"

@@ -1,0 +1,205 @@
+"""Voice files and archives of them that somebody spoiled: damaged, forged with a right checksum, and bombs.
+
+Every case is the bytes of an upload. Taking it in must give voices that can be used, or a sentence for each file.
+"""
+
+import hashlib
+import io
+import itertools
+import json
+import random
+import struct
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile, ZipInfo
+
+import numpy as np
+
+from engine.audio import decode_audio, encode_flac
+from engine.errors import InvalidInput
+from engine.voice import MAX_CODEBOOKS, MAX_FRAMES, Reference, Voice
+from tests.attack.mutations import spoiled
+from web.face.translations import Translations, Words
+from web.library.parcels import voice_files_in
+from web.takes.sounds import converted
+
+_RATE = 22_050
+_HEAD = struct.Struct("<8sHI")
+_VALUES: tuple[Any, ...] = (
+    None, True, 0, -1, 1.5, 1e308, 1 << 31, 1 << 63, 10**400, "", "x", "\0", "\ud800", "x" * 20_000, [], {}, [[]],
+    [None], {"a": 1}, ["x"] * 1_000, "2026-11-21T08:30:00", "9999-12-31T23:59:59-12:00",
+)  # fmt: skip
+
+
+def cases(seed: int, count: int) -> Iterator[bytes]:
+    """`count` uploads: first those that were made on purpose, then forged and damaged ones in turn."""
+    yield from (make() for make in itertools.islice(crafted().values(), count))
+    yield from spoiled_uploads(seed, count - len(crafted()))
+
+
+def spoiled_uploads(seed: int, count: int) -> Iterator[bytes]:
+    """`count` forged and damaged voice files and archives."""
+    ways = (_damaged_voice, _forged_voice, _damaged_archive, _archive_of_forged)
+    for index in range(count):
+        yield ways[index % len(ways)](random.Random(f"{seed}:{index}"))
+
+
+def run(case: bytes) -> None:
+    """Takes an upload in, and uses the voices in it. Raises what nobody declared."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "upload"
+        path.write_bytes(case)
+        with suppress(InvalidInput):
+            for name, data in voice_files_in(path, "mine.zip", _words()):
+                assert name.isprintable(), "the name of a file cannot be shown"
+                with suppress(InvalidInput):
+                    _use(Voice.from_bytes(data))
+
+
+def _use(voice: Voice) -> None:
+    assert Voice.from_bytes(voice.to_bytes()) == voice, "a voice is another after export and import"
+    for reference in voice.references:
+        if reference.clip:
+            with suppress(InvalidInput):
+                decode_audio(reference.clip, _RATE)
+            with suppress(InvalidInput):
+                converted(reference.clip, "wav")
+
+
+@cache
+def _words() -> Words:
+    return Translations.load().words(None)
+
+
+@cache
+def crafted() -> dict[str, Callable[[], bytes]]:
+    """Uploads that were made to do harm, by what they try; made when they are called."""
+    return {
+        "nothing": lambda: b"",
+        "a size that is a lie": lambda: lying(archive(("a.voice", bytes(100 << 20))), 100),
+        "a size beyond all": lambda: lying(archive(("a.voice", b"x")), 0xFFFFFFFE),
+        "100 MB of zeros": lambda: archive(("a.voice", bytes(100 << 20))),
+        "many times 40 MB": lambda: archive(*((f"{number}.voice", bytes(40 << 20)) for number in range(6))),
+        "one entry, listed 900 times": lambda: listed_often(archive(("a.voice", bytes(1 << 20))), 900),
+        "20,000 names": lambda: archive(*((f"{number}", b"") for number in range(20_000)), compression=ZIP_STORED),
+        "an archive in itself": lambda: archive(("a.voice", archive(("a.voice", bytes(100 << 20))))),
+        "a name of 60,000 letters": lambda: archive(("\x1b[2J" + "ä" * 30_000 + ".voice", b"x")),
+        "packed by bzip2": lambda: archive(("a.voice", bytes(100 << 20)), compression=ZIP_BZIP2),
+        "packed by lzma": lambda: archive(("a.voice", b"x"), compression=ZIP_LZMA),
+        "a wrong checksum": lambda: _replaced(archive(("a.voice", b"x")), struct.pack("<L", zlib.crc32(b"x")), b"abcd"),
+        "paths out of the folder": lambda: archive(("../../a.voice", whole())),
+        "as many codes as there can be": _all_codes,
+        "archives of all codes": lambda: archive(*((f"{number}.voice", _all_codes()) for number in range(6))),
+        "a header of brackets": lambda: sealed(b"[" * (2 << 20), b""),
+        "a header of lists": lambda: sealed(b"[" + b"[]," * 690_000 + b"1]", b""),
+        "codes of no bits": lambda: _with_codes(bytes([0]) * 4, MAX_FRAMES, b""),
+        "clips of hours": _hours,
+    }
+
+
+def archive(*entries: tuple[str | ZipInfo, bytes], compression: int = ZIP_DEFLATED) -> bytes:
+    """A whole archive."""
+    made = io.BytesIO()
+    with ZipFile(made, "w", compression) as file:
+        for name, data in entries:
+            file.writestr(name, data)
+    return made.getvalue()
+
+
+def lying(data: bytes, size: int) -> bytes:
+    """An archive whose one entry says in both its headers that it unpacks to `size` bytes."""
+    changed = bytearray(data)
+    for place, at in ((0, 22), (data.rindex(b"PK\1\2"), 24)):
+        struct.pack_into("<L", changed, place + at, size)
+    return bytes(changed)
+
+
+def listed_often(data: bytes, times: int) -> bytes:
+    """An archive whose list names its one entry that many times."""
+    start = data.rindex(b"PK\1\2")
+    end = data.rindex(b"PK\5\6")
+    entry = data[start:end] * times
+    return data[:start] + entry + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, times, times, len(entry), start, 0)
+
+
+def _replaced(data: bytes, old: bytes, new: bytes) -> bytes:
+    return data.replace(old, new)
+
+
+@cache
+def whole() -> bytes:
+    """A voice file as it should be."""
+    time = np.arange(_RATE) / _RATE
+    clip = encode_flac((0.3 * np.sin(2 * np.pi * 200 * time)).astype(np.float32), _RATE)
+    codes = np.arange(9 * 22).reshape(9, 22) % 512
+    references = tuple(Reference(f"Words {number}.", codes, clip, _RATE, 1.0) for number in range(2))
+    return Voice("Anna", references, "fingerprint", tags=("calm",)).to_bytes()
+
+
+def sealed(header: bytes, blobs: bytes) -> bytes:
+    """A voice file of any content, with the right checksum."""
+    body = _HEAD.pack(b"\x89RPV\r\n\x1a\n", 1, len(header)) + header + blobs
+    return body + hashlib.sha256(body).digest()
+
+
+def _opened() -> tuple[dict[str, Any], bytes]:
+    data = whole()
+    end = _HEAD.size + _HEAD.unpack_from(data)[2]
+    return json.loads(data[_HEAD.size : end]), data[end:-32]
+
+
+def _forged_voice(chance: random.Random) -> bytes:
+    """Values of the header are others, or the codes and clips behind it; the checksum is right."""
+    header, blobs = _opened()
+    inside = chance.choice([header, *header["references"]])
+    for _ in range(chance.randint(0, 2)):
+        inside[chance.choice([*inside, "extra"])] = chance.choice(_VALUES)
+    if chance.random() < 0.6:
+        blobs = spoiled(blobs, chance)
+        if chance.random() < 0.5:
+            blobs = blobs[:198] + struct.pack("<I", zlib.crc32(blobs[:198])) + blobs[202:]
+    text = json.dumps(header).encode()
+    return sealed(spoiled(text, chance) if chance.random() < 0.2 else text, blobs)
+
+
+def _damaged_voice(chance: random.Random) -> bytes:
+    return spoiled(whole(), chance)
+
+
+def _damaged_archive(chance: random.Random) -> bytes:
+    ways = ZIP_STORED, ZIP_DEFLATED
+    return spoiled(archive(("Anna.voice", whole()), ("b/Zoë.voice", b"x"), compression=chance.choice(ways)), chance)
+
+
+def _archive_of_forged(chance: random.Random) -> bytes:
+    return archive(*((f"{number}.voice", _forged_voice(chance)) for number in range(3)))
+
+
+def _with_codes(widths: bytes, frames: int, packed: bytes) -> bytes:
+    body = struct.pack("<4sBBI", b"RPCD", 1, len(widths), frames) + widths + packed
+    codes = body + struct.pack("<I", zlib.crc32(body))
+    header, _ = _opened()
+    entry = {**header["references"][0], "codes": len(codes), "clip": 0, "duration": 100.0}
+    return sealed(json.dumps({**header, "references": [entry] * 16}).encode(), codes * 16)
+
+
+@cache
+def _all_codes() -> bytes:
+    return _with_codes(bytes([16]) * MAX_CODEBOOKS, MAX_FRAMES, bytes(2 * MAX_CODEBOOKS * MAX_FRAMES))
+
+
+def _hours() -> bytes:
+    """A clip of twenty minutes whose header says that it lasts a second."""
+    clip = bytearray(encode_flac(np.zeros(_RATE * 1_200, np.float32), _RATE))
+    samples = int.from_bytes(clip[18:26], "big") >> 36 << 36 | _RATE
+    clip[18:26] = samples.to_bytes(8, "big")
+    header, blobs = _opened()
+    first = header["references"][0]
+    codes = blobs[: first["codes"]]
+    entry = {**first, "clip": len(clip)}
+    return sealed(json.dumps({**header, "references": [entry]}).encode(), codes + bytes(clip))

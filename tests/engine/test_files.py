@@ -1,0 +1,80 @@
+"""Files that somebody named: regular ones of a bounded size, and JSON that is what it should be."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.errors import InvalidConfig, ReleaseIncomplete, UnreadableFile
+from engine.files import MAX_JSON_BYTES, MAX_JSON_DEPTH, open_regular, read_object, read_regular
+
+
+def test_a_regular_file_is_read_also_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"12345")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    assert read_regular(tmp_path / "link", 5) == b"12345"
+    with open_regular(str(tmp_path / "file"), 5) as file:
+        assert file.read() == b"12345"
+
+
+def test_nothing_else_is_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "large").write_bytes(bytes(6))
+    says = {
+        "pipe": "a pipe, not a regular file",
+        "zero": "a device, not a regular file",
+        "loop": "symbolic links",
+        "large": "too large: 5 bytes are the most",
+        "none": "there is none",
+        "nul\0": "cannot be opened",
+        "x" * 300: "too long",
+    }
+    for name, why in says.items():
+        with pytest.raises(UnreadableFile, match=why) as raised:
+            read_regular(tmp_path / name, 5)
+        assert str(tmp_path) not in str(raised.value), "messages do not show folders"
+
+
+def test_a_file_that_grows_is_not_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those under /proc do, which say that they are empty."""
+    with pytest.raises(UnreadableFile, match="too large"):
+        read_regular("/proc/self/maps", 100)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "not valid JSON"),
+        (b"{", "not valid JSON"),
+        (b'{"a": 1, "a": 2}', "twice"),
+        (b'{"a": {"b": 1, "b": 2}}', "twice"),
+        (b'{"a": NaN}', "NaN is no number"),
+        (b'{"a": -Infinity}', "-Infinity is no number"),
+        (b'{"a": ' + b"[" * 900, "deeper"),
+        (b'{"a": ' + b"[" * 100_000, "more than 1,000 objects and lists"),
+        (b'{"a": [' + b"[]," * 2_000 + b"0]}", "more than 1,000 objects and lists"),
+        (b'{"' + b'\\"' * 1_000_000, "not valid JSON"),
+        (b'{"a": ' + b"[" * MAX_JSON_DEPTH + b"]" * MAX_JSON_DEPTH + b"}", "deeper"),
+        (b'{"a": ' + b"9" * 5_000 + b"}", "not valid JSON"),
+        (b"\xff\xfe{\0}\0", "not valid JSON"),
+        (b"[]", "not hold a JSON object"),
+        (b"null", "not hold a JSON object"),
+        (b" " * (MAX_JSON_BYTES + 1), "too large"),
+    ],
+)
+def test_json_that_is_no_object_of_ours_is_refused(content: bytes, why: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes(content)
+    with pytest.raises(InvalidConfig, match=why):
+        read_object(tmp_path / "config.json")
+
+
+def test_json_is_read_and_its_absence_told(tmp_path: Path) -> None:
+    brackets = "[" * 5_000 + '"'  # in a text they are letters
+    value = {"a": [1, {"b": 2.5}], "c": brackets}
+    (tmp_path / "config.json").write_text(json.dumps(value), encoding="utf-8")
+    assert read_object(tmp_path / "config.json") == value
+    with pytest.raises(ReleaseIncomplete, match=r"no other\.json"):
+        read_object(tmp_path / "other.json")
