@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -25,6 +26,8 @@ from storage import erasure, migrations
 from storage.failures import damaged, unavailable
 from storage.sqlite_file import open_file
 from storage.upkeep import Upkeep
+
+log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -149,9 +152,13 @@ class Database:
         except _OURS:
             raise
         except (DatabaseError, InterfaceError, PoolTimeout) as error:
-            raise unavailable(error, self._place) from error
+            raise self._logged(unavailable(error, self._place)) from error
         except UnicodeDecodeError as error:  # of a message of SQLite's that quotes what it found
-            raise damaged("text that is none") from error
+            raise self._logged(damaged("text that is none")) from error
+
+    def _logged(self, error: DatabaseUnavailable) -> DatabaseUnavailable:
+        log.warning("%s %s", error, error.detail)
+        return error
 
 
 def _url(url_or_path: str | Path) -> URL:

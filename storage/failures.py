@@ -6,14 +6,11 @@ both are in `detail` of the error, for the log and the command line.
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from engine.errors import DatabaseUnavailable, DiskFull
-
-log = logging.getLogger(__name__)
 
 _FULL = "The disk of the server is full: nothing was changed. Whoever runs the server has to make room."
 _DAMAGED = "its file is damaged. Whoever runs the server has to restore it from a backup"
@@ -32,10 +29,9 @@ _POSTGRESQL_DISK_FULL = "53100"
 
 
 def unavailable(error: SQLAlchemyError | OSError, place: str) -> DatabaseUnavailable:
-    """The error to raise from this one; its detail goes to the log."""
+    """The error to raise from this one."""
     cause = error if isinstance(error, OSError) else getattr(error, "orig", None) or error
     detail = f"{place}: {reason_of(cause)}"
-    log.warning("The voice library cannot be used. %s", detail)
     if _disk_full(cause):
         return DiskFull(_FULL, detail=detail)
     return DatabaseUnavailable(f"The voice library cannot be used: {_words(cause)}.", detail=detail)
@@ -43,7 +39,6 @@ def unavailable(error: SQLAlchemyError | OSError, place: str) -> DatabaseUnavail
 
 def damaged(what: str) -> DatabaseUnavailable:
     """For what the library never writes; `what` was found."""
-    log.warning("The voice library is damaged: it holds %s.", what)
     return DatabaseUnavailable(f"The voice library cannot be used: {_DAMAGED}.", detail=f"It holds {what}.")
 
 

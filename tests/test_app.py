@@ -55,6 +55,14 @@ def refused(result: Result, says: str) -> None:
     assert result.stdout == ""
 
 
+def test_a_database_that_cannot_be_used_is_named(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    result = run("voices", "list", "--database", folder)
+    refused(result, "has to be a file.")
+    assert result.stderr.splitlines() == ["The voice library cannot be opened: it has to be a file.", str(folder)]
+
+
 def test_importing_the_app_is_light() -> None:
     heavy = "{'torch', 'gradio', 'sqlalchemy', 'soundfile'}"
     code = f"import sys, app; sys.exit(sorted({heavy} & set(sys.modules)) or 0)"
