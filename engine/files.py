@@ -56,14 +56,15 @@ def check_regular(path: str | Path, most: int) -> None:
 
 
 def read_regular(path: str | Path, most: int) -> bytes:
-    """The bytes of a regular file. Raises as `open_regular`, also when the file grows beyond `most` meanwhile."""
+    """The bytes of a regular file. Raises as `open_regular`, also when the file is longer than it says."""
     with open_regular(path, most) as file:
+        size = os.fstat(file.fileno()).st_size
         try:
-            data = file.read(most + 1)
+            data = file.read(min(size, most) + 1)
         except OSError as error:
             raise UnreadableFile(f"The file {Path(path).name} cannot be read: {error.strerror}.") from error
-    if len(data) > most:
-        raise UnreadableFile(_too_large(Path(path).name, most))
+    if len(data) > min(size, most):
+        raise UnreadableFile(f"The file {Path(path).name} cannot be read: it is being written to.")
     return data
 
 

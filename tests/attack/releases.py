@@ -217,8 +217,13 @@ class _Calls:
         return self.how
 
 
-def pickles() -> Iterator[bytes]:
+@cache
+def pickles() -> tuple[bytes, ...]:
     """Files of `torch.save` that run code, take all memory or all time, or hold no plain tensors."""
+    return tuple(_pickles())
+
+
+def _pickles() -> Iterator[bytes]:
     weight = torch.zeros(4, 4)
     values: tuple[Any, ...] = (
         _Runs(), {"x": _Runs()}, {}, [], 3, None, "x", weight, {"a": 1}, {1: weight}, {"state_dict": []},

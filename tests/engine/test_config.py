@@ -80,3 +80,74 @@ def test_semantic_tokens_must_fit(raw: dict[str, Any]) -> None:
     raw["semantic_end_token_id"] = 5000
     with pytest.raises(InvalidConfig, match="do not fit"):
         parse_omni(raw)
+
+
+@pytest.mark.parametrize("section", ["text_config", "audio_decoder_config"])
+@pytest.mark.parametrize(
+    "name", ["vocab_size", "n_layer", "n_head", "n_local_heads", "head_dim", "dim", "intermediate_size", "max_seq_len"]
+)
+@pytest.mark.parametrize("value", [None, True, 1.0, "64", [], {}, -1, 1 << 31, 10**400])
+def test_sizes_are_whole_numbers_within_bounds(raw: dict[str, Any], section: str, name: str, value: object) -> None:
+    raw[section][name] = value
+    with pytest.raises(InvalidConfig, match=f"{name} = .*whole number from 1|{name} = .*whole number from 2"):
+        parse_omni(raw)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("rope_base", value) for value in (None, "x", True, 1, -5, float("nan"), float("inf"), 10**400)),
+        *(("norm_eps", value) for value in (None, [], 0, 2, float("nan"))),
+        *(("tie_word_embeddings", value) for value in (None, 0, 1, "true")),
+        *(("attention_qk_norm", value) for value in (None, 0, {})),
+    ],
+)
+def test_other_settings_are_of_their_kind(raw: dict[str, Any], name: str, value: object) -> None:
+    raw["text_config"][name] = value
+    with pytest.raises(InvalidConfig, match=f"{name} = "):
+        parse_omni(raw)
+
+
+def test_sizes_that_are_too_much_together_are_refused(raw: dict[str, Any]) -> None:
+    for changes in ({"n_head": 256, "head_dim": 1024}, {"max_seq_len": 1 << 20}):
+        text = {**raw["text_config"], **changes}
+        with pytest.raises(InvalidConfig, match="cannot have as much"):
+            parse_omni({**raw, "text_config": text})
+
+
+@pytest.mark.parametrize("value", [None, [], "x", 3, [{}]])
+@pytest.mark.parametrize("section", ["text_config", "audio_decoder_config"])
+def test_a_section_is_a_section(raw: dict[str, Any], section: str, value: object) -> None:
+    raw[section] = value
+    with pytest.raises(InvalidConfig, match=f"{section} = .*must be a section"):
+        parse_omni(raw)
+
+
+@pytest.mark.parametrize("name", ["semantic_start_token_id", "semantic_end_token_id"])
+@pytest.mark.parametrize("value", [None, "400", 1.5, -1, 1 << 40, []])
+def test_ids_are_whole_numbers(raw: dict[str, Any], name: str, value: object) -> None:
+    raw[name] = value
+    with pytest.raises(InvalidConfig):
+        parse_omni(raw)
+
+
+def test_the_fast_ar_has_a_position_for_every_codebook(raw: dict[str, Any]) -> None:
+    raw["audio_decoder_config"]["max_seq_len"] = 9
+    with pytest.raises(InvalidConfig, match="9 positions for 10 codebooks"):
+        parse_omni(raw)
+
+
+@pytest.mark.parametrize("name", sorted(FLAT.keys() - {"model_type"}))
+@pytest.mark.parametrize("value", ["64", [], {}, -7, 0, 1.5, 1 << 40, True])
+def test_the_flat_layout_is_as_strict(name: str, value: object) -> None:
+    if name == "attention_qk_norm" and value is True:
+        return
+    with pytest.raises(InvalidConfig):
+        parse_dual_ar({**FLAT, name: value}, 400, 655)
+
+
+def test_messages_are_short_whatever_is_in_the_file(raw: dict[str, Any]) -> None:
+    for changes in ({"x" * 100_000: 1}, {"semantic_end_token_id": "y" * 100_000}, {"text_config": [0] * 100_000}):
+        with pytest.raises(InvalidConfig) as raised:
+            parse_omni({**raw, **changes})
+        assert len(str(raised.value)) < 300

@@ -113,6 +113,61 @@ def test_contradictions(values: dict[str, Any], path: str, value: object, messag
         CodecConfig.from_dict(values)
 
 
+SIZES = ("sample_rate", "encoder_dim", "latent_dim", "decoder_dim", "encoder_transformer_window")
+INNER = ("input_dim", "n_codebooks", "codebook_size", "codebook_dim", "semantic_codebook_size")
+TRANSFORMER = ("n_layer", "n_head", "head_dim", "dim", "intermediate_size", "window_size")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*SIZES, *(f"quantizer.{name}" for name in INNER), *(f"quantizer.transformer.{name}" for name in TRANSFORMER)],
+)
+@pytest.mark.parametrize("value", [None, True, 1.0, "64", [], {}, -1, 0, 1 << 31, 10**400])
+def test_sizes_are_whole_numbers_within_bounds(values: dict[str, Any], path: str, value: object) -> None:
+    section, name = place(values, path)
+    section[name] = value
+    with pytest.raises(InvalidConfig, match=f"{name} = .*whole number from 1 to"):
+        CodecConfig.from_dict(values)
+
+
+@pytest.mark.parametrize("path", ["encoder_rates", "decoder_rates", "quantizer.downsample_factor"])
+@pytest.mark.parametrize("value", [None, 8, "2", {}, [], [0], [65], [True], ["2"], [[2]], [2] * 9, [None]])
+def test_rates_are_a_short_list_of_small_numbers(values: dict[str, Any], path: str, value: object) -> None:
+    section, name = place(values, path)
+    section[name] = value
+    with pytest.raises(InvalidConfig, match=name):
+        CodecConfig.from_dict(values)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        *(
+            ("encoder_transformer_layers", value)
+            for value in (None, 3, "x", [0, 0, 0, 65], [0, 0, 0, -1], [0, 0, 0, None])
+        ),
+        *(("quantizer.transformer.rope_base", value) for value in (None, "x", [], 1, float("nan"), 10**400)),
+        *(("quantizer.transformer.norm_eps", value) for value in (None, "x", 2, float("inf"))),
+        ("quantizer.transformer.final_norm", 1),
+        ("quantizer.transformer", [1]),
+        ("quantizer", None),
+        ("hop_length", "512"),
+    ],
+)
+def test_other_settings_are_of_their_kind(values: dict[str, Any], path: str, value: object) -> None:
+    section, name = place(values, path)
+    section[name] = value
+    with pytest.raises(InvalidConfig, match=name):
+        CodecConfig.from_dict(values)
+
+
+def test_frames_are_of_a_bounded_length(values: dict[str, Any]) -> None:
+    values["quantizer"]["downsample_factor"] = [64, 64]
+    values.pop("frame_length", None)
+    with pytest.raises(InvalidConfig, match="make frames of"):
+        CodecConfig.from_dict(values)
+
+
 def test_odd_heads_cannot_be_turned(values: dict[str, Any]) -> None:
     values["quantizer"]["transformer"].update(n_head=64, head_dim=1)
     with pytest.raises(InvalidConfig, match="head_dim = 1"):
