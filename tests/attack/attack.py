@@ -13,7 +13,7 @@ from typing import Any
 import tests.attack
 
 WHOLE = 2_000  # cases of an attack that is a module
-PORTIONS, PORTION = 20, 30  # of an attack that counts by itself
+PORTIONS, PORTION = 15, 20  # of an attack that counts by itself
 
 
 class Broken(Exception):

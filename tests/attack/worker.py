@@ -2,6 +2,7 @@
 
 import faulthandler
 import gc
+import logging
 import os
 import resource
 import signal
@@ -29,6 +30,7 @@ def serve(connection: Connection, folder: Path, attacks: dict[str, Attack] | Non
     guard.install(folder)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the runner's
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    logging.getLogger().addHandler(logging.NullHandler())  # what is attacked complains a lot
     known = found() if attacks is None else attacks
     stacks = (folder / f"stacks-{os.getpid()}.txt").open("w+")
     with suppress(EOFError, BrokenPipeError):
