@@ -2,15 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-import regex
-
 SENTENCE_PAUSE = 0.2  # seconds; the takes themselves begin and end with some silence
 PARAGRAPH_PAUSE = 0.6
 SECTION_PAUSE = 1.2
 MAX_PAUSE = 60.0
 
-# A line of marks alone, as between two scenes.
-_BREAK = regex.compile(r"\s*(?:([*\-_=~#•·+])\s*){3,}")
+_BREAK_MARKS = frozenset("*-_=~#•·+")  # three of them alone on a line, as between two scenes
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,8 @@ class Reading:
 
 def is_break(line: str) -> bool:
     """Whether a line only parts what is above from what is below."""
-    return _BREAK.fullmatch(line) is not None
+    marks = "".join(line.split())
+    return len(marks) >= 3 and _BREAK_MARKS.issuperset(marks)
 
 
 def longer_pause(blocks: list[Block], pause: float) -> None:
