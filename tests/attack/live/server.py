@@ -46,7 +46,7 @@ class Server:
         self.process = subprocess.Popen(
             command,
             cwd=self.folder,
-            env={**os.environ, "TMPDIR": str(self.temporary), "PYTHONPATH": _root(), "PYTHONUNBUFFERED": "1"},
+            env=self._environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -55,6 +55,14 @@ class Server:
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+
+    def _environment(self) -> dict[str, str]:
+        home = self.folder / "home"
+        home.mkdir(exist_ok=True)
+        places = {name: str(home) for name in ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
+        own = {"TMPDIR": str(self.temporary), "PYTHONPATH": _root(), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
+        quiet = {"HF_HUB_OFFLINE": "1", "GRADIO_ANALYTICS_ENABLED": "False", "PYTHONDONTWRITEBYTECODE": "1"}
+        return {**os.environ, **places, **own, **quiet}
 
     @property
     def url(self) -> str:
