@@ -44,9 +44,10 @@ def studio(path: Path) -> Iterator[Studio]:
         yield opened
 
 
-@pytest.mark.parametrize("seed", [6, 24])
+@pytest.mark.parametrize("seed", [0, 22, 31])
 def test_rows_that_moved_between_pages_leave_nothing(seed: int) -> None:
-    assert leftovers.run(1, seed).broken == []
+    """With these seeds they do where tables are not written anew."""
+    assert leftovers.crowded(seed).broken == []
 
 
 def test_a_new_name_takes_the_old_one_out_of_the_files(studio: Studio, path: Path, mark: Marker) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from engine.voice import Voice
 from storage import Studio
 from storage.library import UNDO_TIME
 from tests.attack.storage.marked import Marker, left_over
@@ -124,10 +125,29 @@ class Life:
             self.studio.scripts.delete_card(found[0], owner=owner)
 
 
+def crowded(number: int, *, voices: int = 120) -> Tally:
+    """A library of many small rows, in which rows move between pages as its owners leave one after the other."""
+    tally = Tally("bytes of what was deleted or changed")
+    with scratch() as folder:
+        life = Life(folder / "voices.db", number)
+        try:
+            for _ in range(voices):
+                name = " ".join([life.mark.token()] * life.chance.randint(1, 4))
+                life.studio.voices.add(
+                    Voice(name, (life.mark.reference(),), "codec-a"), owner=life.chance.choice(OWNERS)
+                )
+            for owner in OWNERS:
+                _check(tally, life, number, f"crowded, {owner} left", partial(life.studio.forget, owner))
+        finally:
+            life.close()
+    return tally
+
+
 def run(count: int, seed: int = 0, *, steps: int = 120) -> Tally:
     """So many libraries; of each the files are read after it was swept, after an owner left, and after all did."""
     tally = Tally("bytes of what was deleted or changed")
     for number in range(seed, seed + count):
+        tally.add(crowded(number))
         with scratch() as folder:
             life = Life(folder / "voices.db", number)
             try:
