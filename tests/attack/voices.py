@@ -107,7 +107,9 @@ def archive(*entries: tuple[str | ZipInfo, bytes], compression: int = ZIP_DEFLAT
     made = io.BytesIO()
     with ZipFile(made, "w", compression) as file:
         for name, data in entries:
-            file.writestr(name, data)
+            # The same bytes for the same case, whatever the time is.
+            entry = name if isinstance(name, ZipInfo) else ZipInfo(name)
+            file.writestr(entry, data, compression)
     return made.getvalue()
 
 

@@ -25,6 +25,7 @@ from engine.errors import EngineBusy
 from tests.engine.conftest import MINIATURE
 from tests.web.conftest import SPEECH
 from tests.web.fake_engine import FRAME, SAMPLE_RATE
+from tests.web.looping import run
 from web.face.translations import Translations
 from web.house import House
 from web.new_voice import doctor
@@ -39,7 +40,7 @@ GERMAN: Any = SimpleNamespace(headers={"accept-language": "de"})
 @pytest.fixture
 def ask(house: House) -> Any:
     functions = {function.__name__: function for function in ClipServer(house).functions()}
-    return lambda name, value, request=None: anyio.run(functions[name], value, request)
+    return lambda name, value, request=None: run(functions[name], value, request)
 
 
 @pytest.fixture
@@ -278,7 +279,7 @@ def test_a_real_engine_gives_it_back_as_well(keep: Any, house: House) -> None:
     try:
         real: Any = SimpleNamespace(engine=engine, folder=house.folder, words=house.words)
         ask = {function.__name__: function for function in ClipServer(real).functions()}["hear_back"]
-        samples, rate = samples_of(anyio.run(ask, keep(SPEECH, "clip.flac"), None))
+        samples, rate = samples_of(run(ask, keep(SPEECH, "clip.flac"), None))
     finally:
         engine.close()
     assert rate == engine.sample_rate
@@ -315,7 +316,7 @@ def test_clips_wait_in_a_line_of_their_own_which_ends(
             await ask("check_words")
             go.set()
 
-    anyio.run(main)
+    run(main)
     assert answers[0]["problem"] == Translations.load().words(GERMAN)("budget.files")
     assert "budget" not in str(answers[1:])
     assert [set(answer) for answer in answers[2:]] == [{"wav"}] * EACH

@@ -4,7 +4,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import anyio
 import gradio as gr
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from storage import VoiceLibrary
 from storage.sharing import Sample
 from tests.web.conftest import SPEECH
 from tests.web.fake_engine import FakeEngine, buzz, reference, voice
+from tests.web.looping import run
 from web.face.translations import Translations
 from web.house import House
 from web.new_voice.cloning import STEPS, Cloning, consent_sentence, steps, who_agrees
@@ -275,10 +275,10 @@ def test_voices_are_made_on_threads_of_their_own_whose_line_ends(
 
     refusing = Pool(1, 0, 1)
     own, events._pool = events._pool, refusing
-    ((said, *others),) = anyio.run(saved)
+    ((said, *others),) = run(saved)
     assert TRANSLATIONS.words(GERMAN)("budget.files") in said
     events._pool = own
-    told = anyio.run(saved)
+    told = run(saved)
     assert len(told) == len(STEPS) + 1
     assert {len(each) for each in told} == {len(others) + 1}
     assert [voice.name for voice in library.list()] == ["Anna"]

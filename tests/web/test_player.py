@@ -145,7 +145,7 @@ def studio(chromium: Browser, url: str) -> Iterator[Page]:
     with opened(chromium, url) as page:
         worklet = ECHO + scripts("player/samples", "player/take", "player/take_worklet")
         source = f"var WORKLET_SOURCE = {json.dumps(worklet)};"
-        page.add_script_tag(content=source + scripts("player/samples", "player/take", "player/outputs") + RENDER)
+        page.evaluate(source + scripts("player/samples", "player/take", "player/outputs") + RENDER)
         yield page
 
 

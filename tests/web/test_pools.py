@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.web.looping import run
 from web.visitors.addresses import address_of
 from web.visitors.budgets import PoolFull
 from web.visitors.pools import Pool
@@ -51,7 +52,7 @@ def test_two_at_once_and_a_line_that_ends() -> None:
         assert await pool.run("ann", work) == "done"
         assert not pool._inside
 
-    anyio.run(main)
+    run(main)
     assert (answers, work.most, work.done) == (["done"] * 5, 2, 6)
 
 
@@ -70,7 +71,7 @@ def test_one_visitor_has_only_a_part_of_the_line() -> None:
             await anyio.wait_all_tasks_blocked()
             work.go.set()
 
-    anyio.run(main)
+    run(main)
     assert work.done == 3
 
 
@@ -81,7 +82,7 @@ def test_a_failure_gives_its_place_back() -> None:
             with pytest.raises(ZeroDivisionError):
                 await pool.run("ann", lambda: 1 / 0)
 
-    anyio.run(main)
+    run(main)
 
 
 def test_steps_come_in_order_and_a_generator_is_closed() -> None:
@@ -103,7 +104,7 @@ def test_steps_come_in_order_and_a_generator_is_closed() -> None:
         await left.aclose()  # type: ignore[attr-defined]
         assert [step async for step in pool.steps("ben", work("next"))] == [1, 2, 3]
 
-    anyio.run(main)
+    run(main)
     assert closed == ["all", "left", "next"]
 
 

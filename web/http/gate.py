@@ -33,6 +33,7 @@ from web.http.surface import Kind, Surface
 from web.visitors.addresses import address_of
 
 CALLS_AT_ONCE, CALLS_INSIDE = 12, 120  # of one address
+ARRIVING = 90  # bodies on their way from one address
 STREAMS = 60  # of one address; each open page has one or two
 UNKNOWN_HOST = (
     "This server is not known by that name. Open it by the address that it printed at its start, or have its host "
@@ -87,6 +88,7 @@ class Gate:
     def __init__(self, app: ASGIApp, policy: Policy, page: PageCalls | None = None) -> None:
         self._app, self._policy, self._page = app, policy, page
         self._headers = AnswerHeaders(framed=policy.framed)
+        self._arriving = Lanes(ARRIVING, ARRIVING)
         self._calls, self._streams = Lanes(CALLS_AT_ONCE, CALLS_INSIDE), Lanes(STREAMS, STREAMS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -151,10 +153,11 @@ class Gate:
     async def _passed(self, kind: Kind, address: str, scope: Scope, receive: Receive, send: Send) -> None:
         match kind:
             case "call":
-                async with self._calls.enter(address):
+                async with self._arriving.enter(address):
                     body = await _json(Headers(scope=scope), receive)
-                    if self._page:
-                        self._page.check(scope["path"], body)
+                if self._page:
+                    self._page.check(scope["path"], body)
+                async with self._calls.enter(address):  # what comes slowly has held no place
                     await self._app(scope, replayed(body, receive), send)
             case "stream":
                 async with self._streams.enter(address):

@@ -6,12 +6,14 @@ it were its own. Its requests still carry its name in `Host`; an address in numb
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from ipaddress import ip_address
 
 from engine.errors import InvalidOption
 
 _LOCAL_NAME = "localhost"
+_BRACKETED = re.compile(r"\[([0-9a-f:.]+)\](?::[0-9]+)?")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
@@ -39,8 +41,8 @@ class KnownHosts:
 def host_name(host: str) -> str:
     """The name or address in a `Host` header, in lower case, without port and brackets."""
     text = host.strip().lower()
-    if text.startswith("["):
-        return text[1:].partition("]")[0]
+    if match := _BRACKETED.fullmatch(text):
+        return match[1]
     name, _, port = text.rpartition(":")
     return (name if name and ":" not in name and port.isdigit() else text).rstrip(".")
 

@@ -56,7 +56,7 @@ def test_own_names_are_answered(ask: Ask, host: str) -> None:
     "host",
     ["x.localhost", "localhost.evil.example", "evil.example", "evil.example:7860", "192.168.1.5", "0.0.0.0", "",
      "house.example", "voices.example.org.evil.example", "evil-house.example", "[::2]", "127.0.0.1.evil.example",
-     "localhost@evil.example"],
+     "localhost@evil.example", "[::1].evil.example", "[::1]evil", "[localhost]", "[::1"],
 )  # fmt: skip
 def test_other_names_are_misdirected(ask: Ask, host: str) -> None:
     for method, path in (("GET", ""), ("POST", "gradio_api/run/predict"), ("GET", "theme.css"), ("GET", "nowhere")):

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ from starlette.routing import Route
 
 from storage import Studio
 from tests.web.fake_engine import FakeEngine
+from tests.web.looping import run
 from tests.web.visitor import page_config
 from web.http import login
 from web.http.login import AT_ONCE, MAX_BODY, NOTE, LoginGuard
@@ -54,7 +56,7 @@ class Behind:
         return JSONResponse({"success": True} if right else {"detail": "Incorrect credentials."}, 200 if right else 400)
 
     def post(self, path: str = "/login", **request: Any) -> httpx.Response:
-        return asyncio.run(self.send(path, **request))
+        return run(partial(self.send, path, **request))
 
     async def send(self, path: str = "/login", client: tuple[str, int] = ("192.0.2.1", 1), **request: Any) -> Any:
         request = {"data": {"username": "anna", "password": "wrong"}} | request
@@ -108,7 +110,7 @@ def test_many_at_once_get_no_further_than_in_a_row() -> None:
     async def burst() -> list[int]:
         return [answer.status_code for answer in await asyncio.gather(*(behind.send() for _ in range(50)))]
 
-    assert sorted(asyncio.run(burst())).count(400) == PAIR.free
+    assert sorted(run(burst)).count(400) == PAIR.free
     assert len(behind.reached) == PAIR.free
 
 
@@ -125,7 +127,7 @@ def test_few_logins_are_under_way_at_once() -> None:
         behind.gate.set()
         return [answer.status_code for answer in await asyncio.gather(*visitors)]
 
-    statuses = asyncio.run(crowd())
+    statuses = run(crowd)
     assert (statuses.count(400), statuses.count(503)) == (AT_ONCE, 20 - AT_ONCE)
     behind.gate = None
     assert behind.post(data={"username": "anna", "password": RIGHT}).status_code == 200, "the places came back"
