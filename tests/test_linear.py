@@ -1,0 +1,32 @@
+"""The measure of growth finds what is quadratic, and lets pass what is not."""
+
+import pytest
+
+from tests.linear import LEAST, assert_linear, faults, repeated
+
+
+def linear(text: str) -> int:
+    return sum(map(ord, text))
+
+
+def quadratic(text: str) -> int:
+    return sum(len(text[at:].encode("utf-16")) for at in range(0, len(text), 16))
+
+
+def test_a_linear_function_passes() -> None:
+    assert_linear(linear, repeated("ab"), 2_000_000)
+
+
+def test_a_quadratic_function_is_found_out() -> None:
+    assert "times as long" in faults(quadratic, repeated("ab"), 256_000, limit=1e9)[0]
+
+
+def test_what_takes_too_long_is_found_out_before_the_largest() -> None:
+    tried: list[int] = []
+    with pytest.raises(AssertionError, match="all there is"):
+        assert_linear(lambda text: tried.append(len(text)) or quadratic(text), repeated("ab"), 64_000, limit=LEAST / 10)
+    assert max(tried) < 64_000
+
+
+def test_texts_are_of_the_length_that_is_asked_for() -> None:
+    assert repeated("abc")(7) == "abcabca"
