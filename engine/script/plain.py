@@ -2,7 +2,7 @@
 
 from engine.script.blocks import SECTION_PAUSE, Block, Reading, is_break, longer_pause
 from engine.script.dialogue import Turn, find_speakers, split_turns
-from engine.text.clean import is_wrapped
+from engine.text.clean import join_wrapped
 
 
 def read_plain(text: str) -> Reading:
@@ -25,10 +25,4 @@ def read_plain(text: str) -> Reading:
 
 def _blocks(turn: Turn) -> list[Block]:
     """A block for every line that ends on purpose; what an email program wrapped is put together again."""
-    texts: list[str] = []
-    for line in turn.lines:
-        if texts and is_wrapped(texts[-1], line):
-            texts[-1] += f" {line}"
-        else:
-            texts.append(line)
-    return [Block(text, speaker=turn.speaker) for text in texts]
+    return [Block(text, speaker=turn.speaker) for text in join_wrapped(turn.lines)]

@@ -4,7 +4,8 @@ import html
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Protocol
 
 from engine.script.cutting import halve
@@ -65,7 +66,7 @@ def to_vtt(cues: Iterable[Cue]) -> str:
 
 
 def _cues_of(text: str, start: float, duration: float, speaker: str | None) -> Iterator[Cue]:
-    parts = halve(_shown(text), _fits_cue)
+    parts = list(halve(_shown(text), _fits_cue))
     weights = [speaking_time(part) for part in parts]
     passed, total = [0.0], sum(weights)
     for weight in weights:
@@ -82,6 +83,8 @@ def _shown(text: str) -> str:
 
 
 def _fits_cue(text: str) -> bool:
+    if _is_wider(text, 2 * LINE + 1):  # the space between the lines is not shown
+        return False
     return _width(text) <= LINE or any(_line_breaks(text))
 
 
@@ -96,18 +99,27 @@ def _lines(text: str) -> tuple[str, ...]:
 
 
 def _line_breaks(text: str) -> Iterator[int]:
+    columns = [0, *accumulate(map(_columns, text))]
     for cut in word_ends(text, (0, len(text))):
-        if 0 < cut < len(text) and _width(text[:cut].strip()) <= LINE and _width(text[cut:].strip()) <= LINE:
+        first, second = len(text[:cut].rstrip()), len(text) - len(text[cut:].lstrip())
+        if 0 < cut < len(text) and columns[first] <= LINE and columns[-1] - columns[second] <= LINE:
             yield cut
 
 
+@lru_cache(maxsize=4096)
+def _columns(character: str) -> int:
+    """Two for East Asian wide characters, none for marks that combine and what is not seen."""
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
 def _width(text: str) -> int:
-    """Columns: two for East Asian wide characters, none for marks that combine and what is not seen."""
-    return sum(
-        2 if unicodedata.east_asian_width(character) in "WF" else 1
-        for character in text
-        if unicodedata.category(character) not in ("Mn", "Me", "Cf")
-    )
+    return sum(map(_columns, text))
+
+
+def _is_wider(text: str, most: int) -> bool:
+    return any(columns > most for columns in accumulate(map(_columns, text)))
 
 
 def _text(cue: Cue) -> str:

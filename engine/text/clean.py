@@ -1,11 +1,11 @@
 """Text as people paste it → text as the model has learnt to read it."""
 
-import unicodedata
+from collections.abc import Iterable
 
 import regex
 
 from engine.errors import InvalidText
-from engine.text.marks import SPEAKER_TAG, is_spoken
+from engine.text.marks import SPEAKER_TAG, compose, is_spoken
 
 # What looks like one of the model's control tokens, as `<|im_end|>`. Only speaker tags are the user's to
 # write.
@@ -58,20 +58,28 @@ def normalise(text: str) -> str:
 def _clean(text: str) -> str:
     text = _UNSEEN.sub("", _LINE_ENDS.sub("\n", text).replace("\t", " "))
     text = _TOKEN_START.sub(" ", _CONTROL_TOKEN.sub(" ", text))
-    text = unicodedata.normalize("NFC", text).translate(_ALIKE)
+    text = compose(text).translate(_ALIKE)
     text = _SPACES.sub(" ", text)
     text = _REPEATED.sub(r"\1\1\1", _DOTS.sub("…", _DOUBLE_HYPHEN.sub("—", text)))
-    lines: list[str] = []
-    for line in filter(None, map(str.strip, text.split("\n"))):
-        if lines and is_wrapped(lines[-1], line):
-            lines[-1] += f" {line}"
+    return "\n".join(join_wrapped(filter(None, map(str.strip, text.split("\n")))))
+
+
+def join_wrapped(lines: Iterable[str]) -> list[str]:
+    """Lines, none of them empty, where what was broken at a column is one line again."""
+    joined: list[list[str]] = []
+    length = 0  # of the last
+    for line in lines:
+        if joined and _is_wrapped(joined[-1][-1], length, line):
+            joined[-1].append(line)
+            length += 1 + len(line)
         else:
-            lines.append(line)
-    return "\n".join(lines)
+            joined.append([line])
+            length = len(line)
+    return [" ".join(parts) for parts in joined]
 
 
-def is_wrapped(line: str, following: str) -> bool:
-    """Whether a line was broken at a column, so that `following` goes on with it."""
+def _is_wrapped(end: str, length: int, following: str) -> bool:
+    """Whether `following` goes on with a line of that length, which ends with `end`."""
     if _SMALL.match(following):
-        return _CLOSED.search(line, len(line) - 1) is None
-    return len(line) >= _FULL_LINE and _OPEN.search(line, len(line) - 1) is not None
+        return _CLOSED.search(end, len(end) - 1) is None
+    return length >= _FULL_LINE and _OPEN.search(end, len(end) - 1) is not None

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
+from engine.text.cuts import Cuts
 from engine.text.marks import STYLE_TAG, has_words
-from engine.text.sentences import Span, inner_ends, is_clause_end, sentences, word_ends
+from engine.text.sentences import Span, sentences, word_ends
 from engine.text.timing import speaking_time
 
 MAX_BYTES = 300  # UTF-8 bytes of a segment; the S2 reference speaks text in turns of that size
@@ -60,44 +61,33 @@ def _packed(text: str, line: Span, max_bytes: int) -> list[Span]:
 
 def _is_only_tags(text: str, start: int, end: int) -> bool:
     """Style tags and no word: they belong to what follows."""
-    return not has_words(text[start:end]) and STYLE_TAG.search(text, start, end) is not None
+    return STYLE_TAG.search(text, start, end) is not None and not has_words(text[start:end])
 
 
-def _fitting(text: str, sentence: Span, max_bytes: int) -> list[Span]:
+def _fitting(text: str, sentence: Span, max_bytes: int, cuts: Cuts | None = None) -> list[Span]:
     """A sentence in parts that fit: halved, and the halves again, at the best place near the middle."""
     if _size(text, sentence) <= max_bytes:
         return [sentence]
-    cut = _best_cut(text, sentence)
+    cuts = cuts or Cuts(text, sentence)
+    cut = cuts.best(sentence)
     if cut is None:
         return [sentence]
     start, end = sentence
-    return _fitting(text, (start, cut), max_bytes) + _fitting(text, (cut, end), max_bytes)
-
-
-def _best_cut(text: str, span: Span) -> int | None:
-    """Where to part a sentence: after a clause, else a word, else (one endless word) a grapheme. None:
-    nowhere."""
-    start, end = span
-    middle, reach = (start + end) / 2, (end - start) / 4
-    ends = [cut for cut in word_ends(text, span) if text[cut:end].strip()]
-    central = [cut for cut in ends if abs(cut - middle) <= reach]
-    clauses = [cut for cut in central if is_clause_end(text, cut)]
-    # In scripts that need no spaces between words, they part phrases.
-    spaces = [cut for cut in central if text[cut].isspace()]
-    cuts = clauses or spaces or ends or [cut for cut in inner_ends(text, span) if text[cut:end].strip()]
-    return min(cuts, key=lambda cut: abs(cut - middle), default=None)
+    return _fitting(text, (start, cut), max_bytes, cuts) + _fitting(text, (cut, end), max_bytes, cuts)
 
 
 def _with_words(text: str, pieces: list[Span], limit: int) -> list[Span]:
     """No piece without words, up to a limit: tags go to what follows them, punctuation to what it follows."""
     kept: list[Span] = []
     waiting: int | None = None  # where pieces begin that go to the next
+    tagged = False  # whether there is a tag among those
     for start, end in pieces:
         first = start if waiting is None else waiting
+        tagged = (tagged and waiting is not None) or STYLE_TAG.search(text, start, end) is not None
         waiting = None
-        if has_words(text[first:end]) or _size(text, (first, end)) > limit:
+        if has_words(text[start:end]) or _size(text, (first, end)) > limit:
             kept.append((first, end))
-        elif kept and not _is_only_tags(text, first, end) and _size(text, (kept[-1][0], end)) <= limit:
+        elif kept and not tagged and _size(text, (kept[-1][0], end)) <= limit:
             kept[-1] = (kept[-1][0], end)
         else:
             waiting = first

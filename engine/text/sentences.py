@@ -18,24 +18,25 @@ _TAG = rf"(?:{STYLE_TAG.pattern}|{SPEAKER_TAG.pattern})"
 _CLOSERS = r"[\p{Pe}\p{Pf}\"']*+"
 _TERMINATED = regex.compile(rf"(?P<mark>[\p{{SB=STerm}}\p{{SB=ATerm}}…]++){_CLOSERS}")
 # Inside a word these belong to a URL, a number or a name; other scripts' marks do not need a space.
-_NEEDS_SPACE = regex.compile(r"[.!?…]+")
+_NEEDS_SPACE = ".!?…"
+_MOST_TAGS = 8  # that are looked behind: tags hold marks themselves
 # Behind a sentence's mark, its quotes and tags: small letters or a comma say that it was not the end.
 _GOES_ON = regex.compile(
-    rf"\s*+(?:{_TAG}\s*+)*+(?:[\p{{Pd}}\p{{Ps}}\p{{Pi}}\"']*+[\p{{Ll}}--\p{{Georgian}}]|[,;،、，])",
+    rf"\s*+(?:{_TAG}\s*+){{0,{_MOST_TAGS}}}+(?:[\p{{Pd}}\p{{Ps}}\p{{Pi}}\"']*+[\p{{Ll}}--\p{{Georgian}}]|[,;،、，])",
     regex.VERSION1,
 )
 _EXTENDS = regex.compile(r"[\p{M}\u200c\u200d]")
 _CAPITAL = regex.compile(r"\p{Lu}")
 
 # A full stop after these never ends a sentence; after the second kind not when a number follows.
-_ABBREVIATION = regex.compile(
-    r"(?ix) mrs?|ms|mx|dr|prof|rev|hon|gen|col|maj|capt|cmdr|lt|sgt|cpl|gov|sen|rep|pres|st|mt|ft|vs|cf|ca|eg"
-    r"|ie|approx|hr|fr|nr|bzw|evtl|ggf|vgl|mme|mlle|mgr|sra?|srta|dña|uds?|dott|avv"
+_ABBREVIATIONS = frozenset(
+    "mr mrs ms mx dr prof rev hon gen col maj capt cmdr lt sgt cpl gov sen rep pres st mt ft vs cf ca eg"
+    " ie approx hr fr nr bzw evtl ggf vgl mme mlle mgr sr sra srta dña ud uds dott avv".split()
 )
-_BEFORE_NUMBER = regex.compile(
-    r"(?ix) nos?|vols?|figs?|eq|pp?|ch|sec|art|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
+_BEFORE_NUMBER = frozenset(
+    "no nos vol vols fig figs eq p pp ch sec art jan feb mar apr jun jul aug sep sept oct nov dec".split()
 )
-_LAST_WORD = regex.compile(r"[\p{L}\p{M}\p{N}.]+$")
+_LAST_WORD = regex.compile(r"(?r)[\p{L}\p{M}\p{N}.]+")
 _INITIALS = regex.compile(r"(?:[\p{Lu}\p{Ll}]\p{M}*\.)*[\p{Lu}\p{Ll}]\p{M}*")
 _NUMBER_FOLLOWS = regex.compile(r"\s*\p{N}")
 _LONGEST_WORD = 24  # characters before a full stop that are looked at
@@ -45,7 +46,9 @@ _SPACELESS = (
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}"
     r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}\p{Tai_Le}\p{New_Tai_Lue}]"
 )
-_LETTER = rf"(?!\s|—|{_TAG}|{_SPACELESS})\X"
+# A flag is two letters, counted from where its row begins: `\X` alone would count anew at each of them.
+_ANY_GRAPHEME = r"(?:[\U0001f1e6-\U0001f1ff]{2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X)"
+_LETTER = rf"(?!\s|—|{_TAG}|{_SPACELESS}){_ANY_GRAPHEME}"
 _WORD = (
     rf"(?:\p{{Ps}}*+(?={_SPACELESS})\X(?:(?!{_TAG})(?=[\p{{Po}}\p{{Pe}}\p{{Pf}}\p{{Lm}}\p{{Sk}}\"'…—])\X)*+"
     rf"|(?:{_LETTER})*+—++[\"']*+|(?:{_LETTER})++)"
@@ -55,17 +58,19 @@ _ATOM = regex.compile(rf"(?:{_TAG}\s*+){{0,4}}+{_WORD}|(?:{_TAG}\s*+){{1,4}}+")
 _TAGS = regex.compile(_TAG)
 _LEADING_TAGS = regex.compile(rf"\s*+(?:{_TAG}\s*+)++")
 _CLAUSE_END = regex.compile(rf"[,;:–—\p{{SB=SContinue}}،؛၊།፣፥]{_CLOSERS}$")
-_GRAPHEME = regex.compile(r"\X")
+_GRAPHEME = regex.compile(_ANY_GRAPHEME)
 
 
 def sentences(text: str, span: Span) -> Iterator[Span]:
     """The sentences of a paragraph; together they are all of it."""
     start, end = span
     first = start
+    # What opens the paragraph is the same for all its sentences.
+    start = end - len(text[start:end].lstrip())
     # Small letters tell nothing where there are no others.
     cased = _CAPITAL.search(text, start, end) is not None
     for found in _TERMINATED.finditer(text, start, end):
-        if _ends_sentence(text, found, span, cased):
+        if _ends_sentence(text, found, (start, end), cased):
             yield first, found.end()
             first = found.end()
     if text[first:end].strip():
@@ -77,7 +82,7 @@ def _ends_sentence(text: str, found: "regex.Match[str]", span: Span, cased: bool
     mark, after = found["mark"], found.end()
     if after == end:
         return True
-    if _NEEDS_SPACE.fullmatch(mark) and not text[after].isspace():
+    if not text[after].isspace() and not mark.strip(_NEEDS_SPACE):
         return False
     if _EXTENDS.match(text, after):
         return False
@@ -87,18 +92,18 @@ def _ends_sentence(text: str, found: "regex.Match[str]", span: Span, cased: bool
 
 
 def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
-    """Whether the full stop at `stop` belongs to the word before it; `start` is where the paragraph
-    starts."""
-    found = _LAST_WORD.search(text, max(start, stop - _LONGEST_WORD), stop)
+    """Whether the full stop at `stop` belongs to the word before it; `start` is where the paragraph's first
+    word starts."""
+    found = _LAST_WORD.match(text, max(start, stop - _LONGEST_WORD), stop)
     if found is None:
         return False
-    word = found[0].replace(".", "")
-    if _ABBREVIATION.fullmatch(word) or _INITIALS.fullmatch(found[0]):
+    word = found[0].replace(".", "").lower()
+    if word in _ABBREVIATIONS or _INITIALS.fullmatch(found[0]):
         return True
-    if _BEFORE_NUMBER.fullmatch(word):
+    if word in _BEFORE_NUMBER:
         return _NUMBER_FOLLOWS.match(text, after) is not None
     # "1." opens a list item.
-    return len(word) <= 3 and word.isdigit() and not text[start : found.start()].strip()
+    return len(word) <= 3 and word.isdigit() and found.start() <= start
 
 
 def word_ends(text: str, span: Span) -> list[int]:
@@ -112,8 +117,12 @@ def is_clause_end(text: str, end: int) -> bool:
     return _CLAUSE_END.search(text, max(end - 4, 0), end) is not None
 
 
-def inner_ends(text: str, span: Span) -> list[int]:
-    """Where a single word may be cut if it must: from the tags before it, and between those; else between graphemes."""
+def tag_ends(text: str, span: Span) -> list[int]:
+    """Where the tags end that a single word begins with."""
     tags = _LEADING_TAGS.match(text, *span)
-    parts = _TAGS.finditer(text, span[0], tags.end()) if tags else _GRAPHEME.finditer(text, *span)
-    return [found.end() for found in parts]
+    return [found.end() for found in _TAGS.finditer(text, span[0], tags.end())] if tags else []
+
+
+def grapheme_ends(text: str, span: Span) -> list[int]:
+    """Where a single word may be cut if it must."""
+    return [found.end() for found in _GRAPHEME.finditer(text, *span)]

@@ -2,6 +2,8 @@
 words."""
 
 import math
+from collections import Counter
+from functools import lru_cache
 
 import regex
 
@@ -17,7 +19,6 @@ _KINDS: tuple[tuple[str, float], ...] = (
         r"[\p{Hangul}\p{Hiragana}\p{Katakana}\p{Ethiopic}\p{Yi}\p{Canadian_Aboriginal}\p{Cherokee}\p{Vai}]",
         0.2,
     ),
-    (r"(?<=\p{Lu})\p{Lu}|\p{Lu}(?=\p{Lu})", 0.3),  # acronyms are spelled
     (r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Armenian}\p{Georgian}--\P{L}]", 1 / 15),
     (r"\p{L}", 0.1),  # abjads leave vowels out, Indic consonants carry one
     (r"\p{M}", 0.06),
@@ -29,6 +30,9 @@ _KINDS: tuple[tuple[str, float], ...] = (
 )
 _KIND = regex.compile("|".join(f"({pattern})" for pattern, _ in _KINDS), regex.VERSION1)
 _SECONDS = tuple(seconds for _, seconds in _KINDS)
+# The one kind that depends on neighbours: acronyms are spelled.
+_ACRONYMS = regex.compile(r"(?:(?<=\p{Lu})\p{Lu}|\p{Lu}(?=\p{Lu}))++")
+_SPELLED = 0.3
 _TURN = 0.5  # seconds between two speakers
 
 _SLOWEST = 2.2  # times as long as at an ordinary pace: a slow, hesitant or dramatic reading
@@ -37,9 +41,23 @@ _AROUND = 1.5  # seconds: silence before and after, and one long pause
 
 def speaking_time(text: str) -> float:
     """About how many seconds it takes to say `text` at an ordinary pace. More text never takes less."""
-    turns = SPEAKER_TAG.split(text)
-    seconds = sum(_SECONDS[(found.lastindex or 1) - 1] for turn in turns for found in _KIND.finditer(turn))
-    return seconds + _TURN * (len(turns) - 1)
+    turns = SPEAKER_TAG.split(text) if "<|" in text else [text]
+    return sum(map(_turn_time, turns)) + _TURN * (len(turns) - 1)
+
+
+def _turn_time(text: str) -> float:
+    """Every different character is looked at once: long texts have few of them."""
+    seconds = sum(_character_time(character) * times for character, times in Counter(text).items())
+    if acronyms := _ACRONYMS.findall(text):
+        spelled = Counter("".join(acronyms))
+        seconds += sum((_SPELLED - _character_time(letter)) * times for letter, times in spelled.items())
+    return seconds
+
+
+@lru_cache(maxsize=4096)
+def _character_time(character: str) -> float:
+    found = _KIND.match(character)
+    return _SECONDS[(found.lastindex or 1) - 1] if found else 0.0
 
 
 def frame_budget(text: str, frame_rate: float) -> int:
