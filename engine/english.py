@@ -2,12 +2,14 @@
 
 The small English model knows nothing but phones, so everything it reads is first spelled as words. `spoken`
 returns lower-case words, upper-case single letters (a letter to be named, as in "U S A"), one of `, . ? !`
-for punctuation, and nothing else. Only the standard library is used.
+for punctuation, and nothing else.
 """
 
 import re
 import unicodedata
 from collections.abc import Callable, Container
+
+from engine.text.marks import compose
 
 PUNCTUATION = ",.!?"  # weakest first: of several in a row the strongest one is kept
 
@@ -131,9 +133,15 @@ def _money(match: re.Match[str]) -> str:
     return small if whole == "0" else f"{words} and {small}"
 
 
+_TEXT_ENDS = re.compile(r"\s*+\Z")
+_NAME = re.compile(r"\s*+[A-Z]")
+_NAME_BEFORE = re.compile(r"[^.!?\s]\s+[A-Z][a-z]+\s+$")
+_REACH = 60  # characters that a name before an abbreviation is looked for in
+
+
 def _ends_text(match: re.Match[str]) -> bool:
     """Whether nothing follows: the full stop of an abbreviation is then also the sentence's."""
-    return not match.string[match.end() :].strip()
+    return _TEXT_ENDS.match(match.string, match.end()) is not None
 
 
 def _named(letters: str, stop: bool) -> str:
@@ -176,10 +184,10 @@ def _abbreviation(match: re.Match[str]) -> str:
 
 def _doctor_or_street(match: re.Match[str], word: str) -> str:
     """Doctor and saint come before a name; street and drive after one, as in "on Main St."."""
-    before, after = match.string[: match.start()][-60:], match.string[match.end() :]
-    name_follows = re.match(r"\s*[A-Z]", after) is not None
+    before = match.string[max(match.start() - _REACH, 0) : match.start()]
+    name_follows = _NAME.match(match.string, match.end()) is not None
     # The first word of a sentence is capital in any case, and tells nothing.
-    name_precedes = re.search(r"[^.!?\s]\s+[A-Z][a-z]+\s+$", before) is not None
+    name_precedes = _NAME_BEFORE.search(before) is not None
     if name_follows and not name_precedes:
         return {"dr": "Doctor", "st": "Saint"}[word]
     return {"dr": "Drive", "st": "Street"}[word] + ("." if name_follows or _ends_text(match) else "")
@@ -224,21 +232,28 @@ _RULES: tuple[_Rule, ...] = (
     (re.compile(rf"(?<![\w.,])({_NUMBER})\s?({_UNIT_NAMES})(?![\w/])", re.I), _measure),
     (re.compile(r"(?<=\d)\s?[-–]\s?(?=\d)"), lambda _: " to "),
     (re.compile(r"(?<![\w)])[-−](?=\d)"), lambda _: " minus "),
-    (re.compile(r"\d+(?:\.\d+){2,}"), lambda match: match[0].replace(".", " point ")),
+    (re.compile(r"(?<!\d)\d++(?:\.\d++){2,}"), lambda match: match[0].replace(".", " point ")),
     (re.compile(_NUMBER), lambda m: f" {_whole(m)} "),
     (re.compile(r"(?<=[A-Za-z])\.(?=[A-Za-z])"), lambda _: " dot "),
 )
 
 _PAUSES = str.maketrans(dict.fromkeys(";:—–()[]{}", ",") | {"…": ".", "‽": "?", "¡": "", "¿": ""})
+_MOST_FOLDED = 6  # characters that one may stand for
 _QUOTES = str.maketrans({**dict.fromkeys("’‘ʼ`", "'"), **dict.fromkeys(f'“”"™©®℠{_SPELL}')})
 _TOKEN = re.compile(rf"[A-Za-z]+{_SPELL}|[A-Za-z]+(?:'[A-Za-z]+)*'?|[,.!?]+")
 
 
+def _compatible(sign: str) -> str:
+    """Ligatures of whole sentences, as Arabic has them, stay one sign: they have no English reading in any form."""
+    folded = unicodedata.normalize("NFKC", sign)
+    return folded if len(folded) <= _MOST_FOLDED else sign
+
+
 def fold(text: str) -> str:
     """Compatible forms and accents folded to plain letters, quotation marks to ' or nothing."""
-    text = text.translate(_QUOTES)
+    text = compose(text.translate(_QUOTES))
     kept = {*_SIGNS, "…"}  # their compatible forms would say less
-    text = "".join(sign if sign in kept else unicodedata.normalize("NFKC", sign) for sign in text)
+    text = "".join(sign if sign in kept else _compatible(sign) for sign in text)
     decomposed = unicodedata.normalize("NFD", text.translate(_LETTERS))
     # Only Latin letters lose their marks: on another script's letters they are not ornaments.
     latin = re.sub(r"([A-Za-z])[\u0300-\u036f]+", r"\1", decomposed)
@@ -316,8 +331,15 @@ def unspoken(text: str) -> list[str]:
 
     Pictures (emoji), trade marks and punctuation are not words and are passed over in silence.
     """
+    if not any(map(_may_have_no_reading, set(text))):
+        return []
     words = [word for word in written_out(text).split() if any(map(_has_no_reading, word))]
     return list(dict.fromkeys(word.strip(",.!?;:") for word in words))
+
+
+def _may_have_no_reading(sign: str) -> bool:
+    """Whether a sign, without its neighbours, leaves something without a reading."""
+    return any(_has_no_reading(folded) for folded in fold(sign) if folded not in _SIGNS)
 
 
 def _has_no_reading(sign: str) -> bool:

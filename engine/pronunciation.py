@@ -31,7 +31,7 @@ VOWELS = frozenset(phone for phone in PHONES if phone[0] in "aeiou")
 _SIBILANTS = frozenset({"s", "z", "sh", "zh", "ch", "jh"})
 _VOICELESS = frozenset({"f", "k", "p", "s", "sh", "t", "th", "ch"})
 _SPEAKER = re.compile(r"(<\|speaker:\d+\|>)")
-_STYLE = re.compile(r"\[[^\]]*\]")
+_STYLE = re.compile(r"\[[^\[\]]*\]")
 # Left and right context in letters, from the longest key (7) to the letter alone (1): one length, one
 # context.
 CONTEXTS = ((3, 3), (2, 3), (2, 2), (1, 2), (1, 1), (0, 1), (0, 0))
