@@ -3,7 +3,6 @@
 Sources: SubRip as its files are in practice; W3C, WebVTT: The Web Video Text Tracks Format (2019).
 """
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,13 +12,14 @@ import regex
 from engine.errors import InvalidText
 from engine.script.blocks import MAX_PAUSE, Block, Reading
 from engine.script.dialogue import MAX_SPEAKER, Turn, find_speakers, split_turns
+from engine.script.raw_html import unescape
 from engine.text.marks import is_spoken
 
-_TIME = r"(?:(\d+):)?(\d{1,2}):(\d{2})[.,](\d{1,3})"
+_TIME = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})[.,](\d{1,3})"
 _TIMING = regex.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}(?:\s.*)?")
-_NUMBER = regex.compile(r"\s*\d+\s*")
+_NUMBER = regex.compile(r"\s*\d{1,9}\s*")
 _HEADER = regex.compile(r"\ufeff?WEBVTT(?:\s|$)")
-_VOICE = regex.compile(r"<v(?:\.[^\s>]+)*\s+([^>]+)>")
+_VOICE = regex.compile(r"<v(?:\.[^\s<>]*+)?\s++([^<>]+)>")
 # SubRip's <i> and {\an8}, WebVTT's <c.loud> and <00:01.000>; a lone < is text.
 _MARKS = regex.compile(
     r"</?(?:b|i|u|s|c|v|lang|ruby|rt|font)(?:[.\s][^<>]*)?>|<[\d:.]+>|\{\\[^{}]*\}", regex.IGNORECASE
@@ -71,13 +71,13 @@ def _turns(text: str, speakers: frozenset[str], webvtt: bool) -> list[Turn]:
     before, *voiced = _VOICE.split(text) if webvtt else [text]
     turns = split_turns(_lines(before, webvtt), speakers)
     for name, said in zip(voiced[::2], voiced[1::2], strict=True):
-        turns.append(Turn(" ".join(html.unescape(name).split())[:MAX_SPEAKER], _lines(said, webvtt)))
+        turns.append(Turn(" ".join(unescape(name).split())[:MAX_SPEAKER], _lines(said, webvtt)))
     return [turn for turn in turns if turn.lines]
 
 
 def _lines(text: str, webvtt: bool) -> list[str]:
     text = _MARKS.sub("", text)
-    lines = (html.unescape(text) if webvtt else text).split("\n")
+    lines = (unescape(text) if webvtt else text).split("\n")
     return [" ".join(line.split()) for line in lines if line.strip()]
 
 

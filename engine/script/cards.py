@@ -1,14 +1,14 @@
 """A text → the cards of a script: pieces of one to three sentences, each of which is spoken, and redone, by itself."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from itertools import chain, groupby, islice, pairwise
 from pathlib import PurePath
 
 import regex
 
 from engine.errors import InvalidText
-from engine.script.blocks import SENTENCE_PAUSE, Block, Reading
+from engine.script.blocks import MAX_CARDS, SENTENCE_PAUSE, Block, Reading, too_many_cards
 from engine.script.captions import is_captions, read_captions
 from engine.script.cutting import halve
 from engine.script.decode import checked_text, decode_text
@@ -18,11 +18,10 @@ from engine.text.marks import is_spoken
 from engine.text.sentences import Span, sentences
 from engine.text.timing import speaking_time
 
-MAX_CARDS = 10_000
-
 _SENTENCES = 3  # of a card
 _CHARACTERS = 200
 _SECONDS = 16.0  # of speech: scripts differ much in what a character holds
+_SURE = 32  # characters that fit whatever they are: none takes longer than half a second
 _HUGE = 1.5  # a sentence is cut only when it is longer than a card by that factor
 
 _LINE_ENDS = regex.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -70,15 +69,18 @@ def parse(text: str, name: str = "") -> Script:
     """
     text = _NO_CHARACTER.sub("", _LINE_ENDS.sub("\n", checked_text(text)))
     reading = _read(_LONG_SPACE.sub("    ", text), PurePath(name).suffix.lower())
-    cards = tuple(_cards(reading.blocks))
+    cards = tuple(islice(_cards(map(_storable, reading.blocks)), MAX_CARDS + 1))
     if not cards:
         raise InvalidText("There are no words to say in this text: paste some, or choose another file.")
     if len(cards) > MAX_CARDS:
-        raise InvalidText(
-            f"The text makes {len(cards):,} cards, and a script can have {MAX_CARDS:,}. "
-            "Divide it into several, such as chapters."
-        )
-    return Script(cards, reading.omitted)
+        raise too_many_cards()
+    return Script(cards, tuple(_NO_CHARACTER.sub("", text) for text in reading.omitted))
+
+
+def _storable(block: Block) -> Block:
+    """Without what references such as `&#1;` have brought."""
+    speaker = _NO_CHARACTER.sub("", block.speaker or "").strip()
+    return replace(block, text=_NO_CHARACTER.sub("", block.text), speaker=speaker or None)
 
 
 def _read(text: str, suffix: str) -> Reading:
@@ -93,39 +95,49 @@ def _cards(blocks: Iterable[Block]) -> Iterator[Card]:
     """Blocks that say nothing (a row of pictures) stay with a neighbour of the same speaker."""
     for _, turn in groupby(blocks, key=lambda block: block.speaker):
         for block in _saying(turn):
-            texts = _grouped(block)
-            pauses = [SENTENCE_PAUSE] * (len(texts) - 1) + [block.pause]
-            for text, pause in zip(texts, pauses, strict=True):
-                yield Card(text, block.speaker, pause)
+            for text, following in pairwise(chain(_grouped(block), [None])):
+                assert text is not None, "only the last has nothing behind it"
+                yield Card(text, block.speaker, block.pause if following is None else SENTENCE_PAUSE)
 
 
-def _saying(blocks: Iterable[Block]) -> list[Block]:
-    said: list[Block] = []
-    before = ""  # what says nothing, and waits for the first that does
+def _saying(blocks: Iterable[Block]) -> Iterator[Block]:
+    together: list[Block] = []
+    said: Block | None = None  # of those
     for block in blocks:
-        if is_spoken(block.text):
-            said.append(Block(f"{before} {block.text}".strip(), block.pause, block.speaker, block.whole))
-            before = ""
-        elif said:
-            last = said.pop()
-            said.append(Block(f"{last.text} {block.text}", max(last.pause, block.pause), last.speaker, last.whole))
+        if not is_spoken(block.text):
+            together.append(block)
+        elif said is None:  # what came before it waited for the first that says something
+            together, said = [replace(block, text=_joined([*together, block]))], block
         else:
-            before = f"{before} {block.text}"
-    return said
+            yield _with_silent(said, together)
+            together, said = [block], block
+    if said is not None:
+        yield _with_silent(said, together)
 
 
-def _grouped(block: Block) -> list[str]:
+def _with_silent(said: Block, together: list[Block]) -> Block:
+    """A block and those behind it that say nothing."""
+    return replace(said, text=_joined(together), pause=max(block.pause for block in together))
+
+
+def _joined(blocks: Iterable[Block]) -> str:
+    return " ".join(block.text for block in blocks)
+
+
+def _grouped(block: Block) -> Iterator[str]:
     """A block's sentences in groups; what says nothing stays with what it follows."""
     text = block.text
     if block.whole and _fits(text, _HUGE):
-        return [text]
-    groups: list[list[Span]] = []
+        yield text
+        return
+    group: list[Span] = []
     for span in _pieces(text):
-        if groups and _joins(text, groups[-1], span):
-            groups[-1].append(span)
-        else:
-            groups.append([span])
-    return [text[group[0][0] : group[-1][1]].strip() for group in groups]
+        if group and not _joins(text, group, span):
+            yield text[group[0][0] : group[-1][1]].strip()
+            group = []
+        group.append(span)
+    if group:
+        yield text[group[0][0] : group[-1][1]].strip()
 
 
 def _pieces(text: str) -> Iterator[Span]:
@@ -134,7 +146,7 @@ def _pieces(text: str) -> Iterator[Span]:
         if _fits(text[start:end].strip(), _HUGE):
             yield start, end
             continue
-        for part in halve(text[start:end], _fits):
+        for part in halve(text[start:end], _fits, full=False):
             begin = text.index(part, start)
             start = begin + len(part)
             yield begin, start
@@ -148,4 +160,4 @@ def _joins(text: str, group: list[Span], span: Span) -> bool:
 
 
 def _fits(text: str, factor: float = 1.0) -> bool:
-    return len(text) <= factor * _CHARACTERS and speaking_time(text) <= factor * _SECONDS
+    return len(text) <= _SURE or (len(text) <= factor * _CHARACTERS and speaking_time(text) <= factor * _SECONDS)
