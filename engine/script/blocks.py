@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass, replace
 
+from engine.errors import InvalidText
+
 SENTENCE_PAUSE = 0.2  # seconds; the takes themselves begin and end with some silence
 PARAGRAPH_PAUSE = 0.6
 SECTION_PAUSE = 1.2
 MAX_PAUSE = 60.0
+MAX_CARDS = 10_000  # of a script
 
 _BREAK_MARKS = frozenset("*-_=~#•·+")  # three of them alone on a line, as between two scenes
 
@@ -35,6 +38,14 @@ def is_break(line: str) -> bool:
     """Whether a line only parts what is above from what is below."""
     marks = "".join(line.split())
     return len(marks) >= 3 and _BREAK_MARKS.issuperset(marks)
+
+
+def too_many_cards() -> InvalidText:
+    """The error for a text that makes more cards than a script can have."""
+    return InvalidText(
+        f"The text makes more than {MAX_CARDS:,} cards, which is all that a script can have. "
+        "Divide it into several, such as chapters."
+    )
 
 
 def longer_pause(blocks: list[Block], pause: float) -> None:

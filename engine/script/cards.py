@@ -8,7 +8,7 @@ from pathlib import PurePath
 import regex
 
 from engine.errors import InvalidText
-from engine.script.blocks import SENTENCE_PAUSE, Block, Reading
+from engine.script.blocks import MAX_CARDS, SENTENCE_PAUSE, Block, Reading, too_many_cards
 from engine.script.captions import is_captions, read_captions
 from engine.script.cutting import halve
 from engine.script.decode import checked_text, decode_text
@@ -18,11 +18,10 @@ from engine.text.marks import is_spoken
 from engine.text.sentences import Span, sentences
 from engine.text.timing import speaking_time
 
-MAX_CARDS = 10_000
-
 _SENTENCES = 3  # of a card
 _CHARACTERS = 200
 _SECONDS = 16.0  # of speech: scripts differ much in what a character holds
+_SURE = 32  # characters that fit whatever they are: none takes longer than half a second
 _HUGE = 1.5  # a sentence is cut only when it is longer than a card by that factor
 
 _LINE_ENDS = regex.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -74,10 +73,7 @@ def parse(text: str, name: str = "") -> Script:
     if not cards:
         raise InvalidText("There are no words to say in this text: paste some, or choose another file.")
     if len(cards) > MAX_CARDS:
-        raise InvalidText(
-            f"The text makes more than {MAX_CARDS:,} cards, which is all that a script can have. "
-            "Divide it into several, such as chapters."
-        )
+        raise too_many_cards()
     return Script(cards, tuple(_NO_CHARACTER.sub("", text) for text in reading.omitted))
 
 
@@ -164,4 +160,4 @@ def _joins(text: str, group: list[Span], span: Span) -> bool:
 
 
 def _fits(text: str, factor: float = 1.0) -> bool:
-    return len(text) <= factor * _CHARACTERS and speaking_time(text) <= factor * _SECONDS
+    return len(text) <= _SURE or (len(text) <= factor * _CHARACTERS and speaking_time(text) <= factor * _SECONDS)

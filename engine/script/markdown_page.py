@@ -11,11 +11,12 @@ import regex
 from pyromark import Markdown, Options
 
 from engine.errors import InvalidText
-from engine.script.blocks import PARAGRAPH_PAUSE, SECTION_PAUSE, is_break
+from engine.script.blocks import MAX_CARDS, PARAGRAPH_PAUSE, SECTION_PAUSE, is_break, too_many_cards
 from engine.script.raw_html import words_of_html, words_of_tag
 
 _HEADING_PAUSE = 0.8
 _ITEM_PAUSE = 0.4
+_MAX_PARAGRAPHS = 3 * MAX_CARDS  # some say nothing, and stay with a neighbour
 
 _PARSER = Markdown(options=Options.ENABLE_STRIKETHROUGH | Options.ENABLE_TASKLISTS)
 _INLINE = frozenset({"Emphasis", "Strong", "Strikethrough", "Link", "Image"})
@@ -47,7 +48,7 @@ class Paragraph:
 def paragraphs_of(text: str, omitted: list[str]) -> list[Paragraph]:
     """All that is read aloud; what is not (code, addresses, comments) is added to `omitted`.
 
-    Raises InvalidText for what the parser fails at.
+    Raises InvalidText for what the parser fails at, and for more paragraphs than a script can have.
     """
     return _Page(omitted).read(text)
 
@@ -263,6 +264,8 @@ class _Page:
         """Returns: the one that follows it."""
         if paragraph.lines:
             self._done.append(paragraph)
+        if len(self._done) > _MAX_PARAGRAPHS:
+            raise too_many_cards()
         return Paragraph([], paragraph.pause)
 
     def _close_item(self) -> None:
