@@ -94,7 +94,9 @@ def crafted() -> dict[str, Callable[[], bytes]]:
         "a wrong checksum": lambda: _replaced(archive(("a.voice", b"x")), struct.pack("<L", zlib.crc32(b"x")), b"abcd"),
         "paths out of the folder": lambda: archive(("../../a.voice", whole())),
         "as many codes as there can be": _all_codes,
-        "archives of all codes": lambda: archive(*((f"{number}.voice", _all_codes()) for number in range(6))),
+        "archives of all codes": lambda: archive(
+            *((f"{number}.voice", _all_codes(f"Anna {number}")) for number in range(6))
+        ),
         "a header of brackets": lambda: sealed(b"[" * (2 << 20), b""),
         "a header of lists": lambda: sealed(b"[" + b"[]," * 690_000 + b"1]", b""),
         "codes of no bits": lambda: _with_codes(bytes([0]) * 4, MAX_FRAMES, b""),
@@ -180,17 +182,16 @@ def _archive_of_forged(chance: random.Random) -> bytes:
     return archive(*((f"{number}.voice", _forged_voice(chance)) for number in range(3)))
 
 
-def _with_codes(widths: bytes, frames: int, packed: bytes) -> bytes:
+def _with_codes(widths: bytes, frames: int, packed: bytes, name: str = "Anna") -> bytes:
     body = struct.pack("<4sBBI", b"RPCD", 1, len(widths), frames) + widths + packed
     codes = body + struct.pack("<I", zlib.crc32(body))
     header, _ = _opened()
     entry = {**header["references"][0], "codes": len(codes), "clip": 0, "duration": 100.0}
-    return sealed(json.dumps({**header, "references": [entry] * 16}).encode(), codes * 16)
+    return sealed(json.dumps({**header, "name": name, "references": [entry] * 16}).encode(), codes * 16)
 
 
-@cache
-def _all_codes() -> bytes:
-    return _with_codes(bytes([16]) * MAX_CODEBOOKS, MAX_FRAMES, bytes(2 * MAX_CODEBOOKS * MAX_FRAMES))
+def _all_codes(name: str = "Anna") -> bytes:
+    return _with_codes(bytes([16]) * MAX_CODEBOOKS, MAX_FRAMES, bytes(2 * MAX_CODEBOOKS * MAX_FRAMES), name)
 
 
 def _hours() -> bytes:
