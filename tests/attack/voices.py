@@ -13,6 +13,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,7 @@ def _forged_voice(chance: random.Random) -> bytes:
     header, blobs = _opened()
     inside = chance.choice([header, *header["references"]])
     for _ in range(chance.randint(0, 2)):
-        inside[chance.choice([*inside, "extra"])] = chance.choice(_VALUES)
+        inside[chance.choice([*inside, "extra"])] = deepcopy(chance.choice(_VALUES))
     if chance.random() < 0.6:
         blobs = spoiled(blobs, chance)
         if chance.random() < 0.5:
