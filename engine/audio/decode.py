@@ -38,7 +38,7 @@ _MOST_PLANES = 7  # that PyAV counts rightly: it looks for the end of a list tha
 # How files begin that soundfile reads. Its library knows many more formats, old and little tested ones, and tries them
 # all on what it does not recognise.
 _SOUNDFILE = re.compile(
-    rb"RIFF....WAVE|RIFX....WAVE|RF64....WAVE|riff\x2e\x91\xcf\x11|fLaC|OggS|FORM....AIF[FC]|caff|\.snd"
+    rb"RIFF....WAVE|RIFX....WAVE|RF64....WAVE|riff\x2e\x91\xcf\x11|fLaC|OggS|FORM....AIF[FC]|\.snd"
     rb"|ID3|\xff[\xe2-\xff]",
     re.DOTALL,
 )

@@ -15,6 +15,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -274,7 +275,7 @@ def _other_value(chance: random.Random) -> Case:
         if chance.random() < 0.1:
             inside.pop(key, None)
         else:
-            inside[key] = chance.choice(_VALUES)
+            inside[key] = deepcopy(chance.choice(_VALUES))
     return Case(layout, file, json.dumps(values).encode())
 
 

@@ -13,6 +13,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,9 @@ def crafted() -> dict[str, Callable[[], bytes]]:
         "a wrong checksum": lambda: _replaced(archive(("a.voice", b"x")), struct.pack("<L", zlib.crc32(b"x")), b"abcd"),
         "paths out of the folder": lambda: archive(("../../a.voice", whole())),
         "as many codes as there can be": _all_codes,
-        "archives of all codes": lambda: archive(*((f"{number}.voice", _all_codes()) for number in range(6))),
+        "archives of all codes": lambda: archive(
+            *((f"{number}.voice", _all_codes(f"Anna {number}")) for number in range(4))
+        ),
         "a header of brackets": lambda: sealed(b"[" * (2 << 20), b""),
         "a header of lists": lambda: sealed(b"[" + b"[]," * 690_000 + b"1]", b""),
         "codes of no bits": lambda: _with_codes(bytes([0]) * 4, MAX_FRAMES, b""),
@@ -160,7 +163,7 @@ def _forged_voice(chance: random.Random) -> bytes:
     header, blobs = _opened()
     inside = chance.choice([header, *header["references"]])
     for _ in range(chance.randint(0, 2)):
-        inside[chance.choice([*inside, "extra"])] = chance.choice(_VALUES)
+        inside[chance.choice([*inside, "extra"])] = deepcopy(chance.choice(_VALUES))
     if chance.random() < 0.6:
         blobs = spoiled(blobs, chance)
         if chance.random() < 0.5:
@@ -182,17 +185,16 @@ def _archive_of_forged(chance: random.Random) -> bytes:
     return archive(*((f"{number}.voice", _forged_voice(chance)) for number in range(3)))
 
 
-def _with_codes(widths: bytes, frames: int, packed: bytes) -> bytes:
+def _with_codes(widths: bytes, frames: int, packed: bytes, name: str = "Anna") -> bytes:
     body = struct.pack("<4sBBI", b"RPCD", 1, len(widths), frames) + widths + packed
     codes = body + struct.pack("<I", zlib.crc32(body))
     header, _ = _opened()
     entry = {**header["references"][0], "codes": len(codes), "clip": 0, "duration": 100.0}
-    return sealed(json.dumps({**header, "references": [entry] * 16}).encode(), codes * 16)
+    return sealed(json.dumps({**header, "name": name, "references": [entry] * 16}).encode(), codes * 16)
 
 
-@cache
-def _all_codes() -> bytes:
-    return _with_codes(bytes([16]) * MAX_CODEBOOKS, MAX_FRAMES, bytes(2 * MAX_CODEBOOKS * MAX_FRAMES))
+def _all_codes(name: str = "Anna") -> bytes:
+    return _with_codes(bytes([16]) * MAX_CODEBOOKS, MAX_FRAMES, bytes(2 * MAX_CODEBOOKS * MAX_FRAMES), name)
 
 
 def _hours() -> bytes:
