@@ -3,12 +3,14 @@
 python -m tests.attack.fuzz TARGET [options of libFuzzer]     one of them by hand
 """
 
+import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,7 +22,7 @@ from tests.attack.attack import Attack, Broken, Skipped
 RUNS = 20_000  # inputs of one case, or as many as its time allows
 SECONDS = 45
 SLOWEST = 5  # seconds of one input
-MEGABYTES = 700  # of the whole process, most of it what it has imported
+MEGABYTES = 1_000  # of the whole process, most of it what it has imported
 LONGEST = 20_000  # bytes of one input
 OURS = ["engine", "web.visitors", "web.library", "zipfile"]  # whose branches guide
 
@@ -63,18 +65,25 @@ def _archive() -> Try:
 
 
 def _config() -> Try:
-    from engine.checkpoint import read_json
+    """The bytes as each of a release's JSON files."""
+    from engine.checkpoint import Profile
     from engine.codec.config import CodecConfig
     from engine.config import parse_dual_ar, parse_omni
 
-    path = Path(tempfile.mkdtemp()) / "config.json"
+    folder = Path(tempfile.mkdtemp())
+    dual_ar = partial(parse_dual_ar, semantic_start_id=10, semantic_end_id=20)
 
     def read(data: bytes) -> None:
-        path.write_bytes(data)
-        values = read_json(path)
-        dual_ar = partial(parse_dual_ar, semantic_start_id=10, semantic_end_id=20)
-        for parse in (parse_omni, dual_ar, CodecConfig.from_dict):
-            _ours(parse, values)
+        for name in ("reprise.json", "codec_config.json"):
+            (folder / name).write_bytes(data)
+        _ours(Profile.load, folder)
+        _ours(CodecConfig.from_json, folder / "codec_config.json")
+        values = None
+        with suppress(ValueError, RecursionError):  # what is no JSON, the two before have refused
+            values = json.loads(data)
+        for parse in (parse_omni, dual_ar):
+            if isinstance(values, dict):
+                _ours(parse, values)
 
     return read
 

@@ -88,7 +88,9 @@ class _Worker:
 
     def begin(self, job: Job) -> None:
         self.job, self._seconds = job, job.attack.seconds
-        self._deadline = time.monotonic() + PATIENCE * self._seconds + (_STARTING if self._fresh else 5.0)
+        self._deadline = (
+            time.monotonic() + PATIENCE * self._seconds + (_STARTING if self._fresh else self._seconds + 5.0)
+        )
         self._fresh = False
         self.connection.send((job.attack.name, job.case))
 
