@@ -39,8 +39,9 @@ def find_speakers(lines: Iterable[str]) -> frozenset[str]:
         count += bool(line)
         theirs += opened
         if found:
-            names[_named(found)] += 1
-            saying[_named(found)] += bool(found["text"] or following)
+            name, text = found
+            names[name] += 1
+            saying[name] += bool(text or following)
     if saying.total() >= 2 and 2 * theirs >= count:
         return frozenset(+saying)
     return frozenset(name for name, times in names.items() if times >= 2)
@@ -54,17 +55,19 @@ def split_turns(lines: Sequence[str], speakers: frozenset[str]) -> list[Turn]:
     turns = [Turn(None, [])]
     for number, line in enumerate(lines, 1):
         found = _match(line)
-        if found is None or _named(found) not in speakers or (not found["text"].strip() and number == len(lines)):
+        if found is None or found[0] not in speakers or (not found[1] and number == len(lines)):
             turns[-1].lines.append(line)
         else:
-            turns.append(Turn(_named(found), [text] if (text := found["text"].strip()) else []))
+            name, text = found
+            turns.append(Turn(name, [text] if text else []))
     return [turn for turn in turns if turn.lines]
 
 
-def _match(line: str) -> "regex.Match[str] | None":
+def _match(line: str) -> tuple[str, str] | None:
+    """Who says a line, and what."""
     found = _LINE.match(line)
-    return found if found and len(_named(found)) <= MAX_SPEAKER else None
-
-
-def _named(found: "regex.Match[str]") -> str:
-    return " ".join((found["name"] or found["tag"]).split())
+    if found is None:
+        return None
+    name, tag, text = found.group("name", "tag", "text")
+    speaker = " ".join((name or tag).split())
+    return (speaker, text.strip()) if len(speaker) <= MAX_SPEAKER else None
