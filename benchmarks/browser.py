@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, sync_playwright
 
+_OWN = ("--no-sandbox", "--autoplay-policy=no-user-gesture-required")
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -20,7 +21,15 @@ def chromium(*arguments: str) -> Iterator[Browser]:
         found = next(filter(None, map(shutil.which, (*NAMES, playwright.chromium.executable_path))), None)
         if found is None:
             raise NoChromium("Chromium is not installed (Debian: apt-get install chromium).")
-        own = ["--no-sandbox", "--autoplay-policy=no-user-gesture-required"]
-        browser = playwright.chromium.launch(executable_path=found, args=[*own, *arguments])
+        browser = playwright.chromium.launch(executable_path=found, args=[*_OWN, *arguments])
         yield browser
         browser.close()
+
+
+@contextmanager
+def another(browser: Browser, *arguments: str) -> Iterator[Browser]:
+    """One more beside a browser of `chromium`, whose Playwright it shares: there is one for a thread."""
+    found = next(filter(None, map(shutil.which, (*NAMES, browser.browser_type.executable_path))), None)
+    opened = browser.browser_type.launch(executable_path=found, args=[*_OWN, *arguments])
+    yield opened
+    opened.close()

@@ -18,7 +18,7 @@ def test_a_linear_function_passes() -> None:
 
 
 def test_a_quadratic_function_is_found_out() -> None:
-    assert "times as long" in faults(quadratic, repeated("ab"), 256_000, limit=1e9)[0]
+    assert "times as long" in faults(quadratic, repeated("ab"), 256_000, limit=1e9, doublings=4)[0]
 
 
 def test_what_takes_too_long_is_found_out_before_the_largest() -> None:

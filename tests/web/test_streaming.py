@@ -157,7 +157,7 @@ def test_quick_events_do_not_wait_for_takes(serve: Serve, studio: Studio, anna: 
     url = serve(engine, studio)
     visitor = Visitor(url)
     for number in range(60):
-        join(visitor, "Hello. " * 9, anna, f"{number}", f"session {number}")
+        join(visitor, "Hello. " * 9, anna, f"{number}", f"session{number}")
     assert visitor.arrive()["voices"], "there are fewer threads for what is quick than takes that wait"
     for speech in list(engine.speeches):
         speech.cancel()

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
-from benchmarks import browser
+from benchmarks.browser import another
 from storage import Studio
 from tests.web.conftest import serving
 from tests.web.fake_engine import FakeEngine, voice
@@ -99,7 +99,7 @@ def _listens(port: int) -> bool:
 
 
 @pytest.mark.parametrize("proxy", [nginx, caddy], ids=["nginx", "caddy"])
-def test_the_page_behind_https_and_a_sibling_that_attacks_it(proxy: Proxy, tmp_path: Path) -> None:
+def test_the_page_behind_https_and_a_sibling_that_attacks_it(proxy: Proxy, tmp_path: Path, chromium: Browser) -> None:
     if not shutil.which(proxy.__name__) or not shutil.which("openssl"):
         pytest.skip(f"{proxy.__name__} is not installed (Debian: apt-get install nginx-light caddy openssl)")
     with ExitStack() as stack:
@@ -111,12 +111,9 @@ def test_the_page_behind_https_and_a_sibling_that_attacks_it(proxy: Proxy, tmp_p
         url = serve(engine, studio, "user", allowed_hosts=[NAME], accounts=accounts)
         (folder := tmp_path / "proxy").mkdir()
         target = stack.enter_context(proxied(proxy, folder, url.split("/")[2], strange))
-        try:
-            names = f"--host-resolver-rules=MAP *.{NAME.partition('.')[2]} 127.0.0.1"
-            chromium = stack.enter_context(browser.chromium(names, f"--disable-features={CHECKS_OFF}"))
-        except browser.NoChromium as error:
-            pytest.skip(str(error))
-        context = chromium.new_context(ignore_https_errors=True)
+        names = f"--host-resolver-rules=MAP *.{NAME.partition('.')[2]} 127.0.0.1"
+        opened = stack.enter_context(another(chromium, names, f"--disable-features={CHECKS_OFF}"))
+        context = opened.new_context(ignore_https_errors=True)
         page = context.new_page()
         page.goto(target)
         page.get_by_label("username").fill("anna")

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext
 
-from benchmarks import browser
+from benchmarks.browser import another
 from storage import Studio
 from storage.library import LOCAL
 from tests.web.conftest import serving
@@ -105,13 +105,10 @@ def strangers() -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def open_browser() -> Iterator[Browser]:
+def open_browser(chromium: Browser) -> Iterator[Browser]:
     names = "--host-resolver-rules=MAP *.example 127.0.0.1"
-    try:
-        with browser.chromium(names, f"--disable-features={CHECKS_OFF}", "--disable-popup-blocking") as opened:
-            yield opened
-    except browser.NoChromium as error:
-        pytest.skip(str(error))
+    with another(chromium, names, f"--disable-features={CHECKS_OFF}", "--disable-popup-blocking") as opened:
+        yield opened
 
 
 def seen_calls(context: BrowserContext, page: Any, act: Any) -> list[str]:
