@@ -143,11 +143,11 @@ def test_many_posts_of_one_visitor_leave_room_for_another(serve: Serve, studio: 
         visitor.arrive()
     theirs = studio.voices.add(voice("Everyone's"), owner=f"browser:{greedy.token.rpartition('.')[0]}").id
     mine = studio.voices.add(voice("Mine"), owner=f"browser:{other.token.rpartition('.')[0]}").id
-    statuses = [join(greedy, LONG, theirs, f"greedy {number}", f"greedy {number}") for number in range(24)]
+    statuses = [join(greedy, LONG, theirs, f"greedy{number}", f"greedy{number}") for number in range(24)]
     assert statuses == [200] * 24, "none is kept from its sentence"
     assert other.speak("Only this.", mine)["stop_reason"] == "end"
     assert [text for text, _, _ in engine.asked].count(LONG) == 4
-    with listening(greedy, "greedy 23") as said:
+    with listening(greedy, "greedy23") as said:
         refused = list(spoken(said))[-1]
     assert "4 takes of yours" in refused["status"]
 
