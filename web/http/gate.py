@@ -129,7 +129,7 @@ class Gate:
         if kind is None:
             return refusal(404, NOTHING, headers)
         visit = kind == "page" and is_visit(scope["method"], headers, framed=policy.framed)
-        if kind != "file" and not visit and is_foreign(scope["method"], headers, scheme=scope.get("scheme", "http")):
+        if kind != "file" and not visit and is_foreign(headers, scheme=scope.get("scheme", "http")):
             return refusal(403, FOREIGN, headers)
         if kind == "start" and not is_plainly_local(scope, headers):
             return refusal(404, NOTHING, headers)

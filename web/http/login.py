@@ -11,6 +11,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from web.http.body import replayed
 from web.visitors.account_lines import account_name
 from web.visitors.addresses import address_of
 from web.visitors.throttle import LoginThrottle
@@ -48,7 +49,7 @@ class LoginGuard:
         else:
             self._under_way += 1
             try:
-                await self._try(account, scope, _replayed(body, receive), send)
+                await self._try(account, scope, replayed(body, receive), send)
             finally:
                 self._under_way -= 1
 
@@ -99,7 +100,7 @@ async def _account(scope: Scope, body: bytes) -> str | None:
 
     It is read as Gradio will read it; a field that is given twice could mean one thing here and another there.
     """
-    request = Request({"type": "http", "method": "POST", "headers": scope["headers"]}, _replayed(body, _nothing))
+    request = Request({"type": "http", "method": "POST", "headers": scope["headers"]}, replayed(body, _nothing))
     try:
         form = await request.form(max_files=0, max_fields=10, max_part_size=MAX_BODY)
     except (MultiPartException, ValueError):
@@ -108,18 +109,6 @@ async def _account(scope: Scope, body: bytes) -> str | None:
     if len(names) != 1 or len(passwords) != 1 or not isinstance(names[0], str):
         return None
     return account_name(names[0])
-
-
-def _replayed(body: bytes, rest: Receive) -> Receive:
-    """Receives a body that was read already, then what comes after it."""
-    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
-
-    async def receive() -> Message:
-        for message in messages:
-            return message
-        return await rest()
-
-    return receive
 
 
 async def _nothing() -> Message:

@@ -11,7 +11,7 @@ _OWN = ("same-origin", "none")
 _READING = ("GET", "HEAD")
 
 
-def is_foreign(method: str, headers: Headers, *, scheme: str) -> bool:
+def is_foreign(headers: Headers, *, scheme: str) -> bool:
     """Whether a page of another origin sent this. `scheme`: of the request, as far as the server can tell."""
     origin = headers.get("origin")
     if origin is not None and not _is_own(origin, headers, scheme):
