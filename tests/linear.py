@@ -10,7 +10,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-GROWTH = 3.5  # times as long for twice as much: 2 is linear, 4 quadratic
+GROWTH = 3.0  # times as long for twice as much: 2 is linear, 4 quadratic
 LEAST = 0.02  # seconds; less is noise
 _AGAIN = 2  # more measurements of what seems to grow too fast
 

@@ -10,7 +10,7 @@ def linear(text: str) -> int:
 
 
 def quadratic(text: str) -> int:
-    return sum(len(text[at:].encode("utf-16")) for at in range(0, len(text), 16))
+    return sum(1 for _ in range(len(text) ** 2 // 4_000))
 
 
 def test_a_linear_function_passes() -> None:

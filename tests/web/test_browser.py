@@ -102,6 +102,22 @@ def test_a_newcomer_hears_a_sample_say_its_sentence(
         expect(text).to_have_value("My own words.")
 
 
+def test_a_voices_sentence_that_arrives_late_is_not_put_where_somebody_types(
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+) -> None:
+    install_samples(library)
+    adam, ben = library.list()[:2]
+    with visit(chromium, serve(engine, studio)) as page:
+        text = page.get_by_label("Text to speak")
+        expect(text).to_have_value(adam.demo)
+        with answer_held(page, ben.demo, lambda: pick(page, "Ben (sample)")):
+            text.focus()
+            page.keyboard.press("Control+a")
+        expect(page.locator(".rp-about")).to_have_text(ben.description)
+        page.keyboard.insert_text("My own words.")
+        expect(text).to_have_value("My own words.")
+
+
 def test_what_is_picked_while_the_list_is_on_its_way_stays_picked(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
 ) -> None:

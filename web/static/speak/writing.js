@@ -74,8 +74,8 @@ function showExamples(english, demo) {
   find(".rp-examples-list").replaceChildren(...buttons);
 }
 
-// The picked voice's own sentence, unless something was written. Here and not on the server, so that nothing that is
-// typed meanwhile is lost.
+// The picked voice's own sentence, unless something was written or somebody is about to write. Here and not on the
+// server, so that nothing that is typed meanwhile is lost.
 const untouched = new Set(["", props.value?.text]);
 let suggested = "";
 
@@ -83,7 +83,7 @@ function suggest(demo) {
   const field = area();
   if (!demo || demo === suggested || !field) return;
   suggested = demo;
-  if (!untouched.has(field.value.trim())) return;
+  if (document.activeElement === field || !untouched.has(field.value.trim())) return;
   untouched.add(demo);
   field.value = demo;
   field.dispatchEvent(new Event("input", { bubbles: true }));
