@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from cli.outputs import AUDIO, VOICE, check_output, write
+from cli.terminal import ctrl_c, line, say, sentences
 from engine.errors import InvalidInput, InvalidOption
-from engine.files import MAX_CLIP_FILE_BYTES, check_regular, read_regular
-from web.outputs import AUDIO, VOICE, check_output, write
-from web.terminal import ctrl_c, line, say, sentences
+from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular, read_regular
 
 # Torch, Gradio and the database are imported where they are used, so that each command starts fast.
 if TYPE_CHECKING:
     from engine.engine import Engine
-    from engine.speech import AudioChunk, SpeechResult
+    from engine.request import AudioChunk, SpeechResult
     from engine.voice import Consent, Voice
     from storage import Studio, VoiceLibrary
-    from web.model.engines import Engines
-    from web.takes.take import Take
+    from studio.model_manager import Engines
+    from studio.takes.take import Take
 
 
 Progress = Callable[[str, float], None]
@@ -171,7 +171,7 @@ def serve(
     from web.serve import serve as serve_page
 
     with sentences():
-        from web.visitors.accounts import accounts_from, auth_settings
+        from web.identity.accounts import accounts_from, auth_settings
 
         accounts = accounts_from(auth_settings(auth or []))
         notices = _notices(model, models or [])
@@ -380,8 +380,8 @@ def _loaded(context: typer.Context, model: str, progress: Progress) -> Engine:
 @contextmanager
 def _engines(context: typer.Context, notices: dict[str, str]) -> Iterator[Engines]:
     """The engine that the page starts with, and the others that it may be told to load."""
-    from engine.checkpoint import find_release
-    from web.model.engines import Choice, Engines
+    from engine.release.release import find_release
+    from studio.model_manager import Choice, Engines
 
     def load(model: str, progress: Progress) -> Engine:
         gc.collect()  # of the model before nothing may be left when this one asks how much memory there is
@@ -394,7 +394,7 @@ def _engines(context: typer.Context, notices: dict[str, str]) -> Iterator[Engine
 
 def _notices(model: str, models: list[str]) -> dict[str, str]:
     """The models to choose from, each with what it is licensed for; none where there is no choice."""
-    from engine.checkpoint import notice_of
+    from engine.release.release import notice_of
 
     return {name: notice_of(name) for name in dict.fromkeys([model, *models])} if models else {}
 
@@ -446,9 +446,9 @@ def _consent(who: str) -> Consent:
 
 
 def _spoken(engine: Engine, text: str, voice: Voice, options: Any) -> tuple[Take, SpeechResult]:
-    from web.face.sentences import progress
-    from web.face.translations import english
-    from web.takes.take import Take
+    from studio.takes.take import Take
+    from web.ui.i18n import english
+    from web.ui.messages import progress
 
     take, words = Take(engine.sample_rate), english()
     with closing(engine.speak(text, voice, options)) as speech, ctrl_c(speech.cancel):
@@ -463,8 +463,8 @@ def _spoken(engine: Engine, text: str, voice: Voice, options: Any) -> tuple[Take
 
 def _finish(take: Take, result: SpeechResult, output: Path) -> None:
     """Writes the file and says how it went; exit status 130 after Ctrl-C."""
-    from web.face.sentences import ending, figures
-    from web.face.translations import english
+    from web.ui.i18n import english
+    from web.ui.messages import ending, figures
 
     how = ending(result, english())
     if take.length:

@@ -26,7 +26,7 @@ from benchmarks.phones import PhoneJudge, found
 from benchmarks.takes import Run, Samples, model_parser, run_figures, sampling, take
 from benchmarks.words import word_error_rate, word_errors, words
 from engine.engine import Engine
-from engine.sampling import SamplingOptions
+from engine.models.sampling import SamplingOptions
 from engine.voice import Voice
 
 TEXT = (

@@ -37,10 +37,10 @@ from benchmarks.ways import (
     record,
     ways,
 )
-from engine.compiling import compile_blocks
 from engine.engine import CPU_SLOTS, GPU_SLOTS, choose_device
 from engine.errors import RepriseError
-from engine.memory import activation_dtype, available_memory, choose_precision, held_bytes, plan_memory
+from engine.models.compiling import compile_blocks
+from engine.serving.memory import activation_dtype, available_memory, choose_precision, held_bytes, plan_memory
 
 GPU_FRAMES, CPU_FRAMES, LARGE_FRAMES = 200, 100, 10
 LARGE = 100_000_000  # parameters that a CPU runs few frames of

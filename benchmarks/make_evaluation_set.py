@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from benchmarks.evaluation_set import DOMAIN, FOLDER, INDEX
 from benchmarks.judge import Judge
 from benchmarks.words import words
-from engine.pronunciation import Lexicon
+from engine.text.english.pronunciation import Lexicon
 from training.sentences import held_out_sentences, is_held_out, template_sentences, training_sentences
 from training.speakers import HELD_OUT_TEACHER, Speaker, speakers
 from training.synthesize import SAMPLE_RATE, Job, Studio

@@ -28,7 +28,7 @@ from benchmarks._report import Cell
 from benchmarks._shared import Table, engine_parser, keep, model_name
 from benchmarks.evaluation_set import EvaluationSet
 from engine.engine import Engine, SpeakOptions
-from engine.memory import held_bytes
+from engine.serving.memory import held_bytes
 from engine.voice import Voice
 
 MIB = 2**20

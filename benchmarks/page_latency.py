@@ -23,12 +23,12 @@ from benchmarks._shared import Table, keep, parser, spread
 from benchmarks.browser import chromium
 from benchmarks.evaluation_set import EvaluationSet
 from engine.audio import to_int16
-from web.face.components import player
 from web.http.gate import Policy
 from web.http.hosts import KnownHosts
 from web.http.surface import Kind, Surface
 from web.serve import launch, private_folder
-from web.speak.tab import BEGIN
+from web.tabs.speak.layout import BEGIN
+from web.ui.components import player
 
 CHUNKS = (0.046, 0.2, 1.0)  # seconds of sound
 PACE = 0.5  # seconds of work for one of sound

@@ -16,9 +16,9 @@ import torchaudio.functional as AF
 from numpy.typing import NDArray
 
 from benchmarks.evaluation_set import FOLDER
-from engine.checkpoint import BUNDLED
-from engine.pronunciation import PHONES, Lexicon
-from engine.tokenizer import LEXICON_FILE
+from engine.release.release import BUNDLED
+from engine.text.english.pronunciation import PHONES, Lexicon
+from engine.text.tokenizer import LEXICON_FILE
 from training.edits import edits
 from training.recogniser import RATE, LogMel, Recogniser, decode
 
@@ -44,7 +44,7 @@ class PhoneJudge:
 
     @torch.inference_mode()
     def hear(self, samples: NDArray[np.float32], sample_rate: int) -> list[str]:
-        """The phones (`engine.pronunciation.PHONES`) in mono samples [n] at `sample_rate` Hz; none in silence."""
+        """Recognise the phones in mono samples [n] at `sample_rate` Hz; none in silence."""
         wave = torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32))
         if len(wave) < _SHORTEST * sample_rate or float(wave.square().mean().sqrt()) < _QUIET:
             return []

@@ -37,12 +37,12 @@ from torch import Tensor
 
 from benchmarks import _report
 from benchmarks.evaluation_set import EvaluationSet, Speaker
-from engine.checkpoint import DualAR, find_release, load_dual_ar
 from engine.codec.checkpoint import codec_files, load_codec_decoder, load_codec_encoder
-from engine.memory import activation_dtype, held_bytes
 from engine.models.kv_cache import Stretch
-from engine.prompt import PromptBuilder, PromptReference
-from engine.quantization import QUANTIZED, Precision
+from engine.models.quantization import QUANTIZED, Precision
+from engine.release.release import DualAR, find_release, load_dual_ar
+from engine.serving.memory import activation_dtype, held_bytes
+from engine.text.prompt import PromptBuilder, PromptReference
 
 TEMPERATURE, TOP_K = 0.7, 30
 MOST_FRAMES = 256  # of a turn

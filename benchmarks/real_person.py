@@ -30,7 +30,7 @@ from benchmarks.similarity import SpeakerEncoder
 from benchmarks.takes import Run, Samples, model_parser, sampling, take
 from benchmarks.words import WordErrors, word_error_rate, word_errors
 from engine.engine import Engine
-from engine.sampling import SamplingOptions
+from engine.models.sampling import SamplingOptions
 from engine.voice import Voice
 
 SENTENCES = 5

@@ -43,13 +43,13 @@ from benchmarks._shared import keep
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.plain_model import PlainModel
 from engine.audio import prepare_reference, transcript_for
-from engine.checkpoint import DualAR, Profile, find_release, load_dual_ar, read_config
 from engine.codec.checkpoint import codec_files, load_codec_decoder, load_codec_encoder
 from engine.codec.codec import CodecDecoder, CodecEncoder
-from engine.memory import activation_dtype, choose_precision
-from engine.prompt import PromptBuilder, PromptReference
-from engine.sampling import SamplingOptions
+from engine.models.sampling import SamplingOptions
+from engine.release.release import DualAR, Profile, find_release, load_dual_ar, read_config
+from engine.serving.memory import activation_dtype, choose_precision
 from engine.text import frame_budget, normalise, plan_segments
+from engine.text.prompt import PromptBuilder, PromptReference
 
 CHUNK_FRAMES = 20
 

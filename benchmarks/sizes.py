@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.checkpoint import BUNDLED, read_config
 from engine.codec.checkpoint import codec_files
 from engine.codec.config import CodecConfig
 from engine.config import DualARConfig, TransformerConfig
-from engine.memory import held_bytes
 from engine.models.fast_ar import FastAR
 from engine.models.layers import RMSNorm
 from engine.models.slow_ar import SlowAR
+from engine.release.release import BUNDLED, read_config
+from engine.serving.memory import held_bytes
 
 _SPREAD = 0.02  # standard deviation of random weights, as models of this family are initialised
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.bootstrap import Estimate, estimate, mean
 from engine.engine import Engine, SpeakOptions
-from engine.sampling import SamplingOptions
+from engine.models.sampling import SamplingOptions
 from engine.voice import Voice
 
 _SAMPLING = {"temperature": float, "top_p": float, "top_k": int}

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 import torch
 
 from benchmarks.sizes import Sizes, random_dual_ar
-from engine.checkpoint import DualAR
 from engine.config import DualARConfig
-from engine.cuda_graph import CudaGraphs, Recorder
 from engine.engine import POSITIONS
-from engine.memory import activation_dtype, choose_precision
-from engine.prefix_cache import PrefixCache
-from engine.quantization import Precision, quantize
-from engine.runner import Runner
-from engine.sampling import SamplingOptions
-from engine.slots import Prompt
-from engine.steps import GraphMode
-from engine.torch_script import TorchScripts
+from engine.models.quantization import Precision, quantize
+from engine.models.sampling import SamplingOptions
+from engine.release.release import DualAR
+from engine.serving.graphs import CudaGraphs, Recorder
+from engine.serving.memory import activation_dtype, choose_precision
+from engine.serving.model_runner import Runner
+from engine.serving.prefix_cache import PrefixCache
+from engine.serving.slots import Prompt
+from engine.serving.steps import GraphMode
+from engine.serving.torch_script import TorchScripts
 
 # A voice from ten seconds of clip and a sentence to say.
 PROMPT = 300

@@ -10,14 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from engine.audio import Clip, decode_audio, encode_audio, prepare_reference, transcript_for
-from engine.checkpoint import BUNDLED, Profile, Progress, find_release, load_dual_ar, read_config
 from engine.codec.checkpoint import codec_files, load_codec_decoder, load_codec_encoder
 from engine.codec.fingerprint import codec_fingerprint
-from engine.compiling import compile_blocks
 from engine.config import DualARConfig
-from engine.cuda_graph import CudaGraphs
-from engine.decoding import Decoding
-from engine.encoding import ClipEncoder
 from engine.errors import (
     DeviceUnavailable,
     EngineClosed,
@@ -28,8 +23,16 @@ from engine.errors import (
     InvalidText,
     UnusableReference,
 )
-from engine.loop import Loop
-from engine.memory import (
+from engine.models.compiling import compile_blocks
+from engine.models.quantization import Precision
+from engine.models.sampling import SamplingOptions
+from engine.release.release import BUNDLED, Profile, Progress, find_release, load_dual_ar, read_config
+from engine.request import Request, Speaker, Speech
+from engine.serving.clip_encoder import ClipEncoder
+from engine.serving.codec_worker import Decoding
+from engine.serving.engine_loop import Loop
+from engine.serving.graphs import CudaGraphs
+from engine.serving.memory import (
     MemoryPlan,
     activation_dtype,
     available_memory,
@@ -38,16 +41,13 @@ from engine.memory import (
     plan_memory,
     reserved_memory,
 )
-from engine.prefix_cache import PrefixCache
-from engine.prompt import PromptBuilder, PromptReference
-from engine.quantization import Precision
-from engine.reconstruction import decode_apart
-from engine.runner import Runner
-from engine.sampling import SamplingOptions
-from engine.speech import Request, Speaker, Speech
-from engine.steps import GraphMode
+from engine.serving.model_runner import Runner
+from engine.serving.prefix_cache import PrefixCache
+from engine.serving.reconstruction import decode_apart
+from engine.serving.steps import GraphMode
+from engine.serving.torch_script import TorchScripts
 from engine.text import normalise, plan_segments
-from engine.torch_script import TorchScripts
+from engine.text.prompt import PromptBuilder, PromptReference
 from engine.voice import Consent, Reference, Voice
 
 MAX_SEED = 2**31 - 1

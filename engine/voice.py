@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from engine.errors import InvalidCodes, InvalidInput, InvalidName, InvalidVoiceFile, UnusableReference
-from engine.files import parse_json
+from engine.files.bounded import parse_json
 
 Codes = NDArray[np.uint16]
 

@@ -4,7 +4,7 @@ Start at `Studio.open`; who needs the voices alone, at `VoiceLibrary.open`.
 """
 
 from storage.library import VoiceLibrary
-from storage.studio import Studio
-from storage.voices import VoiceRecord
+from storage.repositories.voices import VoiceRecord
+from storage.storage import Studio
 
 __all__ = ["Studio", "VoiceLibrary", "VoiceRecord"]

@@ -22,10 +22,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
 from engine.errors import DatabaseUnavailable, DiskFull
-from storage import erasure, migrations
+from storage import migrations
 from storage.failures import damaged, unavailable
-from storage.sqlite_file import open_file
-from storage.upkeep import Upkeep
+from storage.sqlite import erasure
+from storage.sqlite.file import open_file
+from storage.sqlite.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
 

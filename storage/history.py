@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 from engine.errors import InvalidInput
 from engine.voice import check_text
-from storage import generations, settings, usage
 from storage.checks import checked_owner, is_id
 from storage.database import Database
-from storage.generations import GenerationRecord, HistoryPage, Spoken, SpokenVoice
 from storage.library import LOCAL, MAX_SEARCH
-from storage.settings import OwnerSettings
-from storage.usage import VoiceUse
+from storage.repositories import generations, owner_settings, usage
+from storage.repositories.generations import GenerationRecord, HistoryPage, Spoken, SpokenVoice
+from storage.repositories.owner_settings import OwnerSettings
+from storage.repositories.usage import VoiceUse
 
 MAX_PAGE = 500  # generations
 
@@ -38,7 +38,7 @@ class History:
     def add(self, spoken: Spoken, *, owner: str = LOCAL) -> GenerationRecord | None:
         """Keep what was spoken. None, and nothing of it is stored, when the owner wants no history."""
         with self._database.write() as session:
-            if not settings.load(session=session, owner=checked_owner(owner)).history:
+            if not owner_settings.load(session=session, owner=checked_owner(owner)).history:
                 return None
             made = generations.create(session=session, spoken=spoken, owner=owner, now=self._clock(), listed=True)
             return generations.record(session=session, generation_id=made, owner=owner)
@@ -128,14 +128,14 @@ class History:
     def settings(self, *, owner: str = LOCAL) -> OwnerSettings:
         """What the owner wants kept."""
         with self._database.read() as session:
-            return settings.load(session=session, owner=checked_owner(owner))
+            return owner_settings.load(session=session, owner=checked_owner(owner))
 
     def change_settings(
         self, *, history: bool | None = None, retention_days: int | None = None, owner: str = LOCAL
     ) -> OwnerSettings:
         """Change what is given. What is there already stays until it expires or is deleted. Raises InvalidInput."""
         with self._database.write() as session:
-            return settings.change(
+            return owner_settings.change(
                 session=session, owner=checked_owner(owner), history=history, retention_days=retention_days
             )
 

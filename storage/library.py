@@ -11,10 +11,10 @@ from types import TracebackType
 
 from engine.errors import InvalidCodes, InvalidInput, InvalidName, UnusableReference, VoiceNotFound
 from engine.voice import Consent, Voice, check_text, clean_name
-from storage import aside, secrets, sharing, voices
 from storage.database import Database
-from storage.sharing import Sample
-from storage.voices import VoiceRecord
+from storage.repositories import secrets, shared_voices, trash, voices
+from storage.repositories.shared_voices import Sample
+from storage.repositories.voices import VoiceRecord
 
 LOCAL = "local"  # the owner where nobody logs in
 MAX_OWNER = 200  # characters
@@ -146,25 +146,25 @@ class VoiceLibrary:
         with self._database.write() as session:
             record = voices.record(session=session, voice_id=voice_id, owner=_owner(owner))
             voice = voices.load(session=session, record=record, codec_fingerprint=record.codec_fingerprint)
-            name = aside.free_name(session=session, owner=owner, name=record.name)
+            name = trash.free_name(session=session, owner=owner, name=record.name)
             return voices.create(session=session, voice=replace(voice, name=name), owner=owner, demo=record.demo)
 
     def set_aside(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
         """Delete a voice so that it can be put back for ten minutes; its name is free at once. Returns what it was."""
         now = self._clock()
         return self._database.delete(
-            lambda session: aside.set_aside(session=session, voice_id=voice_id, owner=_owner(owner), now=now), now=False
+            lambda session: trash.set_aside(session=session, voice_id=voice_id, owner=_owner(owner), now=now), now=False
         )
 
     def aside(self, *, owner: str = LOCAL) -> Records:
         """The owner's voices that can be put back, the one set aside last first."""
         with self._database.read() as session:
-            return aside.records(session=session, owner=_owner(owner), since=self._clock() - UNDO_TIME)
+            return trash.records(session=session, owner=_owner(owner), since=self._clock() - UNDO_TIME)
 
     def put_back(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
         """Undo `set_aside`. Where another voice has its name by now, this one gets a number behind it."""
         with self._database.replace() as session:
-            return aside.put_back(session=session, voice_id=voice_id, owner=_owner(owner))
+            return trash.put_back(session=session, voice_id=voice_id, owner=_owner(owner))
 
     def sweep(self) -> int:
         """Delete what can no longer be put back, of all owners, as `delete` does; returns how many there were.
@@ -175,15 +175,15 @@ class VoiceLibrary:
         time = self._clock() - UNDO_TIME
         count = 0
         with self._database.read() as session:
-            due = aside.any_before(session=session, time=time)
+            due = trash.any_before(session=session, time=time)
         if due:
-            count = self._database.delete(lambda session: aside.remove_before(session=session, time=time), now=False)
+            count = self._database.delete(lambda session: trash.remove_before(session=session, time=time), now=False)
         self._database.maintain()
         return count
 
     def delete_aside(self, *, owner: str = LOCAL) -> int:
         """Delete what the owner has set aside, as `delete` does; returns how many there were."""
-        return self._database.delete(lambda session: aside.remove_all(session=session, owner=_owner(owner)))
+        return self._database.delete(lambda session: trash.remove_all(session=session, owner=_owner(owner)))
 
     def delete(self, voice_id: str, *, owner: str = LOCAL) -> None:
         """Delete a voice. Of a SQLite file its bytes are overwritten; where a reader is in the way, by `sweep`."""
@@ -218,10 +218,10 @@ class VoiceLibrary:
         Raises NameTaken when two of them have one name.
         """
         with self._database.read() as session:
-            if sharing.is_shared(session=session, samples=samples):
+            if shared_voices.is_shared(session=session, samples=samples):
                 return False
         with self._database.write_alone() as session:
-            return sharing.share(session=session, samples=samples)
+            return shared_voices.share(session=session, samples=samples)
 
     def close(self) -> None:
         """Let go of the database. The library cannot be used afterwards."""

@@ -10,7 +10,7 @@ from typing import Any
 from engine.errors import InvalidVoiceFile, RepriseError
 from engine.voice import Voice
 from storage.library import VoiceLibrary
-from storage.sharing import Sample
+from storage.repositories.shared_voices import Sample
 
 SAMPLES = Path(__file__).parent.parent / "assets" / "samples"
 INDEX = "index.json"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from storage import cards, generations, ordering, scripts, settings, takes
-from storage.cards import CardRecord
 from storage.checks import Settings, checked_owner
 from storage.database import Database
-from storage.generations import GenerationRecord, Spoken
 from storage.history import Clock, utc_now
 from storage.library import LOCAL
-from storage.scripts import NewCard, ScriptRecord
+from storage.repositories import card_order, cards, generations, owner_settings, scripts, takes
+from storage.repositories.cards import CardRecord
+from storage.repositories.generations import GenerationRecord, Spoken
+from storage.repositories.scripts import NewCard, ScriptRecord
 
 Records = list[ScriptRecord]  # named here because inside the class `list` is the method
 Cards = list[CardRecord]
@@ -73,7 +73,7 @@ class ScriptLibrary:
     ) -> CardRecord:
         """A new card; what was at its position and after it moves on. Raises InvalidInput, VoiceNotFound."""
         with self._database.write() as session:
-            return ordering.insert(
+            return card_order.insert(
                 session=session,
                 script_id=script_id,
                 owner=checked_owner(owner),
@@ -85,13 +85,13 @@ class ScriptLibrary:
     def delete_card(self, card_id: str, *, owner: str = LOCAL) -> None:
         """Delete a card and its takes; those that are in the history too stay there."""
         self._database.delete(
-            lambda session: ordering.remove(session=session, card_id=card_id, owner=checked_owner(owner))
+            lambda session: card_order.remove(session=session, card_id=card_id, owner=checked_owner(owner))
         )
 
     def move(self, card_id: str, position: int, *, owner: str = LOCAL) -> CardRecord:
         """Bring a card to another position. Raises InvalidInput."""
         with self._database.write() as session:
-            return ordering.move(session=session, card_id=card_id, owner=checked_owner(owner), position=position)
+            return card_order.move(session=session, card_id=card_id, owner=checked_owner(owner), position=position)
 
     def edit(self, card_id: str, text: str, *, owner: str = LOCAL) -> CardRecord:
         """Give a card another text; its take counts no more. Raises InvalidInput."""
@@ -101,12 +101,12 @@ class ScriptLibrary:
     def split(self, card_id: str, at: int, *, pause: float = 0.2, owner: str = LOCAL) -> tuple[CardRecord, CardRecord]:
         """Part a card before the character `at`, with a pause of so many seconds between. Raises InvalidInput."""
         with self._database.replace() as session:
-            return ordering.split(session=session, card_id=card_id, owner=checked_owner(owner), at=at, pause=pause)
+            return card_order.split(session=session, card_id=card_id, owner=checked_owner(owner), at=at, pause=pause)
 
     def merge(self, card_id: str, *, owner: str = LOCAL) -> CardRecord:
         """Make one card of this and the next of the same speaker. Raises InvalidInput."""
         return self._database.delete(
-            lambda session: ordering.merge(session=session, card_id=card_id, owner=checked_owner(owner))
+            lambda session: card_order.merge(session=session, card_id=card_id, owner=checked_owner(owner))
         )
 
     def lock(self, card_id: str, locked: bool = True, *, owner: str = LOCAL) -> CardRecord:
@@ -174,7 +174,7 @@ class ScriptLibrary:
         It counts unless the card has other words or another voice meanwhile, or was locked with a take.
         """
         with self._database.write() as session:
-            listed = settings.load(session=session, owner=checked_owner(owner)).history
+            listed = owner_settings.load(session=session, owner=checked_owner(owner)).history
             return takes.attach(
                 session=session, card_id=card_id, owner=owner, spoken=spoken, now=self._clock(), listed=listed
             )

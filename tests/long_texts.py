@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine import english
 from engine.errors import InvalidText
-from engine.pronunciation import Lexicon
-from engine.script import cues, parse, parse_file, to_srt, to_vtt
-from engine.script.decode import MAX_CHARACTERS
 from engine.text import cut_text, normalise, plan_segments, speaking_time
+from engine.text.english import normalization
+from engine.text.english.pronunciation import Lexicon
+from studio.script import cues, parse, parse_file, to_srt, to_vtt
+from studio.script.decode import MAX_CHARACTERS
 from tests.linear import LEAST, repeated, seconds
 
-LARGEST = MAX_CHARACTERS  # storage.generations.MAX_TEXT is the same
+LARGEST = MAX_CHARACTERS  # storage.repositories.generations.MAX_TEXT is the same
 LIMIT = 2.0  # seconds for it
 _MEASURED = 6  # texts of each sort, at full length
 
@@ -204,7 +204,7 @@ READERS: Mapping[str, Read] = {
 SHORT_READERS: Mapping[str, tuple[Read, int]] = {
     "transcript": (lambda text: cut_text(text, 0.5), 10_000),
     "phones": (LEXICON.phones, 10_000),
-    "written out": (english.written_out, 10_000),
+    "written out": (normalization.written_out, 10_000),
     "subtitles": (_subtitles, 5_000),
 }
 

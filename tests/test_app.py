@@ -17,13 +17,13 @@ import typer
 from typer.testing import CliRunner, Result
 
 import app
+from cli import terminal
 from engine.audio import wav_bytes
-from engine.checkpoint import BUNDLED, Profile
 from engine.errors import ReleaseNotFound
-from engine.speech import AudioChunk, SpeechResult
+from engine.release.release import BUNDLED, Profile
+from engine.request import AudioChunk, SpeechResult
 from engine.voice import Voice
-from web import terminal
-from web.takes.take import Take
+from studio.takes.take import Take
 
 ROOT = Path(__file__).parents[1]
 CLIP = ROOT / "tests" / "fixtures" / "speech" / "flite_slt.flac"

@@ -1,7 +1,8 @@
-"""Holds the house's import directions, by reading every import statement of the sources.
+"""The import directions, checked by reading every import statement of the sources.
 
-app → web, storage, engine; web → engine, storage; storage → engine.voice, engine.errors. Inside the engine
-nothing imports the engine itself, and models and codec know configuration and errors only, never each other.
+app → faces (web, cli) → studio → storage, engine; storage → engine.voice, engine.errors. Faces do not import each
+other. Inside the engine nothing imports the engine itself, and models and codec know configuration and errors only,
+never each other.
 """
 
 import ast
@@ -14,8 +15,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-OURS = ("app", "engine", "storage", "web", "training", "benchmarks", "tests")
-RUN_TIME = ("app", "engine", "storage", "web")
+OURS = ("app", "engine", "storage", "studio", "web", "cli", "training", "benchmarks", "tests")
+RUN_TIME = ("app", "engine", "storage", "studio", "web", "cli")
 
 
 @dataclass(frozen=True)
@@ -28,21 +29,27 @@ class Rule:
 
 
 RULES = (
-    Rule("app", ("app", "web", "storage", "engine"), "app.py puts the run-time parts together"),
-    Rule("web", ("web", "storage", "engine"), "the faces stand on engine and storage"),
+    Rule("app", ("app", "web", "cli", "studio", "storage", "engine"), "app.py puts the run-time parts together"),
+    Rule("web", ("web", "studio", "storage", "engine"), "a face stands on studio, storage and engine"),
+    Rule("cli", ("cli", "studio", "storage", "engine"), "a face stands on studio, storage and engine"),
+    Rule("studio", ("studio", "storage", "engine"), "application services know no face"),
     Rule("storage", ("storage", "engine.voice", "engine.errors"), "the library knows voices and errors only"),
     Rule("engine", ("engine",), "the engine knows nothing of databases, HTTP or pages"),
     Rule("training", ("training", "engine"), "training makes models for the engine"),
     Rule(
         "benchmarks",
-        ("benchmarks", "training", "web", "storage", "engine"),
+        ("benchmarks", "training", "web", "cli", "studio", "storage", "engine"),
         "benchmarks measure, and are not run by anyone",
     ),
     Rule("engine.errors", (), "the error tree is a leaf"),
-    Rule("engine.files", ("engine.errors",), "reading files within bounds is a leaf"),
-    Rule("engine.tensor_files", ("engine.errors", "engine.files"), "reading tensors knows no model"),
+    Rule("engine.files.bounded", ("engine.errors",), "reading files within bounds is a leaf"),
+    Rule("engine.files.tensors", ("engine.errors", "engine.files.bounded"), "reading tensors knows no model"),
     Rule("engine.config", ("engine.errors",), "configurations are leaves"),
-    Rule("engine.voice", ("engine.errors", "engine.files"), "a voice is data: storage carries it without the engine"),
+    Rule(
+        "engine.voice",
+        ("engine.errors", "engine.files.bounded"),
+        "a voice is data: storage carries it without the engine",
+    ),
     Rule(
         "engine.models",
         ("engine.models", "engine.config", "engine.errors"),
@@ -50,25 +57,26 @@ RULES = (
     ),
     Rule(
         "engine.codec",
-        ("engine.codec", "engine.config", "engine.errors", "engine.files", "engine.tensor_files"),
+        ("engine.codec", "engine.config", "engine.errors", "engine.files.bounded", "engine.files.tensors"),
         "the codec knows its configuration only",
     ),
-    Rule("engine.scheduler", ("engine.errors",), "the scheduler decides, it computes nothing"),
-    Rule("engine.pacing", (), "pacing is arithmetic"),
-    Rule("engine.lru", (), "a cache knows nothing of what it keeps"),
+    Rule("engine.serving.scheduler", ("engine.errors",), "the scheduler decides, it computes nothing"),
+    Rule("engine.serving.pacing", (), "pacing is arithmetic"),
+    Rule("engine.serving.byte_lru", (), "a cache knows nothing of what it keeps"),
 )
 
 # What a module must not import of others' packages, and why.
 FOREIGN = (
     ("engine.voice", ("torch", "torchaudio"), "a voice is data: numpy is enough"),
     ("engine.errors", ("torch", "numpy"), "the error tree is a leaf"),
-    ("engine.files", ("torch", "numpy"), "reading files within bounds is a leaf"),
-    ("engine.scheduler", ("torch", "torchaudio"), "the scheduler decides, it computes nothing"),
+    ("engine.files.bounded", ("torch", "numpy"), "reading files within bounds is a leaf"),
+    ("engine.serving.scheduler", ("torch", "torchaudio"), "the scheduler decides, it computes nothing"),
     (
         "engine",
         ("gradio", "fastapi", "sqlalchemy", "alembic", "typer"),
         "the engine knows no database, HTTP or page",
     ),
+    ("studio", ("gradio", "fastapi", "starlette", "uvicorn", "typer"), "application services know no face"),
     ("storage", ("gradio", "fastapi", "torch", "typer"), "the library knows no page and computes nothing"),
 )
 
@@ -165,7 +173,7 @@ def test_the_sources_keep_the_import_directions() -> None:
     assert violations(ROOT) == []
 
 
-def _house(root: Path, files: dict[str, str]) -> Path:
+def _tree(root: Path, files: dict[str, str]) -> Path:
     """A small tree of sources; packages on the way get their `__init__.py`."""
     for name, text in files.items():
         path = root / name
@@ -193,8 +201,8 @@ ALLOWED = {
 }
 
 
-def test_a_house_in_order_passes(tmp_path: Path) -> None:
-    assert violations(_house(tmp_path, ALLOWED)) == []
+def test_a_tree_in_order_passes(tmp_path: Path) -> None:
+    assert violations(_tree(tmp_path, ALLOWED)) == []
 
 
 @pytest.mark.parametrize(
@@ -205,10 +213,10 @@ def test_a_house_in_order_passes(tmp_path: Path) -> None:
         ("engine/models/slow_ar.py", "import engine.codec.encoder", "engine.models may import"),
         ("engine/models/slow_ar.py", "from engine import voice", "engine.models may import"),
         ("engine/models/slow_ar.py", "def f():\n    from engine.engine import Engine", "line 2"),
-        ("engine/runner.py", "from .engine import Engine", "the engine itself"),
+        ("engine/serving/model_runner.py", "from ..engine import Engine", "the engine itself"),
         ("engine/config.py", "from engine import models", "engine.config may import"),
         ("engine/voice.py", "import torch.nn.functional as F", "numpy is enough"),
-        ("engine/scheduler.py", "import torch", "computes nothing"),
+        ("engine/serving/scheduler.py", "import torch", "computes nothing"),
         ("engine/audio.py", "import gradio as gr", "no database, HTTP or page"),
         ("engine/audio.py", "import storage", "engine may import"),
         ("storage/library.py", "from engine import Engine", "storage may import"),
@@ -217,13 +225,16 @@ def test_a_house_in_order_passes(tmp_path: Path) -> None:
         ("web/page.py", "from training import train", "web may import"),
         ("web/page.py", "import importlib\nimportlib.import_module('benchmarks.speed')", "web may import"),
         ("web/page.py", "import app", "web may import"),
+        ("web/page.py", "import cli.speak", "web may import"),
+        ("studio/takes.py", "import web.page", "studio may import"),
+        ("studio/takes.py", "import gradio", "know no face"),
         ("app.py", "import benchmarks.speed", "app may import"),
         ("training/train.py", "import benchmarks.speed", "training may import"),
         ("engine/audio.py", "from tests import helpers", "engine may import"),
     ],
 )  # fmt: skip
 def test_each_violation_is_caught(tmp_path: Path, file: str, line: str, says: str) -> None:
-    root = _house(tmp_path, {**ALLOWED, "engine/audio.py": "", file: line})
+    root = _tree(tmp_path, {**ALLOWED, "engine/audio.py": "", file: line})
     found = violations(root)
     assert found, f"not caught: {file}: {line}"
     assert any(says in sentence for sentence in found), found

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from engine.codec.config import CodecConfig
-from engine.pronunciation import PHONES, WORD_BREAK
+from engine.text.english.pronunciation import PHONES, WORD_BREAK
 from training.corpus import Utterance
 
 # The phone head names a phone this often in each frame: at 21.5 frames a second many phones share one.

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.prompt import PromptBuilder, PromptReference
+from engine.text.prompt import PromptBuilder, PromptReference
 
 IGNORED = -100
 # How many utterances a reference has, from none, and how many turns follow, from one: the shares of the examples.

@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from engine.checkpoint import BUNDLED
 from engine.config import DualARConfig
-from engine.tokenizer import LEXICON_FILE, Tokenizer
+from engine.release.release import BUNDLED
+from engine.text.tokenizer import LEXICON_FILE, Tokenizer
 from training.train_ar import bundled_config
 
 # The longest text of one turn, in bytes of UTF-8: what the training sentences reach.

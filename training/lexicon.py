@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from string import ascii_lowercase
 
-from engine.pronunciation import CONTEXTS, FORMAT_VERSION, PHONES, Lexicon, letter_contexts
+from engine.text.english.pronunciation import CONTEXTS, FORMAT_VERSION, PHONES, Lexicon, letter_contexts
 from training.flite import Flite
 
 _ROUNDS = 6

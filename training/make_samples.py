@@ -24,7 +24,7 @@ from engine.audio import encode_audio, prepare_reference
 from engine.codec.checkpoint import codec_files, load_codec_encoder
 from engine.codec.codec import CodecEncoder
 from engine.codec.fingerprint import codec_fingerprint
-from engine.encoding import ClipEncoder
+from engine.serving.clip_encoder import ClipEncoder
 from engine.voice import VOICE_FILE_SUFFIX, Reference, Voice
 from training.speakers import FESTIVAL, FLITE, Engine, Speaker
 from training.synthesize import SAMPLE_RATE, Job, Studio

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from engine.pronunciation import PHONES
+from engine.text.english.pronunciation import PHONES
 
 RATE = 16_000  # Hz
 FRAME_SECONDS = 0.02  # from one decision to the next

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import resample_poly
 
-from engine.pronunciation import PHONES, Lexicon
+from engine.text.english.pronunciation import PHONES, Lexicon
 from training import teachers
 from training.sentences import training_sentences
 from training.speakers import HELD_OUT_TEACHER, Engine, Speaker, speakers

@@ -31,7 +31,7 @@ import numpy as np
 import pyworld
 from scipy.signal import resample_poly
 
-from engine.pronunciation import MARKS, WORD_BREAK, Lexicon
+from engine.text.english.pronunciation import MARKS, WORD_BREAK, Lexicon
 from training.sentences import held_out_sentences, training_sentences
 from training.speakers import SHARES, Engine, Speaker, speakers
 from training.teachers import Espeak, Festival, Flite, Utterance

@@ -6,7 +6,7 @@ from tokenizers import AddedToken, Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from engine.pronunciation import TOKENS
+from engine.text.english.pronunciation import TOKENS
 
 PROMPT_WORDS = ("system user assistant convert the provided text to speech reference following: Text: Speech:").split()
 CONTROL = ["<|pad|>", "<|im_start|>", "<|im_end|>", "<|voice|>", *(f"<|speaker:{i}|>" for i in range(8))]

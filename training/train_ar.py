@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from engine.config import DualARConfig, TransformerConfig
 from engine.models.fast_ar import FastAR
 from engine.models.slow_ar import SlowAR
-from engine.prompt import PromptBuilder
-from engine.tokenizer import Tokenizer
+from engine.text.prompt import PromptBuilder
+from engine.text.tokenizer import Tokenizer
 from training.conversations import IGNORED, Batch, ConversationBuilder, ConversationSampler
 from training.encode import CodedCorpus
 from training.tokenizer import save_tokenizer

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from engine.pronunciation import PHONES
+from engine.text.english.pronunciation import PHONES
 from training.conditions import recorded
 from training.edits import edits
 from training.recogniser import BLANK, FRAME_SECONDS, RATE, LogMel, Recogniser, decode

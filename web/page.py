@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 import gradio as gr
 
-from web import arrival
-from web.face.blocks import Page
-from web.face.components import bell, owner_key, player
-from web.face.wiring import Shared, quick
-from web.history import tab as history
-from web.library import tab as library
-from web.new_voice import tab as new_voice
-from web.script import tab as script
-from web.speak import tab as speak
-from web.speak.speaking import FIRST_TEXT
-from web.status import tab as status
+from web import page_load
+from web.tabs.history import layout as history
+from web.tabs.library import layout as library
+from web.tabs.new_voice import layout as new_voice
+from web.tabs.script import layout as script
+from web.tabs.speak import layout as speak
+from web.tabs.speak.handlers import FIRST_TEXT
+from web.tabs.status import layout as status
+from web.ui.blocks import Page
+from web.ui.components import bell, owner_key, player
+from web.ui.wiring import Shared, quick
 
 if TYPE_CHECKING:
-    from web.house import House
+    from web.context import House
 
 HOURS_KEPT = 6  # finished takes and forgotten uploads; longer than any job
 QUEUE_SIZE = 200  # events that came in the same moment: each begins at once, and waits where its own line is
@@ -43,7 +43,7 @@ def create_app(house: House) -> gr.Blocks:
     """The page over an engine and what is kept."""
     with Page(title="Reprise", analytics_enabled=False, delete_cache=(600, HOURS_KEPT * 3600)) as demo:
         nobody = house.words(None)
-        heading = gr.HTML(arrival.heading(house, nobody), elem_id="rp-heading", apply_default_css=False)
+        heading = gr.HTML(page_load.heading(house, nobody), elem_id="rp-heading", apply_default_css=False)
         if house.owners.way == "hub":
             gr.LoginButton(size="sm", elem_id="rp-sign-in")  # in English: Gradio compares its text
         welcome = gr.HTML("", visible=False, apply_default_css=False, elem_id="rp-welcome", render=False)
@@ -57,7 +57,7 @@ def create_app(house: House) -> gr.Blocks:
                     build(house, shared)
         with gr.Column(elem_id="rp-dock"):
             shared.stage.render()
-        events = arrival.Arrival(house)
+        events = page_load.Arrival(house)
         quick(
             demo.load,
             events.arrive,

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from storage import Studio
-    from web.face.translations import Translations
-    from web.house import House
+    from studio.model_manager import Engines
+    from studio.takes.kept import Takes
+    from web.context import House
+    from web.downloads.links import Links
     from web.http.gate import Policy
-    from web.model.engines import Engines
-    from web.takes.kept import Takes
-    from web.visitors.accounts import Accounts
-    from web.visitors.links import Links
-    from web.visitors.owners import Hosting, Way
+    from web.identity.accounts import Accounts
+    from web.identity.owners import Hosting, Way
+    from web.ui.i18n import Translations
 
 log = logging.getLogger(__name__)
 
@@ -57,19 +57,18 @@ def launch(
     """
     from starlette.middleware import Middleware
 
-    from web.face.looks import looks
-    from web.http import connections
     from web.http.bodies import Calls
     from web.http.calls import PageCalls
     from web.http.gate import Policy, guarded
     from web.http.headers import AnswerHeaders
     from web.http.hosts import KnownHosts
-    from web.http.login import NOTE, LoginGuard
     from web.http.page_policy import PagePolicy
     from web.http.surface import Surface
-    from web.visitors import sessions
-    from web.visitors.budgets import TAKES
-    from web.visitors.throttle import LoginThrottle
+    from web.identity.login import NOTE, LoginGuard
+    from web.limits import connections, sessions
+    from web.limits.budgets import TAKES
+    from web.limits.throttle import LoginThrottle
+    from web.ui.theme import looks
 
     bind = server_name or "127.0.0.1"
     policy = policy or Policy(KnownHosts(bind), Surface(accounts=accounts is not None))
@@ -118,7 +117,7 @@ def hosting(
     allowed_hosts: Sequence[str] = (),
 ) -> Hosting:
     """How the page will be served, by the options and by what Gradio and Spaces read from the environment."""
-    from web.visitors.owners import Hosting
+    from web.identity.owners import Hosting
 
     return Hosting(
         host=server_name or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1",
@@ -166,15 +165,15 @@ def serve(
     """Serves the page until the process is told to stop.
 
     `accounts`: who may log in; None for everyone. `owners`: how owners are told apart, as for
-    `web.visitors.owners.way_of`. `allowed_hosts`: names that the page is reached by, beside those of this machine.
+    `web.identity.owners.way_of`. `allowed_hosts`: names that the page is reached by, beside those of this machine.
     `open_browser`: show the page in this machine's browser. The other options are as for `launch`.
     Raises InvalidOption.
     """
-    from web.every import every
-    from web.face.translations import Translations
+    from studio.periodic import every
     from web.http.uploads import Uploads
+    from web.identity.addresses import trust_proxies
     from web.page import create_app
-    from web.visitors.addresses import trust_proxies
+    from web.ui.i18n import Translations
 
     place = hosting(
         server_name, share=share, root_path=root_path, accounts=accounts is not None, allowed_hosts=allowed_hosts
@@ -227,9 +226,9 @@ def furnish(
     engine: Engines, studio: Studio, folder: str, translations: Translations, place: Hosting, owners: str
 ) -> House:
     """What the page works with. `owners`: as for `serve`. Raises InvalidOption."""
-    from web.house import House
-    from web.takes.kept import Takes
-    from web.visitors.owners import Owners, way_of
+    from studio.takes.kept import Takes
+    from web.context import House
+    from web.identity.owners import Owners, way_of
 
     known = Owners(way_of(owners, place), studio.voices.secret(SIGNING))
     takes = Takes(studio.history)
@@ -238,10 +237,10 @@ def furnish(
 
 def links_to(studio: Studio, takes: Takes, root_path: str = "") -> Links:
     """Links to everything that is kept and that the page hands out."""
-    from web.library.parcels import voice_archives
-    from web.script.files import script_files
-    from web.takes.sounds import clip_files, take_files
-    from web.visitors.links import Links, voice_files
+    from web.downloads.links import Links, voice_files
+    from web.downloads.scripts import script_files
+    from web.downloads.sounds import clip_files, take_files
+    from web.downloads.voice_archive import voice_archives
 
     producers = {
         "voice": voice_files(studio.voices),

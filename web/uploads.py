@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import ConfigDict, StringConstraints, ValidationError
 
 from engine.errors import InvalidInput
-from web.face.events import Sent, otherwise
+from web.ui.events import Sent, otherwise
 
 MAX_UPLOAD_MB = 50
 MAX_FILE_NAME = 200  # characters

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from engine.audio.resample import resample
 from engine.errors import UnreadableFile, UnusableReference
-from engine.files import MAX_CLIP_FILE_BYTES, open_regular
+from engine.files.bounded import MAX_CLIP_FILE_BYTES, open_regular
 
 Source = bytes | str | Path
 

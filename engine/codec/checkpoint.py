@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from engine.codec.codec import Codec, CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 from engine.errors import InvalidCheckpoint, ReleaseNotFound
-from engine.tensor_files import TensorFile, open_tensors
+from engine.files.tensors import TensorFile, open_tensors
 
 # Tables that the release saved beside its weights; ours are computed.
 _SAVED_BUFFERS = (".causal_mask", ".freqs_cis")

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 from engine.config import MAX_CODEBOOKS, check_flag, check_number, check_whole, shown
 from engine.errors import InvalidConfig
-from engine.files import read_object
+from engine.files.bounded import read_object
 
 # Fixed in the release's conv encoder and named by no file.
 _ENCODER_HEAD_DIM = 64

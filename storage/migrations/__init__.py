@@ -1,6 +1,6 @@
 """Migrations of the database, from nothing to head; they run by themselves when a library is opened.
 
-After changing `storage/tables.py`, write the next one with `python -m storage.migrations "what changes"`,
+After changing `storage/models.py`, write the next one with `python -m storage.migrations "what changes"`,
 then read and mend what it wrote. Migrations only go forward: who wants an older state restores a backup.
 """
 

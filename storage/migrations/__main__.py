@@ -1,4 +1,4 @@
-"""Write the next migration from what `storage/tables.py` has and a database at head has not."""
+"""Write the next migration from what `storage/models.py` has and a database at head has not."""
 
 import sys
 import tempfile

@@ -7,7 +7,7 @@ from alembic.autogenerate.api import AutogenContext
 from sqlalchemy import TypeDecorator
 
 from storage.migrations import VERSION_TABLE
-from storage.tables import Base
+from storage.models import Base
 
 
 def render_item(kind: str, item: Any, _: AutogenContext) -> str | Literal[False]:

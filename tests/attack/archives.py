@@ -14,8 +14,8 @@ from engine.voice import Voice
 from tests.attack.attack import Attack, Broken, randoms
 from tests.attack.spoiling import spoiled
 from tests.storage.making import voice
-from web.face.translations import english
-from web.library.parcels import MOST_BYTES, MOST_FILES, voice_files_in
+from web.downloads.voice_archive import MOST_BYTES, MOST_FILES, voice_files_in
+from web.ui.i18n import english
 
 NAMES = (
     "a.voice",

@@ -24,7 +24,7 @@ SECONDS = 45
 SLOWEST = 5  # seconds of one input
 MEGABYTES = 1_000  # of the whole process, most of it what it has imported
 LONGEST = 20_000  # bytes of one input
-OURS = ["engine", "web.visitors", "web.library", "zipfile"]  # whose branches guide
+OURS = ["engine", "web.identity", "web.tabs.library", "zipfile"]  # whose branches guide
 
 Try = Callable[[bytes], object]
 
@@ -45,14 +45,14 @@ def _voice() -> Try:
 
 
 def _script(ending: str) -> Try:
-    from engine.script import parse_file
+    from studio.script import parse_file
 
     return lambda data: parse_file(data, f"script{ending}")
 
 
 def _archive() -> Try:
-    from web.face.translations import english
-    from web.library.parcels import voice_files_in
+    from web.downloads.voice_archive import voice_files_in
+    from web.ui.i18n import english
 
     path, words = Path(tempfile.mkdtemp()) / "parcel.zip", english()
 
@@ -66,9 +66,9 @@ def _archive() -> Try:
 
 def _config() -> Try:
     """The bytes as each of a release's JSON files."""
-    from engine.checkpoint import Profile
     from engine.codec.config import CodecConfig
     from engine.config import parse_dual_ar, parse_omni
+    from engine.release.release import Profile
 
     folder = Path(tempfile.mkdtemp())
     dual_ar = partial(parse_dual_ar, semantic_start_id=10, semantic_end_id=20)
@@ -89,13 +89,13 @@ def _config() -> Try:
 
 
 def _range() -> Try:
-    from web.visitors.links import span
+    from web.downloads.links import span
 
     return lambda data: span(data.decode("latin-1"), 1_000)
 
 
 def _key() -> Try:
-    from web.visitors.owners import Owners
+    from web.identity.owners import Owners
 
     owners = Owners("browser", b"a secret of this attack")
     return lambda data: owners.owner_of(None, data.decode("latin-1"))
@@ -195,7 +195,7 @@ def main() -> None:
     import atheris
 
     with atheris.instrument_imports(include=OURS):
-        for name in ("engine.script", "engine.voice", "web.visitors.links", "web.library.parcels"):
+        for name in ("studio.script", "engine.voice", "web.downloads.links", "web.downloads.voice_archive"):
             import_module(name)
         attempt = TARGETS[sys.argv[1]]()
     atheris.Setup([sys.argv[0], *sys.argv[2:]], lambda data: _ours(attempt, data))

@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 from engine.errors import InvalidInput, VoiceNotFound
 from tests.attack.attack import Attack, Broken, randoms
 from tests.attack.spoiling import hostile_text, spoiled
-from web.visitors.links import PLACE, File, Links, span
-from web.visitors.owners import Owner, Owners
+from web.downloads.links import PLACE, File, Links, span
+from web.identity.owners import Owner, Owners
 
 SECRET, OTHER_SECRET = b"the secret of this attack's server", b"the secret of another one........."
 MINE, THEIRS = Owner("browser", "a" * 32), Owner("browser", "b" * 32)

@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.errors import RepriseError
 from tests.attack.attack import Attack, Broken, randoms
 from tests.attack.spoiling import hostile_text, spoiled
-from web.visitors.accounts import accounts_from
+from web.identity.accounts import accounts_from
 
 HASH = b"$scrypt$c2FsdHNhbHRzYWx0c2FsdA==$" + b"A" * 43 + b"="
 WHOLE = b"# who may come\nanna:correct horse\n\nben:" + HASH + b"\n"

@@ -25,9 +25,9 @@ from engine.audio import decode_audio, encode_flac
 from engine.errors import InvalidInput
 from engine.voice import MAX_CODEBOOKS, MAX_FRAMES, Reference, Voice
 from tests.attack.mutations import spoiled
-from web.face.translations import Translations, Words
-from web.library.parcels import voice_files_in
-from web.takes.sounds import converted
+from web.downloads.sounds import converted
+from web.downloads.voice_archive import voice_files_in
+from web.ui.i18n import Translations, Words
 
 _RATE = 22_050
 _HEAD = struct.Struct("<8sHI")

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from benchmarks.quantization import BOUNDS, Figures, Speech, Turn, compare, failures, sample
-from engine.checkpoint import DualAR, load_dual_ar
-from engine.quantization import QUANTIZED
+from engine.models.quantization import QUANTIZED
+from engine.release.release import DualAR, load_dual_ar
 from tests.engine.conftest import MINIATURE, golden
 
 GOOD = Figures(semantic=1.0, residual=1.0, codes=1.0, ends=(0.9, 0.9), words=(0.5, 0.5))

@@ -21,10 +21,10 @@ from benchmarks.reference_baseline import (
     ratios,
     speak_with_engine,
 )
-from engine.checkpoint import DualAR
 from engine.codec.checkpoint import codec_files, load_codec_decoder
 from engine.models.kv_cache import Stretch
-from engine.sampling import SamplingOptions
+from engine.models.sampling import SamplingOptions
+from engine.release.release import DualAR
 from tests.engine.conftest import MINIATURE, cases, golden, miniature
 
 __all__ = ["miniature"]  # the fixture

@@ -15,8 +15,8 @@ from benchmarks.sizes import Sizes
 from benchmarks.throughput import Take
 from benchmarks.ways import Bench, Way, build, new_runner, record, ways
 from engine.audio import decode_audio
-from engine.checkpoint import read_config
 from engine.codec.checkpoint import codec_files
+from engine.release.release import read_config
 from tests.engine.conftest import MINIATURE
 
 CPU = torch.device("cpu")
@@ -28,7 +28,7 @@ SENTENCES = ["Hi.", "Oh.", "No.", "Yes."]
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Turns of a few frames, and results that nobody publishes."""
-    monkeypatch.setattr("engine.speech.frame_budget", lambda *_: 12)
+    monkeypatch.setattr("engine.request.frame_budget", lambda *_: 12)
     monkeypatch.setattr(_report, "RESULTS", tmp_path)
     threads = torch.get_num_threads()
     yield

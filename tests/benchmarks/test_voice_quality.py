@@ -12,8 +12,8 @@ from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
 from benchmarks.takes import Run
 from benchmarks.voice_quality import backwards, figures, speech, teachers
 from engine.engine import SpeakOptions
-from engine.sampling import SamplingOptions
-from engine.speech import AudioChunk, SegmentResult, SpeechResult
+from engine.models.sampling import SamplingOptions
+from engine.request import AudioChunk, SegmentResult, SpeechResult
 
 RATE = 16_000
 

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from engine.checkpoint import DualAR, load_dual_ar
+from engine.release.release import DualAR, load_dual_ar
 
 MINIATURE = Path(__file__).resolve().parent.parent / "fixtures" / "s2_tiny"
 

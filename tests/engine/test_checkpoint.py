@@ -11,8 +11,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine import checkpoint
-from engine.checkpoint import DualAR, find_release, load_dual_ar
 from engine.errors import (
     DeviceUnavailable,
     InvalidCheckpoint,
@@ -21,10 +19,12 @@ from engine.errors import (
     ReleaseIncomplete,
     ReleaseNotFound,
 )
-from engine.memory import held_bytes
 from engine.models.fast_ar import FastAR
+from engine.models.quantization import Precision, Stack, quantize
 from engine.models.slow_ar import SlowAR
-from engine.quantization import Precision, Stack, quantize
+from engine.release import release as reading
+from engine.release.release import DualAR, find_release, load_dual_ar
+from engine.serving.memory import held_bytes
 from tests.engine.conftest import MINIATURE
 
 SHARDS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
@@ -245,8 +245,8 @@ def test_quantized_weights_arrive_block_by_block(release: Path, monkeypatch: pyt
 
     built: list[SlowAR | FastAR] = []
     for kind in (SlowAR, FastAR):
-        monkeypatch.setattr(checkpoint, kind.__name__, partial(_noting, kind, built))
-    monkeypatch.setattr(checkpoint, "quantize", watch)
+        monkeypatch.setattr(reading, kind.__name__, partial(_noting, kind, built))
+    monkeypatch.setattr(reading, "quantize", watch)
     load_dual_ar(release, dtype=torch.bfloat16, device="cpu", precision="int8")
     assert whole == [5] * (config.slow.n_layer + config.fast.n_layer)  # those of the block that has just arrived
 
@@ -276,7 +276,7 @@ def test_all_problems_are_told_before_anything_is_quantized(release: Path, monke
 
     rewrite(release, spoil)
     done: list[object] = []
-    monkeypatch.setattr(checkpoint, "quantize", lambda block, **_how: done.append(block))
+    monkeypatch.setattr(reading, "quantize", lambda block, **_how: done.append(block))
     with pytest.raises(InvalidCheckpoint, match=r"vision\.weight.*ffn_norm\.weight is \[63\].*missing norm\.weight"):
         load_dual_ar(release, dtype=torch.float32, device="cpu", precision="int8")
     assert done == []

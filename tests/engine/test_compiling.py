@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.checkpoint import load_dual_ar
-from engine.compiling import compile_blocks
+from engine.models.compiling import compile_blocks
 from engine.models.kv_cache import Stretch
+from engine.release.release import load_dual_ar
 
 MINIATURE = Path(__file__).resolve().parent.parent / "fixtures" / "s2_tiny"
 

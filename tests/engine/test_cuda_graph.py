@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
-import engine.cuda_graph
+import engine.serving.graphs
 from engine.codec.checkpoint import codec_files, load_codec_decoder
-from engine.cuda_graph import CudaGraphs
-from engine.decoding import Decoding
-from engine.steps import Recordings
-from engine.torch_script import TorchScripts
+from engine.serving.codec_worker import Decoding
+from engine.serving.graphs import CudaGraphs
+from engine.serving.steps import Recordings
+from engine.serving.torch_script import TorchScripts
 from tests.engine.conftest import MINIATURE
 from tests.engine.recording import BrokenRecorder
 from tests.engine.recording import Recordings as Noted
@@ -393,7 +393,9 @@ def test_a_refused_function_is_no_end_of_decoding(cuda: str, caplog: pytest.LogC
         hear(decoding, decoder, tolerance=1e-4)
     finally:
         decoding.close()
-    assert [record.levelno for record in caplog.records if record.name == "engine.decoding"] == [logging.WARNING]
+    assert [record.levelno for record in caplog.records if record.name == "engine.serving.codec_worker"] == [
+        logging.WARNING
+    ]
 
 
 @pytest.mark.gpu
@@ -417,7 +419,9 @@ def test_sound_from_graphs_is_that_of_exact_steps(cuda: str, caplog: pytest.LogC
     finally:
         decoding.close()
     assert recorder.count == BATCHES
-    assert [record for record in caplog.records if record.name == "engine.decoding"] == []  # nothing was refused
+    assert [
+        record for record in caplog.records if record.name == "engine.serving.codec_worker"
+    ] == []  # nothing was refused
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="counts resident pages as Linux does")

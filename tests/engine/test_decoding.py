@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from engine.codec.checkpoint import codec_files, load_codec_decoder
 from engine.codec.codec import CodecDecoder, DecoderState
-from engine.cuda_graph import Recorder, Replay
-from engine.decoding import FRAMES_AT_ONCE, GRAPH_FRAMES, Decoding, Line, Samples
 from engine.errors import EngineClosed, InvalidCodes
+from engine.serving.codec_worker import FRAMES_AT_ONCE, GRAPH_FRAMES, Decoding, Line, Samples
+from engine.serving.graphs import Recorder, Replay
 from tests.engine.conftest import MINIATURE
 from tests.engine.recording import BrokenRecorder, Recordings
 

@@ -13,11 +13,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine import encoding
 from engine.audio import prepare_reference
 from engine.codec.checkpoint import codec_files, load_codec_encoder
 from engine.codec.codec import CodecEncoder
-from engine.encoding import ClipEncoder, SingleFlight
+from engine.serving import clip_encoder as encoder_module
+from engine.serving.clip_encoder import ENCODE_SECONDS, ClipEncoder, SingleFlight
 from tests.engine.conftest import MINIATURE
 
 CLIP = MINIATURE.parent / "speech" / "flite_slt.flac"
@@ -32,7 +32,7 @@ class FakeEncoder:
     """Two rows of codes: the first sample of each frame, and the number of the piece. Counts its clips."""
 
     def __init__(self, gate: threading.Event | None = None, linger: float = 0.0) -> None:
-        self.config = SimpleNamespace(frame_length=FRAME, frame_rate=PIECE / encoding.ENCODE_SECONDS)
+        self.config = SimpleNamespace(frame_length=FRAME, frame_rate=PIECE / ENCODE_SECONDS)
         self.clips, self.inside, self.most_inside = 0, 0, 0
         self.entered, self.gate = threading.Event(), gate
         self.linger = linger
@@ -336,9 +336,9 @@ def encoder() -> CodecEncoder:
     return load_codec_encoder(*codec_files(MINIATURE))
 
 
-@pytest.mark.parametrize("seconds", [encoding.ENCODE_SECONDS, 0.2, 0.01])
+@pytest.mark.parametrize("seconds", [ENCODE_SECONDS, 0.2, 0.01])
 def test_pieces_are_the_whole(encoder: CodecEncoder, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    monkeypatch.setattr(encoding, "ENCODE_SECONDS", seconds)
+    monkeypatch.setattr(encoder_module, "ENCODE_SECONDS", seconds)
     clips = ClipEncoder(lambda: encoder, "codec", CPU)
     samples = prepare_reference(CLIP, encoder.config.sample_rate).samples
     for length in (1, encoder.config.frame_length, len(samples) // 2, len(samples)):
@@ -348,7 +348,7 @@ def test_pieces_are_the_whole(encoder: CodecEncoder, monkeypatch: pytest.MonkeyP
 
 def test_a_clip_longer_than_a_piece_is_the_whole(encoder: CodecEncoder) -> None:
     generator = torch.Generator().manual_seed(3)
-    length = int(1.3 * encoding.ENCODE_SECONDS * encoder.config.sample_rate)
+    length = int(1.3 * ENCODE_SECONDS * encoder.config.sample_rate)
     samples = 0.3 * torch.randn(length, generator=generator)
     codes = ClipEncoder(lambda: encoder, "codec", CPU).encode(samples)
     assert np.array_equal(codes, encoder.encode(samples[None, None])[0].numpy())

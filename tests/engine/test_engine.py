@@ -12,11 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from engine import speech as speech_module
-from engine.checkpoint import Profile
+from engine import request as speech_module
 from engine.codec.checkpoint import codec_files, load_codec_decoder
-from engine.conversation import Conversation
-from engine.decoding import Decoding
 from engine.engine import Engine, SpeakOptions
 from engine.errors import (
     DeviceUnavailable,
@@ -27,10 +24,13 @@ from engine.errors import (
     InvalidText,
     UnusableReference,
 )
-from engine.pacing import SIZES
-from engine.sequence import Turn, is_looping
-from engine.slots import Prompt
-from engine.speech import AudioChunk, Speech
+from engine.release.release import Profile
+from engine.request import AudioChunk, Speech
+from engine.serving.codec_worker import Decoding
+from engine.serving.conversation import Conversation
+from engine.serving.pacing import SIZES
+from engine.serving.slots import Prompt
+from engine.serving.turn import Turn, is_looping
 from engine.voice import Voice
 from tests.engine.conftest import MINIATURE
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InvalidConfig, ReleaseIncomplete, UnreadableFile
-from engine.files import MAX_JSON_BYTES, MAX_JSON_DEPTH, open_regular, read_object, read_regular
+from engine.files.bounded import MAX_JSON_BYTES, MAX_JSON_DEPTH, open_regular, read_object, read_regular
 
 
 def test_a_regular_file_is_read_also_through_a_link(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from engine.engine import Engine, SpeakOptions
-from engine.lru import ByteLRU
-from engine.speech import AudioChunk
+from engine.request import AudioChunk
+from engine.serving.byte_lru import ByteLRU
 from engine.voice import Voice
 from tests.engine.conftest import MINIATURE
 from tests.web.waiting import until

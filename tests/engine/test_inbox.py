@@ -9,7 +9,7 @@ from types import FrameType
 
 import pytest
 
-from engine.inbox import Inbox
+from engine.serving.inbox import Inbox
 
 WAIT = 30.0  # seconds after which something hangs; nothing here takes a tenth of it
 

@@ -9,7 +9,7 @@ import pytest
 import soundfile
 
 from engine.audio import encode_flac
-from engine.audio.join import FileFormat, SpokenTake, write_joined
+from engine.audio.concatenate import FileFormat, SpokenTake, write_joined
 from engine.errors import InvalidInput, InvalidOption
 
 RATE = 22050

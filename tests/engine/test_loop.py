@@ -19,13 +19,13 @@ from torch import Tensor
 from engine.codec.codec import CodecDecoder, DecoderState
 from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, EngineFailed
-from engine.runner import Step
-from engine.scheduler import Scheduler, Ticket
-from engine.sequence import Turn
-from engine.slots import PIECE
-from engine.speech import AudioChunk, Speech, _noise_key
-from engine.steps import GraphMode
-from engine.torch_script import TorchScripts
+from engine.request import AudioChunk, Speech, _noise_key
+from engine.serving.model_runner import Step
+from engine.serving.scheduler import Scheduler, Ticket
+from engine.serving.slots import PIECE
+from engine.serving.steps import GraphMode
+from engine.serving.torch_script import TorchScripts
+from engine.serving.turn import Turn
 from engine.voice import Voice
 from tests.engine.conftest import MINIATURE
 from tests.engine.test_engine import CLIP, TRANSCRIPT, same_sound, take

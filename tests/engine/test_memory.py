@@ -10,14 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from engine import memory
-from engine.checkpoint import BUNDLED, load_dual_ar, read_config
 from engine.codec.checkpoint import codec_files, load_codec_decoder, load_codec_encoder
 from engine.codec.codec import CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 from engine.config import DualARConfig, TransformerConfig
 from engine.errors import DoesNotFit, InvalidOption
-from engine.memory import (
+from engine.models.fast_ar import FastAR
+from engine.models.slow_ar import SlowAR
+from engine.release.release import BUNDLED, load_dual_ar, read_config
+from engine.serving import memory
+from engine.serving.memory import (
     SHORTEST,
     MemoryPlan,
     Precision,
@@ -28,8 +30,6 @@ from engine.memory import (
     plan_memory,
     reserved_memory,
 )
-from engine.models.fast_ar import FastAR
-from engine.models.slow_ar import SlowAR
 from tests.engine.conftest import MINIATURE
 
 BLOCK = {"n_head": 32, "n_local_heads": 8, "head_dim": 128, "dim": 2560, "intermediate_size": 9728}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.pacing import SIZES, Pacer
+from engine.serving.pacing import SIZES, Pacer
 
 # Everything happens at multiples of a tick that floats hold exactly, so nothing here is "nearly".
 TICK = 1 / 32

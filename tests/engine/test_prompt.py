@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 import torch
 
-from engine.checkpoint import DualAR
 from engine.errors import InvalidCheckpoint, ReleaseIncomplete
-from engine.prompt import PromptBuilder, PromptReference
-from engine.tokenizer import Tokenizer
+from engine.release.release import DualAR
+from engine.text.prompt import PromptBuilder, PromptReference
+from engine.text.tokenizer import Tokenizer
 from tests.engine.conftest import cases, golden
 
 GOLDEN = golden("prompt")

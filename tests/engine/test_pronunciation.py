@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import english
 from engine.errors import InvalidConfig
-from engine.pronunciation import MARKS, PHONES, TOKENS, WORD_BREAK, Lexicon
+from engine.text.english import normalization
+from engine.text.english.pronunciation import MARKS, PHONES, TOKENS, WORD_BREAK, Lexicon
 
 LEXICON = Lexicon.load(Path(__file__).parents[2] / "assets" / "bundled" / "lexicon.json.gz")
 
@@ -152,7 +152,7 @@ def test_any_letters_can_be_looked_up(word: str) -> None:
 
 @given(st.integers(0, 10**15 - 1))
 def test_numbers_are_words(number: int) -> None:
-    assert all(word in LEXICON for word in english.cardinal(number).split())
+    assert all(word in LEXICON for word in normalization.cardinal(number).split())
     assert words(str(number) if number > 9999 else f"{number:,}")
 
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from engine.checkpoint import DualAR
 from engine.errors import DeviceUnavailable, InvalidOption
-from engine.memory import held_bytes
 from engine.models.fast_ar import FastAR
+from engine.models.quantization import QUANTIZED, Layout, Precision, check, layouts, quantize
 from engine.models.slow_ar import SlowAR
-from engine.quantization import QUANTIZED, Layout, Precision, check, layouts, quantize
+from engine.release.release import DualAR
+from engine.serving.memory import held_bytes
 from tests.engine.conftest import golden
 from tests.engine.test_memory import S2_PRO
 

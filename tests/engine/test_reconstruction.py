@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from engine import speech as speech_module
+from engine import request as speech_module
 from engine.codec.checkpoint import codec_files, load_codec_decoder
-from engine.decoding import Decoding
 from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineClosed, EngineFailed, UnusableReference
-from engine.reconstruction import decode_apart
+from engine.serving.codec_worker import Decoding
+from engine.serving.reconstruction import decode_apart
 from engine.voice import Voice
 from tests.engine.conftest import MINIATURE
 

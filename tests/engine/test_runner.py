@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.checkpoint import BUNDLED, DualAR, load_dual_ar
-from engine.prefix_cache import PrefixCache
-from engine.runner import Runner
-from engine.sampling import SamplingOptions
-from engine.slots import PIECE, Prompt
-from engine.steps import GraphMode
-from engine.torch_script import TorchScripts
+from engine.models.sampling import SamplingOptions
+from engine.release.release import BUNDLED, DualAR, load_dual_ar
+from engine.serving.model_runner import Runner
+from engine.serving.prefix_cache import PrefixCache
+from engine.serving.slots import PIECE, Prompt
+from engine.serving.steps import GraphMode
+from engine.serving.torch_script import TorchScripts
 from tests.engine.conftest import golden
 from tests.engine.recording import BrokenRecorder, Recordings
 
@@ -227,7 +227,7 @@ def test_prompts_that_no_slot_holds_are_refused(miniature: DualAR) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("mode", ["frame", "fast"])
 def test_cuda_graphs_draw_what_eager_steps_do(mode: GraphMode) -> None:
-    from engine.cuda_graph import CudaGraphs
+    from engine.serving.graphs import CudaGraphs
     from tests.engine.conftest import MINIATURE
 
     device = torch.device("cuda:0")

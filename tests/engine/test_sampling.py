@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from engine.errors import InvalidOption
-from engine.sampling import (
+from engine.models.sampling import (
     MAX_TOP_K,
     REPETITION_WINDOW,
     Ranked,

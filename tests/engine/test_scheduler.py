@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from engine.errors import EngineBusy
-from engine.scheduler import Plan, Scheduler, Ticket
+from engine.serving.scheduler import Plan, Scheduler, Ticket
 
 
 class Watched:

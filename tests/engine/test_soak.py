@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.checkpoint import Profile
 from engine.codec.codec import DecoderState
-from engine.decoding import Line as Sound
 from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineBusy, InvalidCodes, InvalidText
-from engine.sequence import Turn
-from engine.speech import AudioChunk, SegmentResult, Speech
+from engine.release.release import Profile
+from engine.request import AudioChunk, SegmentResult, Speech
+from engine.serving.codec_worker import Line as Sound
+from engine.serving.turn import Turn
 from engine.voice import Voice
 from tests.engine.conftest import MINIATURE
 from tests.engine.test_engine import CLIP, TRANSCRIPT, same_sound, take

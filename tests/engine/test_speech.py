@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import speech
+from engine import request
 from engine.engine import Engine
-from engine.scheduler import Scheduler, Ticket
-from engine.speech import UNREAD, _Events
+from engine.request import UNREAD, _Events
+from engine.serving.scheduler import Scheduler, Ticket
 from tests.engine.conftest import MINIATURE
 from tests.web.waiting import until
 
@@ -24,7 +24,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(speech, "time", made)
+    monkeypatch.setattr(request, "time", made)
     return made
 
 
@@ -75,7 +75,7 @@ def test_a_reader_that_was_far_ahead_is_not_taken_for_gone(clock: Clock) -> None
 
 
 def test_a_speech_that_nobody_reads_leaves_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speech, "UNREAD", 0.0)
+    monkeypatch.setattr(request, "UNREAD", 0.0)
     engine = Engine.load(MINIATURE, "cpu", slots=1, graphs="off")
     try:
         unread = engine.speak("A sentence that is long enough for several pieces of sound.")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from engine.checkpoint import Profile, load_dual_ar, read_config
 from engine.errors import InvalidCheckpoint, InvalidConfig, ReleaseError
-from engine.pronunciation import Lexicon
-from engine.tokenizer import Tokenizer
+from engine.release.release import Profile, load_dual_ar, read_config
+from engine.text.english.pronunciation import Lexicon
+from engine.text.tokenizer import Tokenizer
 from tests.attack import releases
 from tests.engine.conftest import MINIATURE
 

@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import save, save_file
 from torch import Tensor
 
-from engine import tensor_files
 from engine.errors import InvalidCheckpoint, ReleaseError, ReleaseIncomplete
-from engine.tensor_files import open_tensors
+from engine.files import tensors
+from engine.files.tensors import open_tensors
 from tests.attack import releases
 from tests.engine.conftest import MINIATURE
 
@@ -91,7 +91,7 @@ def test_numbers_of_other_kinds_are_refused_when_they_are_read(path: Path) -> No
 
 
 def test_too_many_tensors(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensor_files, "MAX_TENSORS", 1)
+    monkeypatch.setattr(tensors, "MAX_TENSORS", 1)
     write(path, TENSORS)
     with pytest.raises(InvalidCheckpoint, match="has 2 tensors; 1 are the most"):
         open_tensors(path)

@@ -8,7 +8,7 @@ import pytest
 import soundfile
 
 from engine.audio import prepare_reference
-from engine.audio.together import LONGEST_TOGETHER, join_clips, join_transcripts
+from engine.audio.merge import LONGEST_TOGETHER, join_clips, join_transcripts
 from engine.errors import UnusableReference
 
 SPEECH = Path(__file__).resolve().parent.parent / "fixtures" / "speech"

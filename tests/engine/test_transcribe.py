@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import transcribe as module
+from engine.audio import transcription as module
+from engine.audio.transcription import can_transcribe, transcribe
 from engine.errors import EngineFailed, UnusableReference
-from engine.transcribe import can_transcribe, transcribe
 
 CLIP = Path(__file__).resolve().parent.parent / "fixtures" / "speech" / "flite_slt.flac"
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from storage.generations import Spoken
+from storage.repositories.generations import Spoken
 from tests.storage.making import clip
 
 FLAC = clip(seconds=0.01)

@@ -14,7 +14,7 @@ from engine.errors import NameTaken, VoiceNotFound, VoiceProtected
 from engine.voice import MAX_NAME, Voice
 from storage import Studio, VoiceLibrary
 from storage.library import UNDO_TIME
-from storage.sharing import Sample
+from storage.repositories.shared_voices import Sample
 from tests.storage.making import count, recoded, voice
 from tests.storage.speaking import Clock
 

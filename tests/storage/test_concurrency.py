@@ -5,9 +5,10 @@ from contextlib import closing
 
 from engine.errors import NameTaken
 from engine.voice import Voice
-from storage import VoiceLibrary, voices
+from storage import VoiceLibrary
 from storage.database import Database
-from storage.voices import VoiceRecord
+from storage.repositories import voices
+from storage.repositories.voices import VoiceRecord
 from tests.storage.making import at_once, count, recoded, voice
 
 

@@ -15,10 +15,11 @@ from sqlalchemy import Engine, event, text
 
 from engine.errors import DatabaseUnavailable, DiskFull
 from engine.voice import Voice
-from storage import Studio, VoiceLibrary, voices
+from storage import Studio, VoiceLibrary
 from storage.database import Database
-from storage.reserve import RESERVE_BYTES
-from storage.tables import LEAD_BYTES, Base
+from storage.models import LEAD_BYTES, Base
+from storage.repositories import voices
+from storage.sqlite.reserve import RESERVE_BYTES
 from tests.attack.storage import leftovers
 from tests.attack.storage.marked import Marker, left_over, living
 from tests.attack.storage.power import lay_out

@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import Engine, event
 
 from engine.errors import GenerationNotFound, InvalidInput
-from storage.generations import GenerationRecord, Spoken
-from storage.settings import OwnerSettings
-from storage.studio import Studio
-from storage.usage import VoiceUse
+from storage.repositories.generations import GenerationRecord, Spoken
+from storage.repositories.owner_settings import OwnerSettings
+from storage.repositories.usage import VoiceUse
+from storage.storage import Studio
 from tests.storage.making import clip, count, voice
 from tests.storage.speaking import FLAC, Clock, card, spoken
 

@@ -16,8 +16,8 @@ from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from storage import VoiceLibrary, migrations
 from storage.database import MIGRATION_LOCK
 from storage.migrations.__main__ import main
+from storage.models import Base
 from storage.samples import install_samples
-from storage.tables import Base
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 from engine.errors import GenerationNotFound, InvalidInput, ScriptNotFound
-from storage.studio import Studio
+from storage.storage import Studio
 from tests.storage.speaking import FLAC, card, spoken
 
 OWNERS = ("ann", "bob", "Ann")

@@ -8,11 +8,11 @@ import pytest
 import soundfile
 
 from benchmarks import pitch
-from engine.checkpoint import BUNDLED
-from engine.pronunciation import Lexicon
-from engine.tokenizer import LEXICON_FILE
+from engine.release.release import BUNDLED
+from engine.text.english.pronunciation import Lexicon
+from engine.text.tokenizer import LEXICON_FILE
+from storage.repositories.shared_voices import Sample
 from storage.samples import INDEX, SAMPLES, read_samples
-from storage.sharing import Sample
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import Engine, event
 
 from engine.errors import GenerationNotFound, InvalidInput, InvalidName, ScriptNotFound, VoiceNotFound
-from engine.script import cues, parse, progress
-from storage.cards import CardRecord
-from storage.studio import Studio
+from storage.repositories.cards import CardRecord
+from storage.storage import Studio
+from studio.script import cues, parse, progress
 from tests.storage.making import count, voice
 from tests.storage.speaking import FLAC, Clock, card, spoken
 

@@ -6,7 +6,7 @@ from sqlalchemy import create_engine, text
 
 from engine.voice import codes_to_bytes
 from storage import migrations
-from storage.studio import Studio
+from storage.storage import Studio
 from tests.storage.making import clip, codes
 from tests.storage.speaking import card, spoken
 

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")
 
-from engine.pronunciation import Lexicon
+from engine.text.english.pronunciation import Lexicon
 from training import lexicon as lexicon_builder
 from training import synthesize
 from training.corpus import SAMPLE_RATE, Corpus

@@ -15,9 +15,9 @@ import torch
 
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")
 
-from engine.checkpoint import load_dual_ar
 from engine.codec.checkpoint import codec_files, load_codec
 from engine.engine import Engine
+from engine.release.release import load_dual_ar
 from tests.training.test_data import needs_synthesizers
 from training import synthesize
 from training.corpus import Corpus, table

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from engine.pronunciation import PHONES, Lexicon
+from engine.text.english.pronunciation import PHONES, Lexicon
 from training.recogniser import BLANK, LogMel, Recogniser, decode
 
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from engine.checkpoint import load_dual_ar
-from engine.prompt import PromptBuilder, PromptReference
-from engine.tokenizer import Tokenizer
+from engine.release.release import load_dual_ar
+from engine.text.prompt import PromptBuilder, PromptReference
+from engine.text.tokenizer import Tokenizer
 from training import train_ar
 from training.conversations import (
     IGNORED,

@@ -15,7 +15,7 @@ from engine.codec.checkpoint import codec_files, load_codec, load_codec_decoder,
 from engine.codec.codec import Codec
 from engine.codec.config import CodecConfig, QuantizerConfig, WindowedTransformerConfig
 from engine.codec.fingerprint import codec_fingerprint
-from engine.pronunciation import PHONES
+from engine.text.english.pronunciation import PHONES
 from training import train_codec
 from training.codec_batches import LABELS_PER_FRAME, SILENCE, CropSampler, phones_at
 from training.codec_check import held_out_quality

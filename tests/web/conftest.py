@@ -16,16 +16,16 @@ from playwright.sync_api import Browser
 from benchmarks import browser
 from engine.audio import to_int16
 from storage import Studio, VoiceLibrary
+from studio.model_manager import Engines
+from studio.takes.kept import Takes
 from tests.web.fake_engine import FakeEngine
 from tests.web.stage import PLAIN_HTTP_HOST
-from web.face.translations import Translations
-from web.house import House
+from web.context import House
 from web.http.uploads import Uploads
-from web.model.engines import Engines
+from web.identity.owners import Owners, Way
 from web.page import create_app
 from web.serve import SIGNING, hosting, launch, links_to, policy_of, private_folder
-from web.takes.kept import Takes
-from web.visitors.owners import Owners, Way
+from web.ui.i18n import Translations
 
 SPEECH = Path(__file__).parents[1] / "fixtures" / "speech" / "flite_slt.flac"
 

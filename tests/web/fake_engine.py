@@ -11,7 +11,7 @@ import numpy as np
 from engine.audio import encode_audio, prepare_reference
 from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
 from engine.errors import InvalidInput
-from engine.speech import AudioChunk, SegmentResult, SpeechResult
+from engine.request import AudioChunk, SegmentResult, SpeechResult
 from engine.voice import Consent, Reference, Voice
 
 SAMPLE_RATE = 22_050

@@ -6,12 +6,12 @@ import gradio as gr
 import pytest
 
 from storage import Studio, VoiceLibrary, VoiceRecord
-from storage.sharing import Sample
+from storage.repositories.shared_voices import Sample
 from tests.storage.speaking import spoken
 from tests.web.conftest import furnished
 from tests.web.fake_engine import FakeEngine, voice
-from web.arrival import Arrival
-from web.house import House
+from web.context import House
+from web.page_load import Arrival
 
 NOBODY: Any = None
 

@@ -14,7 +14,7 @@ from tests.web.conftest import PLAIN_HTTP_HOST, read_wav
 from tests.web.fake_engine import FakeEngine, Script, voice
 from tests.web.visiting import answer_held, downloaded, pick, picker, player, speak, visit, wait_for
 from tests.web.visitor import Visitor
-from web.visitors.owners import Owners
+from web.identity.owners import Owners
 
 Serve = Callable[..., str]
 

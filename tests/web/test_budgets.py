@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from engine.script import Card
+from studio.script import Card
 from tests.web.fake_engine import voice
-from web.face.translations import Translations
-from web.house import House
-from web.script.desk import ScriptDesk
-from web.speak.speaking import Speaking
-from web.visitors.budgets import ADDRESS, BROWSER, HOUR, SCRIPTS, TAKES, Budgets, Limits, OverBudget
-from web.visitors.owners import Owner
+from web.context import House
+from web.identity.owners import Owner
+from web.limits.budgets import ADDRESS, BROWSER, HOUR, SCRIPTS, TAKES, Budgets, Limits, OverBudget
+from web.tabs.script.desk import ScriptDesk
+from web.tabs.speak.handlers import Speaking
+from web.ui.i18n import Translations
 
 WORDS = Translations.load().words(None)
 LOCAL = Owner("local")

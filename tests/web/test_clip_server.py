@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from engine import transcribe
+from engine.audio import transcription
 from engine.audio.decode import decode
 from engine.audio.doctor import SENTENCES, Finding, Fix, findings
 from engine.engine import Engine
@@ -26,10 +26,10 @@ from tests.engine.conftest import MINIATURE
 from tests.web.conftest import SPEECH
 from tests.web.fake_engine import FRAME, SAMPLE_RATE
 from tests.web.looping import run
-from web.face.translations import Translations
-from web.house import House
-from web.new_voice import doctor
-from web.new_voice.clip_server import EACH, ClipServer
+from web.context import House
+from web.tabs.new_voice import views
+from web.tabs.new_voice.clip_server import EACH, ClipServer
+from web.ui.i18n import Translations
 
 STORY = SPEECH.with_name("flite_slt_story.flac")
 RATE = 16_000
@@ -200,7 +200,7 @@ def test_there_are_words_for_everything_that_the_doctor_says() -> None:
 
 def test_a_row_needs_nothing_that_only_a_report_has() -> None:
     finding: Finding = findings.of_pauses(2.0)
-    row = doctor._row(finding, ENGLISH, {})
+    row = views._row(finding, ENGLISH, {})
     assert row["sentence"].startswith("There is a silence of 2.0 s")
     assert (row["fix"], row["label"], row["part"]) == ("pauses", "Shorten the pauses", None)
 
@@ -258,7 +258,7 @@ def test_words_are_written_down_where_there_is_somebody_to(
     model = SimpleNamespace(transcribe=lambda heard, **_: ([SimpleNamespace(text=f" {len(heard)} samples.")], None))
     fake.WhisperModel = lambda *_given, **_options: model  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "faster_whisper", fake)
-    transcribe._model.cache_clear()
+    transcription._model.cache_clear()
     clip = keep(story(), start=1.0, end=3.0, seconds=15.2)
     assert ask("write_words", clip) == {"words": f"{2 * RATE} samples."}
 

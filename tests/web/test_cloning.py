@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 import soundfile
 
-from engine.audio.together import LONGEST_TOGETHER
+from engine.audio.merge import LONGEST_TOGETHER
 from engine.errors import UnusableReference
 from storage import VoiceLibrary
-from storage.sharing import Sample
+from storage.repositories.shared_voices import Sample
 from tests.web.conftest import SPEECH
 from tests.web.fake_engine import FakeEngine, buzz, reference, voice
 from tests.web.looping import run
-from web.face.translations import Translations
-from web.house import House
-from web.new_voice.cloning import STEPS, Cloning, consent_sentence, steps, who_agrees
-from web.visitors.pools import Pool
+from web.context import House
+from web.limits.pools import Pool
+from web.tabs.new_voice.handlers import STEPS, Cloning, consent_sentence, steps, who_agrees
+from web.ui.i18n import Translations
 
 STORY = SPEECH.with_name("flite_slt_story.flac")
 FORM = {"name": "Anna", "speaker": "", "agreed": True}

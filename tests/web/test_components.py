@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.audio.decode import LONGEST, Recording, decode
-from engine.audio.together import LONGEST_TOGETHER
+from engine.audio.merge import LONGEST_TOGETHER
 from engine.errors import InvalidInput
 from tests.web.conftest import SPEECH
-from web.face.components import clip_input, scripts
-from web.face.translations import Translations
-from web.new_voice.clips import MOST_CLIPS, PEAKS_PER_SECOND, ChosenClip, chosen_clips, fitting, peaks
+from web.tabs.new_voice.clips import MOST_CLIPS, PEAKS_PER_SECOND, ChosenClip, chosen_clips, fitting, peaks
+from web.ui.components import clip_input, scripts
+from web.ui.i18n import Translations
 from web.uploads import MAX_UPLOAD_MB
 
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 import pytest
 
 from engine.errors import DoesNotFit, EngineBusy, EngineClosed, InvalidOption, ReleaseIncomplete
+from studio.model_manager import Choice, Engines, Loading
 from tests.web.fake_engine import FakeEngine, Script, voice
-from web.model.engines import Choice, Engines, Loading
 
 NOTICES = {"small": "Free for all.", "large": "For research only."}
 

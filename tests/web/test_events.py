@@ -12,22 +12,22 @@ from pydantic import Field
 
 from engine.errors import DatabaseUnavailable, EngineFailed, InvalidCheckpoint, UnusableReference
 from storage import Studio
+from studio.traces import reason, trace
 from tests.attack.events import forge_events
 from tests.web.conftest import furnished
 from tests.web.fake_engine import FakeEngine, voice
 from tests.web.visitor import Visitor
-from web.arrival import Arrival
-from web.face.events import MOST_IDS, Id, Ids, OutOfStep, Picked, Sent, Ticket, otherwise, parsed
-from web.face.sentences import sentence_of
-from web.face.translations import Translations, english
-from web.history.remembering import Remembering
-from web.house import House
+from web.context import House
 from web.http.body import MAX_BODY
-from web.library.keeping import Keeping
-from web.speak.choosing import Choosing
-from web.speak.speaking import Speaking
-from web.speak.taking import Taking
-from web.traces import reason, trace
+from web.page_load import Arrival
+from web.tabs.history.handlers import Remembering
+from web.tabs.library.handlers import Keeping
+from web.tabs.speak.choosing import Choosing
+from web.tabs.speak.handlers import Speaking
+from web.tabs.speak.taking import Taking
+from web.ui.events import MOST_IDS, Id, Ids, OutOfStep, Picked, Sent, Ticket, otherwise, parsed
+from web.ui.i18n import Translations, english
+from web.ui.messages import sentence_of
 
 Serve = Callable[..., str]
 NO_ID = "f" * 32

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from web.every import every
+from studio.periodic import every
 
 
 def test_it_is_done_at_once_and_over_and_over_until_the_end() -> None:

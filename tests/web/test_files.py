@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InvalidInput
-from web.files import opened, read, replace, target_of
+from engine.files.replacement import opened, read, replace, target_of
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away and make devices")
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from engine.audio import encode_audio
-from storage.generations import GenerationRecord, Spoken
+from storage.repositories.generations import GenerationRecord, Spoken
 from tests.storage.speaking import card, spoken
 from tests.web.conftest import read_wav
 from tests.web.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
-from web.history.remembering import MOST, PAGE, Remembering
-from web.house import House
+from web.context import House
+from web.tabs.history.handlers import MOST, PAGE, Remembering
 
 NOBODY: Any = None  # asks without a key, as on a page that is this machine's alone
 

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from engine.audio import encode_audio
 from storage import Studio
-from storage.generations import Spoken
+from storage.repositories.generations import Spoken
 from storage.samples import install_samples
 from tests.web.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
 from tests.web.visiting import downloaded, open_tab, picker, player, speak, visit, wait_for

@@ -14,13 +14,13 @@ import pytest
 
 from engine.voice import Consent
 from storage import Studio, VoiceLibrary, VoiceRecord
-from storage.sharing import Sample
+from storage.repositories.shared_voices import Sample
 from tests.storage.speaking import spoken
 from tests.web.conftest import furnished
 from tests.web.fake_engine import FakeEngine, voice
-from web.house import House
-from web.library import shelf
-from web.library.keeping import Keeping
+from web.context import House
+from web.tabs.library import views
+from web.tabs.library.handlers import Keeping
 
 Act = Callable[..., Any]
 CONSENT = Consent("Grandma <b>", datetime(2026, 11, 20, tzinfo=UTC), "Yes.")
@@ -95,12 +95,12 @@ def test_the_picker_keeps_the_choice_whatever_its_name_and_forgets_what_is_gone(
 ) -> None:
     ben, anna = library.add(voice("Ben")), library.add(voice("Anna"))
     words = house.words(None)
-    assert shelf.picker(house, "local", ben.id, words).value == ben.id
+    assert views.picker(house, "local", ben.id, words).value == ben.id
     press(events.revise, id=ben.id, name="Aaron")
-    picker = shelf.picker(house, "local", ben.id, words)
+    picker = views.picker(house, "local", ben.id, words)
     assert (picker.value, picker.choices) == (ben.id, [("Aaron", ben.id), ("Anna", anna.id)])
     press(events.remove, id=ben.id)
-    assert shelf.picker(house, "local", ben.id, words).value == anna.id
+    assert views.picker(house, "local", ben.id, words).value == anna.id
 
 
 def test_speaking_with_a_voice_picks_it_and_shows_the_tab(

@@ -14,8 +14,8 @@ from engine.voice import Voice
 from storage import Studio, VoiceLibrary
 from tests.web.fake_engine import FakeEngine, voice
 from tests.web.waiting import until
-from web.visitors.links import MAX_SECONDS, SECONDS, File, Links, is_export, span, voice_files
-from web.visitors.owners import Owner, Owners
+from web.downloads.links import MAX_SECONDS, SECONDS, File, Links, is_export, span, voice_files
+from web.identity.owners import Owner, Owners
 
 Serve = Callable[..., str]
 ANNA, BEN = Owner("browser", "a" * 32), Owner("browser", "b" * 32)

@@ -21,10 +21,10 @@ from tests.web.fake_engine import FakeEngine, Script, voice
 from tests.web.test_clip_server import FORMATS, encoded
 from tests.web.visiting import PATIENCE, open_tab, picker, visit, wait_for
 from tests.web.waiting import until
-from web.face.translations import Translations
 from web.folders import LOCK
-from web.new_voice.clips import MOST_CLIPS
-from web.new_voice.reading import SCRIPTS
+from web.tabs.new_voice.clips import MOST_CLIPS
+from web.tabs.new_voice.sentences import SCRIPTS
+from web.ui.i18n import Translations
 
 Serve = Callable[..., str]
 STORY = SPEECH.with_name("flite_slt_story.flac")

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import soundfile
 
+from cli.outputs import AUDIO, VOICE, Kind, check_output, write
 from engine.audio import encode_audio
 from engine.errors import InvalidInput
 from tests.web.fake_engine import voice
-from web.outputs import AUDIO, VOICE, Kind, check_output, write
 
 SAMPLES = np.sin(np.arange(12_000) / 20) / 2
 

@@ -21,11 +21,11 @@ from storage.library import LOCAL
 from tests.web.fake_engine import FakeEngine, voice
 from tests.web.visiting import open_tab
 from tests.web.visitor import Visitor, page_config
-from web.face.components import STATIC
 from web.http.client import LOCAL as LOCAL_MARK
+from web.identity.accounts import accounts_from
+from web.identity.owners import Hosting, Owner, Owners, way_of
 from web.serve import hosting
-from web.visitors.accounts import accounts_from
-from web.visitors.owners import Hosting, Owner, Owners, way_of
+from web.ui.components import STATIC
 
 Serve = Callable[..., str]
 expect.set_options(timeout=120_000)  # ms: a busy machine is slow, not wrong

@@ -2,7 +2,7 @@
 
 import pytest
 
-from web.model.pace import CHARACTERS_PER_SECOND, RECENT, Pace, Run
+from studio.pace import CHARACTERS_PER_SECOND, RECENT, Pace, Run
 
 
 class Time:

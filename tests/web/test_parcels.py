@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from engine.errors import InvalidCodes, InvalidInput, VoiceNotFound
 from engine.voice import Voice
 from storage import VoiceLibrary
-from storage.sharing import Sample
+from storage.repositories.shared_voices import Sample
 from tests.attack import voices
 from tests.web.fake_engine import voice
-from web.face.translations import Translations
-from web.library import parcels
-from web.library.parcels import ARCHIVE, LEFT_OUT, voice_archives, voice_files_in
+from web.downloads import voice_archive
+from web.downloads.voice_archive import ARCHIVE, LEFT_OUT, voice_archives, voice_files_in
+from web.ui.i18n import Translations
 
 WORDS = Translations.load().words(None)
 FILE = voice("Anna", 0.2).to_bytes()
@@ -136,13 +136,13 @@ def test_paths_out_passwords_and_rare_ways_of_packing_are_refused(path: Path, da
 
 def test_bombs_do_not_go_off(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     zeros = bytes(1 << 20)
-    monkeypatch.setattr(parcels, "MOST_BYTES", 4 << 20)
-    monkeypatch.setattr(parcels, "MOST_FILES", 10)
+    monkeypatch.setattr(voice_archive, "MOST_BYTES", 4 << 20)
+    monkeypatch.setattr(voice_archive, "MOST_FILES", 10)
     with pytest.raises(InvalidInput, match="more than 4 MB"):
         opened(path, archive(*((f"{number}.voice", zeros) for number in range(5))))
     with pytest.raises(InvalidInput, match="more than 10 files"):
         opened(path, archive(*((f"{number}.txt", b"") for number in range(11))))
-    monkeypatch.setattr(parcels, "MOST_OF_ONE", 1 << 19)
+    monkeypatch.setattr(voice_archive, "MOST_OF_ONE", 1 << 19)
     with pytest.raises(InvalidInput, match="more than 4 MB"):
         opened(path, archive(("large.voice", zeros)))
     assert opened(path, archive(("large.txt", zeros))) == [("large.txt", b"")], "what is no voice is not even unpacked"
@@ -188,7 +188,7 @@ def test_names_are_cut_and_hold_nothing_that_cannot_be_shown(path: Path) -> None
 
 
 def test_a_single_file_is_not_read_beyond_what_a_voice_may_have(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parcels, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(voice_archive, "MAX_FILE_BYTES", 10)
     assert opened(path, b"x" * 100) == [("mine.zip", b"x" * 11)]
 
 
@@ -209,7 +209,7 @@ def test_spoiled_uploads_are_voices_or_a_sentence() -> None:
 
 def test_the_list_of_files_is_measured_before_it_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = archive(*((f"{number}.txt", b"") for number in range(100)))
-    monkeypatch.setattr(parcels, "MOST_LISTED", 1_000)
+    monkeypatch.setattr(voice_archive, "MOST_LISTED", 1_000)
     monkeypatch.setattr(zipfile.ZipFile, "__init__", lambda *_: pytest.fail("it was opened"))
     with pytest.raises(InvalidInput, match=r"files in “mine\.zip”"):
         opened(path, data)

@@ -3,8 +3,8 @@
 import threading
 from functools import partial
 
+from studio.script_places import Places
 from tests.web.waiting import until
-from web.script.places import Places
 
 
 def test_first_come_first_served_and_never_too_many() -> None:

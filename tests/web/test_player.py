@@ -15,7 +15,7 @@ from engine.audio import wav_bytes
 from tests.web.conftest import read_wav
 from tests.web.stage import PATIENCE, opened, served
 from tests.web.visiting import downloaded
-from web.face.components import player, scripts
+from web.ui.components import player, scripts
 
 RATE = 22_050
 SECONDS = 3.0
@@ -33,7 +33,7 @@ TAKE = tone(SECONDS)
 
 
 def messages(ticket: str) -> Iterator[dict[str, Any]]:
-    """A take as `web.speak.speaking` sends it, made twice as fast as it is heard."""
+    """A take as `web.tabs.speak.handlers` sends it, made twice as fast as it is heard."""
     frame = {"ticket": ticket, "status": "Speaking."}
     yield {**frame, "number": 0, "kind": "start", "rate": RATE, "expected": SECONDS}
     piece = RATE // 4

@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from tests.web.looping import run
-from web.visitors.addresses import address_of
-from web.visitors.budgets import PoolFull
-from web.visitors.pools import Pool
+from web.identity.addresses import address_of
+from web.limits.budgets import PoolFull
+from web.limits.pools import Pool
 
 
 class Work:

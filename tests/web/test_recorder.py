@@ -16,10 +16,10 @@ from playwright.sync_api import Browser, Page, Route, expect
 from tests.web.conftest import PLAIN_HTTP_HOST, SPEECH
 from tests.web.fake_engine import FakeEngine
 from tests.web.stage import PATIENCE, opened, served
-from web.face.components import clip_input
-from web.face.translations import Translations
-from web.new_voice.clip_server import ClipServer
-from web.new_voice.clips import chosen_clips
+from web.tabs.new_voice.clip_server import ClipServer
+from web.tabs.new_voice.clips import chosen_clips
+from web.ui.components import clip_input
+from web.ui.i18n import Translations
 
 SCRIPT = "The quick brown fox jumps over the lazy dog."
 OTHER = "Say this instead."

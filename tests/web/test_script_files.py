@@ -11,14 +11,14 @@ import pytest
 import soundfile
 
 from engine.errors import InvalidInput, LibraryError
-from engine.script import Card, parse
 from storage import Studio
-from storage.generations import Spoken
+from storage.repositories.generations import Spoken
+from studio.script import Card, parse
 from tests.web.conftest import furnished
 from tests.web.fake_engine import SAMPLE_RATE, FakeEngine, buzz
-from web.script.files import SCRIPT_FORMATS, UNSPOKEN, script_files
-from web.visitors.links import File, OpenFile
-from web.visitors.owners import Owner
+from web.downloads.links import File, OpenFile
+from web.downloads.scripts import SCRIPT_FORMATS, UNSPOKEN, script_files
+from web.identity.owners import Owner
 
 OWNER = "browser:ann"
 Serve = Callable[..., str]

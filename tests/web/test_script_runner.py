@@ -9,14 +9,14 @@ import pytest
 
 from engine.engine import SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, InvalidText
-from engine.script import Card
 from engine.voice import Voice
 from storage import Studio
-from storage.cards import CardRecord
+from storage.repositories.cards import CardRecord
+from studio.script import Card
+from studio.script_runner import NO_VOICE, NOTHING, ScriptRunner
 from tests.web.conftest import furnished
 from tests.web.fake_engine import FakeEngine, FakeSpeech, Script, voice
 from tests.web.waiting import until
-from web.script.runner import NO_VOICE, NOTHING, ScriptRunner
 
 OWNER = "browser:ann"
 TEXTS = ("The first card.", "The second card.", "The third card.", "The fourth card.")

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from sqlalchemy import select
 
 from storage import Studio
-from storage.tables import ScriptRow
+from storage.models import ScriptRow
 from tests.web.conftest import read_wav
 from tests.web.fake_engine import SAMPLE_RATE, voice
 from tests.web.test_script_runner import Actor

@@ -10,15 +10,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from storage import Studio
+from studio.casting import first_cast
+from studio.script_runner import ScriptRunner
 from tests.web.conftest import furnished
 from tests.web.fake_engine import FakeEngine, voice
 from tests.web.waiting import until
-from web.house import House
-from web.script.casting import first_cast
-from web.script.events import Scripts
-from web.script.runner import ScriptRunner
-from web.script.view import KEPT, ScriptViews
-from web.visitors.owners import Owners
+from web.context import House
+from web.identity.owners import Owners
+from web.tabs.script.handlers import Scripts
+from web.tabs.script.views import KEPT, ScriptViews
 
 REQUEST: Any = SimpleNamespace(headers={"accept-language": "en"}, username=None)
 PLAY = "Ann: Good morning!\nBen: Is it?\n\nAnn: It is."

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from engine.errors import EngineBusy, InvalidText
-from engine.speech import AudioChunk, SegmentResult, SpeechResult
-from web.face import sentences
-from web.face.translations import Translations, english
+from engine.request import AudioChunk, SegmentResult, SpeechResult
+from studio import error_text
+from web.ui import messages
+from web.ui.i18n import Translations, english
 
 WORDS = english()
 GERMAN = Translations.load().words(SimpleNamespace(headers={"accept-language": "de"}))  # type: ignore[arg-type]
@@ -38,42 +39,42 @@ def result(*reasons: str, frames: int = 20, overall: str | None = None) -> Speec
     ],
 )
 def test_an_ending_says_why(spoken: SpeechResult, says: str) -> None:
-    assert sentences.ending(spoken, WORDS) == says
+    assert messages.ending(spoken, WORDS) == says
 
 
 def test_the_figures_of_a_take() -> None:
     figures = "2.0 s in 0.9 s · first audio after 0.25 s · real-time factor 0.45 · seed 5"
-    assert sentences.figures(result("end"), WORDS) == figures
+    assert messages.figures(result("end"), WORDS) == figures
 
 
 def test_progress_counts_segments_only_where_there_are_some() -> None:
     one = AudioChunk(None, 0, 3, 0.5, 0, 1, "a")  # type: ignore[arg-type]
-    assert sentences.progress(one, 1.0, WORDS) == "1.0 s spoken · 2.0 × real time"
+    assert messages.progress(one, 1.0, WORDS) == "1.0 s spoken · 2.0 × real time"
     many = AudioChunk(None, 0, 3, 0.0, 1, 5, "a")  # type: ignore[arg-type]
-    assert sentences.progress(many, 1.0, WORDS) == "Segment 2 of 5 · 1.0 s spoken"
+    assert messages.progress(many, 1.0, WORDS) == "Segment 2 of 5 · 1.0 s spoken"
 
 
 def test_our_own_errors_speak_for_themselves() -> None:
-    assert sentences.sentence_of(InvalidText("There is nothing to say.")) == "There is nothing to say."
+    assert messages.sentence_of(InvalidText("There is nothing to say.")) == "There is nothing to say."
 
 
 def test_sentences_are_in_the_readers_language() -> None:
-    assert sentences.ending(result("cancelled", frames=0), GERMAN) == "Gestoppt, bevor etwas gesprochen war."
+    assert messages.ending(result("cancelled", frames=0), GERMAN) == "Gestoppt, bevor etwas gesprochen war."
     waited = replace(result("end"), underruns=2, starved=0.75)
-    assert "0,8 s" in sentences.ending(waited, GERMAN)
-    assert "0,45" in sentences.figures(waited, GERMAN)
-    assert "Protokoll" in sentences.sentence_of(KeyError("x"), GERMAN)
-    assert "keinen Platz" in sentences.sentence_of(EngineBusy("All 4 places are taken."), GERMAN)
-    assert sentences.sentence_of(EngineBusy("All 4 places are taken.")) == "All 4 places are taken."
+    assert "0,8 s" in messages.ending(waited, GERMAN)
+    assert "0,45" in messages.figures(waited, GERMAN)
+    assert "Protokoll" in messages.sentence_of(KeyError("x"), GERMAN)
+    assert "keinen Platz" in messages.sentence_of(EngineBusy("All 4 places are taken."), GERMAN)
+    assert messages.sentence_of(EngineBusy("All 4 places are taken.")) == "All 4 places are taken."
 
 
 def test_other_errors_go_to_the_log_and_not_to_the_page(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
-        assert sentences.sentence_of(RuntimeError("/secret/path")) == sentences.OUR_FAULT
+        assert messages.sentence_of(RuntimeError("/secret/path")) == error_text.INTERNAL_ERROR
     assert "/secret/path" in caplog.text
 
 
 def test_a_notice_is_text_whatever_it_holds() -> None:
-    assert "<b>" not in sentences.notice("<b>bold</b>")
-    assert 'role="alert"' in sentences.notice("No.", "bad")
-    assert 'role="status"' in sentences.notice("Yes.")
+    assert "<b>" not in messages.notice("<b>bold</b>")
+    assert 'role="alert"' in messages.notice("No.", "bad")
+    assert 'role="status"' in messages.notice("Yes.")

@@ -13,10 +13,10 @@ from gradio.state_holder import SessionState, StateHolder
 from storage import Studio, VoiceLibrary
 from tests.web.fake_engine import FakeEngine, voice
 from tests.web.visitor import Visitor
-from web.house import House
+from web.context import House
+from web.limits import sessions
+from web.limits.sessions import SESSIONS, LightState, LightStates, Pending, Resets, drop_unread, unread
 from web.page import create_app
-from web.visitors import sessions
-from web.visitors.sessions import SESSIONS, LightState, LightStates, Pending, Resets, drop_unread, unread
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import soundfile
 from engine.audio import encode_flac, to_int16
 from engine.errors import GenerationNotFound, VoiceNotFound
 from storage import Studio, VoiceLibrary
-from storage.generations import GenerationRecord, Spoken
+from storage.repositories.generations import GenerationRecord, Spoken
+from studio.takes.kept import Takes
 from tests.web.fake_engine import SAMPLE_RATE, buzz, voice
-from web.takes.kept import Takes
-from web.takes.sounds import FORMATS, clip_files, take_files, take_name
+from web.downloads.sounds import FORMATS, clip_files, take_files, take_name
 
 SOUND = buzz(0, SAMPLE_RATE * 2, 120)
 

@@ -12,14 +12,14 @@ import soundfile
 from engine.errors import EngineFailed, InvalidOption
 from storage import Studio, VoiceLibrary
 from storage.library import LOCAL
+from studio.error_text import INTERNAL_ERROR
 from tests.web.fake_engine import CHUNK, FRAME, FakeEngine, voice
 from tests.web.waiting import until
-from web.face.sentences import OUR_FAULT
-from web.face.translations import english
-from web.history.remembering import Remembering
-from web.house import House
-from web.speak.running import Running
-from web.speak.speaking import Speaking, speak_options
+from web.context import House
+from web.tabs.history.handlers import Remembering
+from web.tabs.speak.handlers import Speaking, speak_options
+from web.tabs.speak.running import Running
+from web.ui.i18n import english
 
 WORDS = english()
 SETTINGS = ("", 0.7, 0.8, 30)
@@ -192,7 +192,7 @@ def test_another_owners_voice_is_no_voice(speaking: Speaking, library: VoiceLibr
 
 @pytest.mark.parametrize(
     ("failure", "says"),
-    [(EngineFailed("The model failed."), "The model failed."), (KeyError("x"), OUR_FAULT)],
+    [(EngineFailed("The model failed."), "The model failed."), (KeyError("x"), INTERNAL_ERROR)],
 )
 def test_an_error_on_the_way_keeps_what_was_spoken(
     speaking: Speaking, house: House, engine: FakeEngine, anna: str, failure: Exception, says: str

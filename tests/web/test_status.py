@@ -11,12 +11,12 @@ import pytest
 
 from engine.errors import DoesNotFit
 from storage import Studio
+from studio.model_manager import Choice, Loading
 from tests.web.conftest import furnished
 from tests.web.fake_engine import FakeEngine
-from web.house import House
-from web.model.engines import Choice, Loading
-from web.status.machine import memory
-from web.status.watching import Watching
+from web.context import House
+from web.tabs.status.handlers import Watching
+from web.tabs.status.machine import memory
 
 NOTICES = {"fake": "Free <for> all.", "large": "For research only."}
 

@@ -7,10 +7,10 @@ import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
 from storage import Studio
+from studio.model_manager import Choice, Engines
 from tests.web import conftest
 from tests.web.fake_engine import FakeEngine, Script, voice
 from tests.web.visiting import open_tab, picker, speak, visit, wait_for
-from web.model.engines import Choice, Engines
 
 Serve = Callable[..., str]
 NOTICES = {"fake": "A fake engine that buzzes.", "large": "Free for research only."}

@@ -13,8 +13,8 @@ from storage import Studio, VoiceLibrary
 from tests.web.fake_engine import FakeEngine, Script, voice
 from tests.web.visitor import Visitor
 from tests.web.waiting import until
-from web.speak import streaming
-from web.visitors import sessions
+from web.limits import sessions
+from web.tabs.speak import streaming
 
 Serve = Callable[..., str]
 LONG = "A text that is spoken for a while. " * 40

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from engine.audio import to_int16
 from engine.errors import InvalidOption
-from engine.speech import AudioChunk
-from web.takes.take import Take
+from engine.request import AudioChunk
+from studio.takes.take import Take
 
 
 def chunk(samples: np.ndarray, start: int) -> AudioChunk:

@@ -4,8 +4,8 @@ import pytest
 
 from engine.errors import DatabaseUnavailable, GenerationNotFound
 from storage import Studio
-from storage.generations import GenerationRecord, Spoken
-from web.takes.kept import Takes, TakeShelf
+from storage.repositories.generations import GenerationRecord, Spoken
+from studio.takes.kept import Takes, TakeShelf
 
 ANNA, BEN = "browser:anna", "browser:ben"
 

@@ -7,14 +7,14 @@ import pytest
 
 from engine.audio import encode_flac
 from storage import Studio, VoiceLibrary
-from storage.generations import Spoken
+from storage.repositories.generations import Spoken
 from storage.samples import install_samples
 from tests.web.conftest import furnished
 from tests.web.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
-from web.face.events import MOST_IDS as MOST_TAKES
-from web.house import House
-from web.speak.choosing import Choosing
-from web.speak.taking import TEXT_SHOWN, Taking
+from web.context import House
+from web.tabs.speak.choosing import Choosing
+from web.tabs.speak.taking import TEXT_SHOWN, Taking
+from web.ui.events import MOST_IDS as MOST_TAKES
 
 SOUND = encode_flac(buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE)
 

@@ -14,10 +14,10 @@ from playwright.sync_api import Browser, expect
 
 from storage import Studio, VoiceLibrary
 from tests.web.fake_engine import FakeEngine
-from web.face.translations import Translations
-from web.house import House
+from web.context import House
 from web.page import create_app
-from web.speak.speaking import FIRST_TEXT
+from web.tabs.speak.handlers import FIRST_TEXT
+from web.ui.i18n import Translations
 
 Serve = Callable[..., str]
 expect.set_options(timeout=120_000)  # ms: a busy machine is slow, not wrong

@@ -7,7 +7,7 @@ from starlette.types import Scope
 
 from web.http.hosts import is_loopback
 
-LOCAL = "reprise.local"  # in the scope: whether `is_plainly_local`, for `web.visitors.owners`
+LOCAL = "reprise.local"  # in the scope: whether `is_plainly_local`, for `web.identity.owners`
 # What proxies say of themselves. Some say nothing: those speak HTTP/1.0, or do not have the start-up token.
 _FORWARDED = ("forwarded", "via", "x-real-ip", "x-original-host", "cf-connecting-ip", "true-client-ip")
 _PREFIX = "x-forwarded-"

@@ -25,12 +25,12 @@ from web.http.calls import PageCalls
 from web.http.client import LOCAL, is_plainly_local
 from web.http.headers import AnswerHeaders
 from web.http.hosts import KnownHosts, is_loopback
-from web.http.lanes import Crowded, Lanes
 from web.http.origins import is_foreign, is_visit
 from web.http.responses import refusal, wait_a_moment
 from web.http.startup_token import NAME, StartupToken
 from web.http.surface import Kind, Surface
-from web.visitors.addresses import address_of
+from web.identity.addresses import address_of
+from web.limits.lanes import Crowded, Lanes
 
 CALLS_AT_ONCE, CALLS_INSIDE = 12, 120  # of one address
 ARRIVING = 90  # bodies on their way from one address

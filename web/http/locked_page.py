@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from web.face.translations import Words
 from web.http.startup_token import NAME
+from web.ui.i18n import Words
 
 _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 ui-sans-serif, system-ui, sans-serif }

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from web.visitors.links import PLACE
+from web.downloads.links import PLACE
 
 Kind = Literal["page", "static", "start", "call", "stream", "upload", "login", "logout", "file"]
 

@@ -23,12 +23,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive
 
+from web.downloads.links import file_name
 from web.http.body import BodyRefused
-from web.http.log_in import is_admitted
 from web.http.responses import refusal, wait_a_moment
+from web.identity.addresses import address_of
+from web.identity.admission import is_admitted
 from web.uploads import MAX_UPLOAD_MB
-from web.visitors.addresses import address_of
-from web.visitors.links import file_name
 
 PLACE = "/gradio_api/upload"
 MOST_BYTES = MAX_UPLOAD_MB << 20  # of one request

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from engine.errors import DiskFull
 from storage import Studio
-from storage.reserve import RESERVE_BYTES
+from storage.sqlite.reserve import RESERVE_BYTES
 from tests.attack.storage.marked import Marker, left_over
 from tests.attack.storage.tally import Tally
 from tests.attack.storage.workloads import State, damage_in, open_studio, state_of

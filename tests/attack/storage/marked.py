@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.voice import Consent, Reference, Voice
-from storage.generations import Spoken
+from storage.repositories.generations import Spoken
 from tests.storage.making import SAMPLE_RATE, clip
 from tests.storage.speaking import NewCard, card
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import InvalidText
-from engine.script import Card, Script, parse
-from engine.script.blocks import PARAGRAPH_PAUSE, SECTION_PAUSE, SENTENCE_PAUSE
 from engine.text import plan_segments
+from studio.script import Card, Script, parse
+from studio.script.blocks import PARAGRAPH_PAUSE, SECTION_PAUSE, SENTENCE_PAUSE
 from tests.engine.script.words import WORDS, plain_texts, words
 
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import InvalidText
-from engine.script import decode_text, parse_file
-from engine.script.decode import MAX_CHARACTERS
+from studio.script import decode_text, parse_file
+from studio.script.decode import MAX_CHARACTERS
 
 GERMAN = "Grüße aus Köln – „schön“, sagte sie. Das kostet 5 €."
 HEBREW = "שלום, עולם. مرحبا بالعالم. 👩‍🚀 says hello."

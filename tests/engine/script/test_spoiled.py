@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.errors import InvalidText
-from engine.script import Script, cues, parse, parse_file, to_srt, to_vtt
 from engine.text import normalise, plan_segments
+from studio.script import Script, cues, parse, parse_file, to_srt, to_vtt
 from tests.engine.script.test_cards import PAGE
 from tests.engine.script.test_subtitles import SRT, VTT, Spoken
 from tests.long_texts import LEXICON
@@ -129,7 +129,7 @@ def test_what_the_parser_fails_at_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         def events_with_range(self, text: str) -> None:
             raise PanicException("begin <= end")
 
-    monkeypatch.setattr("engine.script.markdown_page._PARSER", Failing())
+    monkeypatch.setattr("studio.script.markdown_page._PARSER", Failing())
     with pytest.raises(InvalidText, match="cannot be read"):
         parse("# Title", "a.md")
 

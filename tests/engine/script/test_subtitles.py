@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import InvalidText
-from engine.script import Card, cues, parse, parse_file, progress, to_srt, to_vtt
-from engine.script.subtitles import LINE, _width
+from studio.script import Card, cues, parse, parse_file, progress, to_srt, to_vtt
+from studio.script.subtitles import LINE, _width
 from tests.engine.script.words import plain_texts, words
 
 SRT = """1

@@ -13,7 +13,7 @@ import pytest
 from storage import Studio
 from tests.web.conftest import serving
 from tests.web.fake_engine import FakeEngine
-from web.http import connections
+from web.limits import connections
 
 PATIENCE = 20.0  # seconds: a busy machine is slow, not wrong
 

@@ -16,8 +16,8 @@ from tests.web.visitor import Visitor
 from web.http.hosts import KnownHosts, host_name
 from web.http.startup_token import DAYS, StartupToken
 from web.http.surface import Surface
+from web.identity.accounts import accounts_from
 from web.serve import SIGNING
-from web.visitors.accounts import accounts_from
 
 Serve = Callable[..., str]
 Ask = Callable[..., httpx.Response]

@@ -11,8 +11,8 @@ from tests.web.looping import run
 from web.http import gate
 from web.http.gate import Gate, Policy
 from web.http.hosts import KnownHosts
-from web.http.lanes import Crowded, Lanes
 from web.http.surface import Surface
+from web.limits.lanes import Crowded, Lanes
 
 BODY = json.dumps({"data": []}).encode()
 

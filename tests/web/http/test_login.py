@@ -17,10 +17,10 @@ from storage import Studio
 from tests.web.fake_engine import FakeEngine
 from tests.web.looping import run
 from tests.web.visitor import page_config
-from web.http import login
-from web.http.login import AT_ONCE, MAX_BODY, NOTE, LoginGuard
-from web.visitors.accounts import accounts_from
-from web.visitors.throttle import PAIR, LoginThrottle
+from web.identity import login
+from web.identity.accounts import accounts_from
+from web.identity.login import AT_ONCE, MAX_BODY, NOTE, LoginGuard
+from web.limits.throttle import PAIR, LoginThrottle
 
 RIGHT = "her password"
 Serve = Callable[..., str]

@@ -20,7 +20,7 @@ from storage import Studio
 from tests.web.conftest import serving
 from tests.web.fake_engine import FakeEngine, voice
 from tests.web.http.test_strange_pages import CHECKS_OFF, SECRET, attacks, seen_calls, strangers
-from web.visitors.accounts import accounts_from
+from web.identity.accounts import accounts_from
 
 README = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
 NAME, SIBLING = "voices.example.org", "blog.example.org"

@@ -16,8 +16,8 @@ from tests.web.fake_engine import FakeEngine
 from tests.web.visitor import Visitor
 from web.http import uploads
 from web.http.uploads import Uploads
+from web.identity.accounts import accounts_from
 from web.uploads import uploaded_path
-from web.visitors.accounts import accounts_from
 
 Send = Callable[..., httpx.Response]
 

@@ -16,10 +16,10 @@ from pwdlib import PasswordHash
 from pwdlib.hashers.argon2 import Argon2Hasher
 
 from engine.errors import InvalidOption
-from web import files
-from web.visitors import account_file, accounts, passwords
-from web.visitors.accounts import Accounts, accounts_from, auth_settings
-from web.visitors.passwords import Scrypt, hashed, is_hash, matches
+from engine.files import replacement
+from web.identity import account_file, accounts, passwords
+from web.identity.accounts import Accounts, accounts_from, auth_settings
+from web.identity.passwords import Scrypt, hashed, is_hash, matches
 
 # Of “first password”, as the version before Argon2 wrote it.
 OLD = "$scrypt$MDEyMzQ1Njc4OWFiY2RlZg==$LJ41yZi2zcp5EFZSwokB36bovIrWratgqBMWhWpp8ZI="
@@ -376,7 +376,7 @@ def test_a_file_that_cannot_be_written_is_told_of_and_used(
         raise OSError(30, "Read-only file system")
 
     file.write_text("anna:a password\n")
-    monkeypatch.setattr(files, "_replace", refuse)
+    monkeypatch.setattr(replacement, "_replace", refuse)
     with caplog.at_level(logging.WARNING):
         known = accounts_from([str(file)])
     assert may(known, "anna", "a password")

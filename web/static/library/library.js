@@ -1,5 +1,5 @@
 // The voices as cards: to hear, speak with, describe, copy, hand out, take in, and delete with a way back. Its value:
-// what web/library/keeping.py answers with. Whatever is pressed becomes an event there.
+// what web/tabs/library/handlers.py answers with. Whatever is pressed becomes an event there.
 // Given by the page: element, props, trigger, upload, watch; window.reprisePicked, the voice that is picked to speak.
 // Needs making.js, format.js, logic.js, card.js, words.js.
 

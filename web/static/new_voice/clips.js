@@ -93,7 +93,7 @@ class Clips {
     return this.list.reduce((sum, clip) => sum + clip.length, 0);
   }
 
-  // Those that do not fit with the others, as web/new_voice/clips.py has it: the first always fits.
+  // Those that do not fit with the others, as web/tabs/new_voice/clips.py has it: the first always fits.
   get leftOut() {
     let seconds = this.list[0]?.length ?? 0;
     return this.list.slice(1).filter((clip) => {

@@ -1,5 +1,5 @@
 // The page's player. The event that speaks sends messages through `props.value`: "start", "wait", "chunk"s of 16-bit
-// samples, and "end" with a link to the finished WAV; see web/speak/speaking.py. Lists play through `window.reprisePlayer`, and
+// samples, and "end" with a link to the finished WAV; see web/tabs/speak/handlers.py. Lists play through `window.reprisePlayer`, and
 // the document hears `reprise:playing`, `reprise:stopped`, `reprise:spoken` (a take is kept) and `reprise:heard`.
 // Given by the page: element, trigger, props, watch. Needs deck.js, outputs.js, wav.js, words.js, player_view.js.
 

@@ -1,4 +1,4 @@
-// A script as the page has it, kept in step by patches of web/script/view.py; and what can be read from its cards. It
+// A script as the page has it, kept in step by patches of web/tabs/script/views.py; and what can be read from its cards. It
 // knows nothing of the page.
 
 class Script {

@@ -1,5 +1,5 @@
 // Scripts: the list of them, and the one that is open. Every question to the server goes through one Line as the event
-// "act", and comes back as the value; see web/script/events.py. The server speaks the cards, whether or not this page is
+// "act", and comes back as the value; see web/tabs/script/handlers.py. The server speaks the cards, whether or not this page is
 // open; the page looks how far it is.
 // Given by the page: element, props, trigger, watch, words. Needs line.js, cards.js, listening.js,
 // view.js, making.js, wav.js, format.js.

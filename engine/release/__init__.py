@@ -1,0 +1,1 @@
+"""Model releases: where they are found, and how they are read."""

@@ -1,0 +1,1 @@
+"""English text: numbers and abbreviations as words, and words as phones."""

@@ -1,0 +1,212 @@
+"""Text front end of the small English model: text -> phones, by lexicon, suffix rules and letter-to-sound
+table.
+
+The phones are the US English set of Flite (Black and Lenzo, 2001), the synthesizer that taught the model, so
+that training and running agree. The letter-to-sound table follows Black, Lenzo and Pagel, "Issues in
+building general letter to sound rules" (1998) in aligning letters with phones; here a context table that
+backs off from three letters on either side takes the place of their trees. `training/lexicon.py` builds the
+file.
+"""
+
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeGuard
+
+from engine.errors import InvalidConfig, first_line
+from engine.files.bounded import parse_json, read_regular
+from engine.text.english import normalization
+
+FORMAT_VERSION = 1
+PHONES = (
+    "aa", "ae", "ah", "ao", "aw", "ax", "ay", "b", "ch", "d", "dh", "eh", "er", "ey", "f", "g", "hh",
+    "ih", "iy", "jh", "k", "l", "m", "n", "ng", "ow", "oy", "p", "r", "s", "sh", "t", "th", "uh", "uw",
+    "v", "w", "y", "z", "zh",
+)  # fmt: skip
+WORD_BREAK = "_"
+MARKS = tuple(normalization.PUNCTUATION)
+TOKENS = (*PHONES, WORD_BREAK, *MARKS)
+
+VOWELS = frozenset(phone for phone in PHONES if phone[0] in "aeiou")
+_SIBILANTS = frozenset({"s", "z", "sh", "zh", "ch", "jh"})
+_VOICELESS = frozenset({"f", "k", "p", "s", "sh", "t", "th", "ch"})
+_SPEAKER = re.compile(r"(<\|speaker:\d+\|>)")
+_STYLE = re.compile(r"\[[^\[\]]*\]")
+# Left and right context in letters, from the longest key (7) to the letter alone (1): one length, one
+# context.
+CONTEXTS = ((3, 3), (2, 3), (2, 2), (1, 2), (1, 1), (0, 1), (0, 0))
+
+
+_MAX_PACKED_BYTES, _MAX_BYTES = 16 << 20, 64 << 20
+
+
+def _is_table(value: object) -> TypeGuard[dict[str, str]]:
+    return isinstance(value, dict) and all(isinstance(phones, str) for phones in value.values())
+
+
+def letter_contexts(word: str, at: int) -> list[str]:
+    """Keys of the letter-to-sound table for `word[at]`, most telling first; `#` stands outside the word."""
+    padded = f"###{word}###"
+    here = at + 3
+    return [padded[here - left : here + right + 1] for left, right in CONTEXTS]
+
+
+class Lexicon:
+    """Pronunciations of English words, with rules for the words that it lacks."""
+
+    def __init__(self, words: Mapping[str, str], letters: Mapping[str, str]) -> None:
+        """Args:
+        words: word in lower case (or one upper-case letter: its name) -> phones separated by spaces.
+        letters: letters in context (see `letter_contexts`) -> the phones of the middle one, perhaps none.
+        """
+        self._words = words
+        self._letters = letters
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Lexicon":
+        """Read a lexicon file. Raises InvalidConfig when it is damaged or of another version."""
+        name = Path(path).name
+        try:
+            packed = read_regular(path, _MAX_PACKED_BYTES)
+            with gzip.open(io.BytesIO(packed)) as file:
+                data = file.read(_MAX_BYTES + 1)
+            if len(data) > _MAX_BYTES:
+                raise ValueError("it is too large")
+            content = parse_json(data)
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise InvalidConfig(f"The lexicon {name} cannot be read: {first_line(error)}") from error
+        if not isinstance(content, dict) or content.get("version") != FORMAT_VERSION:
+            raise InvalidConfig(f"The lexicon {name} is not of format version {FORMAT_VERSION}.")
+        words, letters = content.get("words"), content.get("letters")
+        if not _is_table(words) or not _is_table(letters):
+            raise InvalidConfig(f"The lexicon {name} has no tables of words and letters: download it again.")
+        return cls(words, letters)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._words
+
+    def phones(self, text: str) -> str:
+        """Text as tokens separated by spaces.
+
+        Args:
+            text: English. `[...]` style tags are dropped, `<|speaker:i|>` stays as a token of its own.
+
+        Returns:
+            Tokens of `TOKENS` and speaker tags. `_` stands between words, `, . ? !` where the text pauses;
+            every speaker's turn ends with one of `. ? !`. Empty when there is nothing to say. Words of other
+            scripts are left out: ask `unspoken` first.
+        """
+        out: list[str] = []
+        for piece in _SPEAKER.split(_STYLE.sub(" ", text)):
+            if _SPEAKER.fullmatch(piece):
+                out.append(piece)
+            else:
+                out += self._turn(normalization.spoken(piece, self._words))
+        return " ".join(out)
+
+    def words(self, text: str) -> list[str]:
+        """The words and marks that `phones` pronounces, in order, speaker tags left out."""
+        return normalization.spoken(_SPEAKER.sub(" . ", _STYLE.sub(" ", text)), self._words)
+
+    def unspoken(self, text: str) -> list[str]:
+        """Words of `text` that `phones` leaves out because it cannot pronounce them (`english.unspoken`)."""
+        return normalization.unspoken(_SPEAKER.sub(" ", _STYLE.sub(" ", text)))
+
+    def word(self, word: str) -> str:
+        """Phones of one word (lower case; or one upper-case letter, which is named), separated by spaces."""
+        word = word if word in self._words else word.strip("'")
+        known = self._words.get(word)
+        return known if known is not None else self._derived(word) or self._sounded_out(word)
+
+    def _sounded_out(self, word: str) -> str:
+        """By the letter-to-sound table; what comes out without a vowel (`pdf`) has its letters named."""
+        phones = self.by_letters(word)
+        if not VOWELS.isdisjoint(phones.split()):
+            return phones
+        return " ".join(self._words.get(letter, "") for letter in word.upper() if letter != "'").strip() or phones
+
+    def by_letters(self, word: str) -> str:
+        """Phones of a word from the letter-to-sound table alone."""
+        letters = word.replace("'", "").lower()
+        found = (self._letter(letter_contexts(letters, at)) for at in range(len(letters)))
+        return _without_doubles(" ".join(phones for phones in found if phones))
+
+    def _letter(self, contexts: list[str]) -> str:
+        return next((self._letters[key] for key in contexts if key in self._letters), "")
+
+    def _turn(self, spoken: list[str]) -> list[str]:
+        """One speaker's words and marks as tokens, ended."""
+        if not spoken:
+            return []
+        last = spoken[-1]
+        ended = [*spoken[:-1], "."] if last == "," else spoken if last in MARKS else [*spoken, "."]
+        out: list[str] = []
+        for at, word in enumerate(ended):
+            if word in MARKS:
+                out.append(word)
+                continue
+            if at and ended[at - 1] not in MARKS:
+                out.append(WORD_BREAK)
+            out += self._in_context(word, ended[at + 1]).split()
+        return out
+
+    def _in_context(self, word: str, following: str) -> str:
+        """`the` before a vowel is the one word that its neighbour changes in Flite as well."""
+        if word == "the" and following not in MARKS:
+            return "dh iy" if self.word(following).partition(" ")[0] in VOWELS else "dh ax"
+        return self.word(word)
+
+    def _derived(self, word: str) -> str | None:
+        """Phones of an inflected form of a known word, if it is one."""
+        for suffix, stems in _SUFFIXES:
+            base = word.removesuffix(suffix)
+            if base != word and len(base) > (1 if suffix.isalpha() else 0):
+                for stem in stems(base):
+                    if stem in self._words:
+                        return _inflect(self._words[stem], suffix)
+        return None
+
+
+def _undoubled(base: str) -> list[str]:
+    """Possible stems before -ed and -ing: walk, bak(e), stop(p)."""
+    doubled = len(base) > 2 and base[-1] == base[-2]
+    return [base, f"{base}e", *([base[:-1]] if doubled else [])]
+
+
+_SUFFIXES = (
+    ("'s", lambda base: [base]),
+    ("s'", lambda base: [f"{base}s", base]),
+    ("'", lambda base: [base]),
+    ("ies", lambda base: [f"{base}y"]),
+    ("es", lambda base: [base, f"{base}e"]),
+    ("s", lambda base: [base]),
+    ("ied", lambda base: [f"{base}y"]),
+    ("ed", _undoubled),
+    ("ing", _undoubled),
+    ("ly", lambda base: [base]),
+)
+
+
+def _inflect(stem: str, suffix: str) -> str:
+    last = stem.split()[-1]
+    if suffix == "ing":
+        return f"{stem} ih ng"
+    if suffix == "ly":
+        return f"{stem} l iy" if last != "l" else f"{stem} iy"
+    if suffix in ("ed", "ied"):
+        return f"{stem} {'ax d' if last in ('t', 'd') else 't' if last in _VOICELESS else 'd'}"
+    if suffix == "'":
+        return stem
+    return f"{stem} {'ax z' if last in _SIBILANTS else 's' if last in _VOICELESS else 'z'}"
+
+
+def _without_doubles(phones: str) -> str:
+    """Doubled consonant letters each claim a sound now and then; English words have no double phones."""
+    out: list[str] = []
+    for phone in phones.split():
+        if not out or out[-1] != phone:
+            out.append(phone)
+    return " ".join(out)

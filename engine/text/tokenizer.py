@@ -1,0 +1,146 @@
+"""Text to token ids, whatever the release ships: a Hugging Face fast tokenizer (S2-Pro) or a tiktoken file (S1-mini).
+
+A release of ours may add a lexicon: its texts are then spelled in phones before they are tokenised.
+"""
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from engine.config import MAX_VOCABULARY
+from engine.errors import InvalidCheckpoint, ReleaseIncomplete, UnreadableFile, first_line
+from engine.files.bounded import read_object, read_regular
+from engine.text.english.pronunciation import Lexicon
+
+_MAX_BYTES = 64 << 20  # S2-Pro's file has 12 MB
+_MAX_ENTRIES = 3_000_000
+IM_START, IM_END, VOICE = "<|im_start|>", "<|im_end|>", "<|voice|>"
+LEXICON_FILE = "lexicon.json.gz"
+
+# How S1 splits text before its merges, as that release has it (the escaped question mark included).
+_TIKTOKEN_SPLIT = "|".join(
+    (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
+        r"\p{P}",
+        r"[^\r\n\p{L}\p{N}]?\p{L}+",
+        r"\p{N}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n]*",
+        r"\s*[\r\n]+",
+        r"\s+(\?!\S)",
+        r"\s+",
+    )
+)
+
+
+class Tokenizer:
+    """`encode` for the fixed words of a prompt, `encode_speech` for words that are spoken; special tokens by name."""
+
+    def __init__(
+        self,
+        encode: Callable[[str], list[int]],
+        find: Callable[[str], int | None],
+        size: int,
+        lexicon: Lexicon | None = None,
+    ) -> None:
+        """size: one more than the highest id."""
+        self.encode = encode
+        self._find = find
+        self.size = size
+        self.lexicon = lexicon
+        self.end_id = self.id(IM_END)
+        self.semantic_start_id = self.id("<|semantic:0|>")
+
+    @classmethod
+    def load(cls, folder: Path) -> "Tokenizer":
+        """From a release's folder. Raises ReleaseIncomplete or InvalidCheckpoint."""
+        lexicon_file = folder / LEXICON_FILE
+        lexicon = Lexicon.load(lexicon_file) if lexicon_file.exists() else None
+        try:
+            if (folder / "tokenizer.json").exists():
+                return cls(*_fast_tokenizer(folder / "tokenizer.json"), lexicon)
+            if (folder / "tokenizer.tiktoken").exists():
+                return cls(*_tiktoken(folder), lexicon)
+        except UnreadableFile as error:
+            raise InvalidCheckpoint(str(error)) from error
+        except (ValueError, OSError, KeyError, TypeError, OverflowError) as error:
+            raise InvalidCheckpoint(f"The model's tokenizer cannot be read: {first_line(error)}.") from error
+        raise ReleaseIncomplete(
+            "The model's folder has no tokenizer: neither tokenizer.json nor tokenizer.tiktoken is there."
+        )
+
+    def id(self, token: str) -> int:
+        """The id of a special token. Raises InvalidCheckpoint when the tokenizer has none of that name."""
+        found = self._find(token)
+        if found is None:
+            raise InvalidCheckpoint(f"The model's tokenizer has no token {token}; it is not of the S2 family.")
+        return found
+
+    def semantic_end_id(self, limit: int) -> int:
+        """The last of the semantic tokens, which are numbered without a gap; at most `limit` are looked for."""
+        last = self.semantic_start_id
+        for i in range(1, limit):
+            if self._find(f"<|semantic:{i}|>") != self.semantic_start_id + i:
+                break
+            last = self.semantic_start_id + i
+        return last
+
+    def encode_speech(self, text: str) -> list[int]:
+        return self.encode(self.lexicon.phones(text) if self.lexicon else text)
+
+
+_Made = tuple[Callable[[str], list[int]], Callable[[str], int | None], int]
+
+
+def _fast_tokenizer(path: Path) -> _Made:
+    from tokenizers import Tokenizer as FastTokenizer
+
+    data = read_regular(path, _MAX_BYTES)
+    if data.count(b",") > _MAX_ENTRIES:  # the library takes some hundred bytes for each, even in what it then refuses
+        raise ValueError("it has too many entries")
+    tokenizer = _without_panic(lambda: FastTokenizer.from_buffer(data))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+
+    def encode(text: str) -> list[int]:
+        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    return encode, tokenizer.token_to_id, 1 + max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
+
+
+def _tiktoken(folder: Path) -> _Made:
+    import tiktoken
+
+    special_file = folder / "special_tokens.json"
+    if not special_file.exists():
+        raise ReleaseIncomplete(
+            "The model's folder has tokenizer.tiktoken but not special_tokens.json, which belongs to it."
+        )
+    special = read_object(special_file)
+    pairs = [line.split() for line in read_regular(folder / "tokenizer.tiktoken", _MAX_BYTES).splitlines() if line]
+    if len(pairs) > MAX_VOCABULARY or any(len(pair) != 2 for pair in pairs):
+        raise ValueError("tokenizer.tiktoken is no list of tokens and ranks")
+    ranks = {base64.b64decode(token, validate=True): int(rank) for token, rank in pairs}
+    known = [*ranks.values(), *special.values()]
+    if any(type(each) is not int or not 0 <= each < MAX_VOCABULARY for each in known) or len({*known}) < len(known):
+        raise ValueError("its ids are not whole numbers, each once")
+    encoding = _without_panic(
+        lambda: tiktoken.Encoding("release", pat_str=_TIKTOKEN_SPLIT, mergeable_ranks=ranks, special_tokens=special)
+    )
+
+    def encode(text: str) -> list[int]:
+        ids: list[int] = encoding.encode(text, allowed_special="all")
+        return ids
+
+    return encode, special.get, 1 + max(known, default=-1)
+
+
+def _without_panic(make: Callable[[], Any]) -> Any:
+    """What a library written in Rust makes. Raises ValueError for its errors, which are bare, and for its panics."""
+    try:
+        return make()
+    except BaseException as error:  # a panic is no Exception
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            raise ValueError(first_line(error)) from error
+        raise

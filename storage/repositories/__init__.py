@@ -1,0 +1,1 @@
+"""Queries and changes, within a session that the caller opened."""

@@ -1,0 +1,117 @@
+"""The order of a script's cards: new ones, none, moved, parted, joined; positions never have gaps.
+
+Within a session that the caller opened; every change locks the script first, as in `storage.repositories.cards`.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from engine.errors import InvalidInput
+from storage.checks import new_id
+from storage.models import CardRow
+from storage.repositories import cards, generations, scripts
+from storage.repositories.cards import CardRecord
+from storage.repositories.scripts import NewCard
+
+
+def insert(
+    *, session: Session, script_id: str, owner: str, position: int, card: NewCard, voice_id: str | None
+) -> CardRecord:
+    """A new card; what was at its position and after it moves on.
+
+    Raises ScriptNotFound, VoiceNotFound, InvalidInput.
+    """
+    scripts.lock(session=session, script_id=script_id, owner=owner)
+    scripts.check_voice(session, voice_id, owner)
+    count = _count(session, script_id)
+    scripts.check_count(count + 1)
+    place = _place(position, count)
+    _shift(session, script_id, by=1, start=place)
+    row = CardRow(**scripts.card_values(card, script_id=script_id, position=place, voice_id=voice_id))
+    session.add(row)
+    session.flush()
+    return cards.record(session=session, card_id=row.id, owner=owner)
+
+
+def remove(*, session: Session, card_id: str, owner: str) -> None:
+    """Delete a card with its takes, but for those that the history has too. Raises ScriptNotFound, InvalidInput."""
+    _remove(session, cards.unlocked(session, card_id, owner))
+
+
+def move(*, session: Session, card_id: str, owner: str, position: int) -> CardRecord:
+    """Bring a card to another position. Raises ScriptNotFound, InvalidInput."""
+    row = cards.lock(session=session, card_id=card_id, owner=owner)
+    old, new = row.position, _place(position, _count(session, row.script_id) - 1)
+    row.position = -1
+    session.flush()
+    _shift(session, row.script_id, by=-1, start=old + 1)
+    _shift(session, row.script_id, by=1, start=new)
+    row.position = new
+    return cards.changed(session, row, owner)
+
+
+def split(*, session: Session, card_id: str, owner: str, at: int, pause: float) -> tuple[CardRecord, CardRecord]:
+    """Part a card before the character `at`, with a pause between. Raises ScriptNotFound, InvalidInput."""
+    row = cards.unlocked(session, card_id, owner)
+    if not (0 < at < len(row.text) and row.text[:at].strip() and row.text[at:].strip()):
+        raise InvalidInput("There has to be something to say on both sides of where a card is parted.")
+    scripts.check_count(_count(session, row.script_id) + 1)
+    second = CardRow(**_values(row), id=new_id(), position=row.position + 1, text=row.text[at:].strip())
+    _shift(session, row.script_id, by=1, start=second.position)
+    session.add(second)
+    cards.write(session, row, row.text[:at].strip())
+    row.pause = scripts.checked_pause(pause)
+    return cards.changed(session, row, owner), cards.record(session=session, card_id=second.id, owner=owner)
+
+
+def merge(*, session: Session, card_id: str, owner: str) -> CardRecord:
+    """Make one card of this and the next, with the voice of the first. Raises ScriptNotFound, InvalidInput."""
+    row = cards.unlocked(session, card_id, owner)
+    following = session.scalar(
+        select(CardRow).where(CardRow.script_id == row.script_id, CardRow.position == row.position + 1)
+    )
+    if following is None:
+        raise InvalidInput("There is no card after this one to join it with.")
+    if following.locked:
+        raise InvalidInput("The card after this one is locked: unlock it to join them.")
+    if following.speaker != row.speaker:
+        raise InvalidInput("These cards have different speakers, and cannot be joined.")
+    cards.write(session, row, scripts.checked_card_text(f"{row.text} {following.text}"))
+    row.pause = following.pause
+    _remove(session, following)
+    return cards.changed(session, row, owner)
+
+
+def _remove(session: Session, row: CardRow) -> None:
+    generations.release_takes(session=session, card_ids=[row.id])
+    position, script_id = row.position, row.script_id
+    session.delete(row)
+    session.flush()
+    _shift(session, script_id, by=-1, start=position + 1)
+
+
+def _count(session: Session, script_id: str) -> int:
+    return session.scalar(select(func.count()).where(CardRow.script_id == script_id)) or 0
+
+
+def _place(position: int, count: int) -> int:
+    if not 0 <= position <= count:
+        raise InvalidInput(f"There is no position {position + 1} in this script: choose one from 1 to {count + 1}.")
+    return position
+
+
+def _shift(session: Session, script_id: str, *, by: int, start: int) -> None:
+    session.execute(
+        update(CardRow)
+        .where(CardRow.script_id == script_id, CardRow.position >= start)
+        .values(position=CardRow.position + by)
+    )
+
+
+def _values(row: CardRow) -> dict[str, object]:
+    """What the second half of a card has from the whole."""
+    names = ("script_id", "speaker", "voice_id", "pause", "locked", "seed", "settings")
+    status = "queued" if row.status == "queued" else "idle"
+    return {"status": status, "failure": None, **{name: getattr(row, name) for name in names}}

@@ -1,0 +1,233 @@
+"""Reading and changing the cards of a script within a session that the caller opened.
+
+Every change locks the script first. A card's take counts as long as the card says the same in the same voice;
+otherwise it stays with the card, but counts no more. `takes` attaches takes to cards; `card_order` moves, splits and
+merges cards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlalchemy import ColumnElement, Select, func, select, update
+from sqlalchemy.orm import Session, aliased
+
+from engine.errors import InvalidInput, ScriptNotFound
+from storage.checks import Settings, check_seed, is_id, settings_from_json, settings_to_json
+from storage.models import CardRow, GenerationRow, ScriptRow, TakeRow
+from storage.repositories import scripts
+from storage.sqlite import erasure
+
+CardState = Literal["new", "queued", "spoken", "failed"]
+
+_GONE = "There is no such card; it may have been deleted."
+_LOCKED = "This card is locked: unlock it to change it."
+
+
+@dataclass(frozen=True)
+class CardRecord:
+    """A card. pause: seconds of silence after it. locked: neither its text, voice nor take changes.
+
+    state: `failed` has its sentence in `failure`; `queued` may have a take already, which the next replaces.
+    seed, settings: how it is to be spoken; None and empty: as everything else.
+    take_id: the generation that counts, and its seconds in `duration`; None while there is none. cut: it ended at a
+    length limit, so that words may be missing. takes: how many there are, with those that do not count.
+    """
+
+    id: str
+    script_id: str
+    position: int  # 0-based
+    text: str
+    speaker: str | None
+    voice_id: str | None
+    pause: float
+    locked: bool
+    state: CardState
+    failure: str | None
+    seed: int | None
+    settings: Mapping[str, str | int | float | bool | None]
+    take_id: str | None
+    duration: float | None
+    cut: bool
+    takes: int
+
+
+def records(*, session: Session, script_id: str, owner: str) -> list[CardRecord]:
+    """All cards of a script, in order. Raises ScriptNotFound."""
+    scripts.record(session=session, script_id=script_id, owner=owner)
+    query = with_takes().where(CardRow.script_id == script_id).order_by(CardRow.position)
+    return [to_record(*found) for found in session.execute(query)]
+
+
+def record(*, session: Session, card_id: str, owner: str) -> CardRecord:
+    """One card. Raises ScriptNotFound, also for the card of another owner."""
+    found = session.execute(with_takes().where(*_one(card_id, owner))).first()
+    if found is None:
+        raise ScriptNotFound(_GONE)
+    return to_record(*found)
+
+
+def edit(*, session: Session, card_id: str, owner: str, text: str) -> CardRecord:
+    """Give a card another text. Raises ScriptNotFound, InvalidInput."""
+    row = unlocked(session, card_id, owner)
+    write(session, row, scripts.checked_card_text(text))
+    return changed(session, row, owner)
+
+
+def set_locked(*, session: Session, card_id: str, owner: str, locked: bool) -> CardRecord:
+    """Lock a card, or unlock it; who locks a card does not want it spoken again. Raises ScriptNotFound."""
+    row = lock(session=session, card_id=card_id, owner=owner)
+    row.locked = locked
+    if locked and row.status == "queued":
+        row.status = "idle"
+    return changed(session, row, owner)
+
+
+def set_pause(*, session: Session, card_id: str, owner: str, pause: float) -> CardRecord:
+    """Seconds of silence after a card. Raises ScriptNotFound, InvalidInput."""
+    row = lock(session=session, card_id=card_id, owner=owner)
+    row.pause = scripts.checked_pause(pause)
+    return changed(session, row, owner)
+
+
+def set_speaker(*, session: Session, card_id: str, owner: str, speaker: str | None) -> CardRecord:
+    """Say whose words these are; None: the narrator's. The voice stays. Raises ScriptNotFound, InvalidInput."""
+    row = unlocked(session, card_id, owner)
+    row.speaker = scripts.checked_speaker(speaker)
+    return changed(session, row, owner)
+
+
+def set_voice(*, session: Session, card_id: str, owner: str, voice_id: str | None) -> CardRecord:
+    """Give a card a voice; None: that of the whole script. Raises ScriptNotFound, VoiceNotFound, InvalidInput."""
+    row = unlocked(session, card_id, owner)
+    scripts.check_voice(session, voice_id, owner)
+    _give_voice(session, row, voice_id)
+    return changed(session, row, owner)
+
+
+def cast(*, session: Session, script_id: str, owner: str, speaker: str | None, voice_id: str | None) -> int:
+    """Give all cards of a speaker (None: the narrator) a voice, but for locked ones; returns how many.
+
+    Raises ScriptNotFound, VoiceNotFound.
+    """
+    scripts.lock(session=session, script_id=script_id, owner=owner)
+    scripts.check_voice(session, voice_id, owner)
+    whose = CardRow.speaker.is_(None) if speaker is None else CardRow.speaker == speaker
+    rows = session.scalars(select(CardRow).where(CardRow.script_id == script_id, whose, ~CardRow.locked)).all()
+    for row in rows:
+        _give_voice(session, row, voice_id)
+    return len(rows)
+
+
+def configure(*, session: Session, card_id: str, owner: str, seed: int | None, settings: Settings) -> CardRecord:
+    """How a card is to be spoken the next time. Raises ScriptNotFound, InvalidInput."""
+    row = lock(session=session, card_id=card_id, owner=owner)
+    check_seed(seed)
+    row.seed, row.settings = seed, settings_to_json(settings)
+    return changed(session, row, owner)
+
+
+def lock(*, session: Session, card_id: str, owner: str) -> CardRow:
+    """The card's row, its script kept from other writers until the transaction ends. Raises ScriptNotFound."""
+    query = select(CardRow.script_id).join(ScriptRow, ScriptRow.id == CardRow.script_id)
+    script_id = session.scalar(query.where(*_one(card_id, owner)))
+    if script_id is None:
+        raise ScriptNotFound(_GONE)
+    scripts.lock(session=session, script_id=script_id, owner=owner)
+    row = session.get(CardRow, card_id, populate_existing=True)
+    if row is None:  # deleted while this waited
+        raise ScriptNotFound(_GONE)
+    return row
+
+
+def unlocked(session: Session, card_id: str, owner: str) -> CardRow:
+    """As `lock`, for who changes what a locked card keeps. Raises ScriptNotFound, InvalidInput."""
+    row = lock(session=session, card_id=card_id, owner=owner)
+    if row.locked:
+        raise InvalidInput(_LOCKED)
+    return row
+
+
+def changed(session: Session, row: CardRow, owner: str) -> CardRecord:
+    """Write what was changed of a card, and read it."""
+    session.flush()
+    return record(session=session, card_id=row.id, owner=owner)
+
+
+def write(session: Session, row: CardRow, text: str) -> None:
+    """Give a card another text; if it is another, its take counts no more."""
+    if text != row.text:
+        row.text = text
+        _outdate(session, row)
+
+
+def _give_voice(session: Session, row: CardRow, voice_id: str | None) -> None:
+    if voice_id != row.voice_id:
+        row.voice_id = voice_id
+        _outdate(session, row)
+
+
+def _outdate(session: Session, row: CardRow) -> None:
+    """Neither its take counts any more nor why there was none; who waits goes on waiting."""
+    unchoose(session, row.id)
+    if row.status == "failed":
+        erasure.note(session)
+        row.status, row.failure = "idle", None
+
+
+def unchoose(session: Session, card_id: str) -> None:
+    """None of the card's takes counts any more."""
+    outdated = update(TakeRow).where(TakeRow.card_id == card_id, TakeRow.chosen).values(chosen=False)
+    session.execute(outdated, execution_options={"synchronize_session": "fetch"})
+
+
+def _one(card_id: str, owner: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    if not is_id(card_id):
+        raise ScriptNotFound(_GONE)
+    return CardRow.id == card_id, ScriptRow.owner == owner
+
+
+def with_takes() -> Select[CardRow, str | None, float | None, str | None, int]:
+    """Cards, each with the take that counts, its seconds and why it ended, and the number of its takes."""
+    of_card = aliased(TakeRow)
+    takes = select(func.count()).where(of_card.card_id == CardRow.id).scalar_subquery()
+    return (
+        select(CardRow, TakeRow.generation_id, GenerationRow.duration, GenerationRow.stop_reason, takes)
+        .join(ScriptRow, ScriptRow.id == CardRow.script_id)
+        .outerjoin(TakeRow, (TakeRow.card_id == CardRow.id) & TakeRow.chosen)
+        .outerjoin(GenerationRow, GenerationRow.id == TakeRow.generation_id)
+    )
+
+
+def _state(row: CardRow, take_id: str | None) -> CardState:
+    if row.status == "queued":
+        return "queued"
+    if row.status == "failed":
+        return "failed"
+    return "spoken" if take_id else "new"
+
+
+def to_record(
+    row: CardRow, take_id: str | None, duration: float | None, stop_reason: str | None, takes: int
+) -> CardRecord:
+    """A row of `with_takes`, for others."""
+    return CardRecord(
+        id=row.id,
+        script_id=row.script_id,
+        position=row.position,
+        text=row.text,
+        speaker=row.speaker,
+        voice_id=row.voice_id,
+        pause=row.pause,
+        locked=row.locked,
+        state=_state(row, take_id),
+        failure=row.failure,
+        seed=row.seed,
+        settings=settings_from_json(row.settings),
+        take_id=take_id,
+        duration=duration,
+        cut=stop_reason == "length",
+        takes=takes,
+    )

@@ -1,0 +1,308 @@
+"""Reading and writing what was spoken, within a session that the caller opened. Lists never touch the sound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sqlalchemy import ColumnElement, Select, delete, exists, func, select, update
+from sqlalchemy.orm import Session
+
+from engine.errors import GenerationNotFound, InvalidInput
+from engine.voice import MAX_NAME, check_text
+from storage.checks import (
+    Settings,
+    check_number,
+    check_seed,
+    is_id,
+    new_id,
+    settings_from_json,
+    settings_to_json,
+)
+from storage.models import AudioRow, CardRow, GenerationRow, OwnerSettingsRow, TakeRow
+from storage.repositories.owner_settings import RETENTION_DAYS
+from storage.repositories.usage import count_use
+from storage.repositories.voices import search_fold
+
+MAX_TEXT = 500_000  # characters, as are the other limits of text
+MAX_AUDIO_BYTES = 256 << 20  # about an hour and a half
+_MAX_MODEL = 200
+_MAX_REASON = 20
+
+_GONE = "There is no such take; it may have been deleted."
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """Something that was just spoken, to be kept. audio: FLAC. seed, settings, model: what it takes to say it again.
+
+    voice_id: None for a voice that was never saved. duration, first_audio: seconds. real_time_factor: seconds that a
+    second of sound took. Raises InvalidInput.
+    """
+
+    text: str
+    audio: bytes = field(repr=False)
+    duration: float
+    seed: int
+    voice_name: str
+    voice_id: str | None = None
+    settings: Settings = field(default_factory=dict)
+    model: str = ""
+    stop_reason: str = "end"
+    real_time_factor: float | None = None
+    first_audio: float | None = None
+
+    def __post_init__(self) -> None:
+        check_text(self.text, "text", MAX_TEXT)
+        check_text(self.voice_name, "voice's name", MAX_NAME)
+        check_text(self.model, "model's name", _MAX_MODEL)
+        check_text(self.stop_reason, "reason", _MAX_REASON)
+        check_seed(self.seed)
+        check_number(self.duration, "duration", lowest=0)
+        check_number(self.real_time_factor, "real-time factor", lowest=0)
+        check_number(self.first_audio, "time to the first audio", lowest=0)
+        if self.voice_id is not None and not is_id(self.voice_id):
+            raise InvalidInput("This is not the id of a voice.")
+        if self.duration == 0 or not self.audio.startswith(b"fLaC"):
+            raise InvalidInput("There is no sound to keep.")
+        if len(self.audio) > MAX_AUDIO_BYTES:
+            raise InvalidInput(f"A take can have {MAX_AUDIO_BYTES >> 20} MiB; this one is longer. Divide its text.")
+
+
+@dataclass(frozen=True)
+class GenerationRecord:
+    """What a list shows of something that was spoken: all but its sound.
+
+    The voice's name is as it was then. listed: it is in the history; False: only in a script. script_id: of the
+    script that it is a take of, None when it is of none.
+    """
+
+    id: str
+    owner: str
+    created: datetime  # aware, UTC
+    listed: bool
+    starred: bool
+    text: str
+    voice_id: str | None
+    voice_name: str
+    seed: int
+    settings: Mapping[str, str | int | float | bool | None]
+    model: str
+    duration: float  # seconds
+    real_time_factor: float | None
+    first_audio: float | None  # seconds
+    stop_reason: str
+    size: int  # of the sound, bytes
+    script_id: str | None
+
+
+@dataclass(frozen=True)
+class HistoryPage:
+    """Some of the generations that were asked for, newest first, and how many there are in all."""
+
+    records: tuple[GenerationRecord, ...]
+    total: int
+
+
+@dataclass(frozen=True)
+class SpokenVoice:
+    """A voice that is heard in the history: its name as it was last, and in how many entries."""
+
+    id: str
+    name: str
+    entries: int
+
+
+def create(*, session: Session, spoken: Spoken, owner: str, now: datetime, listed: bool) -> str:
+    """Store what was spoken, and count the use of its voice; returns its id. Raises InvalidInput."""
+    row = GenerationRow(
+        id=new_id(),
+        owner=owner,
+        created=now,
+        listed=listed,
+        starred=False,
+        text=spoken.text,
+        search_key=search_fold(f"{spoken.text}\n{spoken.voice_name}"),
+        voice_id=spoken.voice_id,
+        voice_name=spoken.voice_name,
+        seed=spoken.seed,
+        settings=settings_to_json(spoken.settings),
+        model=spoken.model,
+        duration=spoken.duration,
+        real_time_factor=spoken.real_time_factor,
+        first_audio=spoken.first_audio,
+        stop_reason=spoken.stop_reason,
+        size=len(spoken.audio),
+    )
+    session.add(row)
+    session.flush()
+    session.add(AudioRow(generation_id=row.id, audio=spoken.audio))
+    session.flush()
+    if spoken.voice_id is not None:
+        count_use(session=session, owner=owner, voice_id=spoken.voice_id, seconds=spoken.duration)
+    return row.id
+
+
+def page(
+    *, session: Session, owner: str, search: str, starred: bool, voice_id: str | None, skip: int, limit: int
+) -> HistoryPage:
+    """The owner's history, newest first: what holds every word of `search` in its text or its voice's name."""
+    wanted = [GenerationRow.owner == owner, GenerationRow.listed]
+    wanted += [
+        GenerationRow.search_key.contains(word, autoescape=True) for word in sorted(set(search_fold(search).split()))
+    ]
+    if starred:
+        wanted.append(GenerationRow.starred)
+    if voice_id is not None:
+        wanted.append(GenerationRow.voice_id == voice_id)
+    total = session.scalar(select(func.count()).select_from(GenerationRow).where(*wanted)) or 0
+    found = session.execute(_newest_first().where(*wanted).offset(skip).limit(limit))
+    return HistoryPage(tuple(_record(row, script_id) for row, script_id in found), total)
+
+
+def record(*, session: Session, generation_id: str, owner: str) -> GenerationRecord:
+    """One generation. Raises GenerationNotFound, also for that of another owner."""
+    found = session.execute(_newest_first().where(*_one(generation_id, owner))).first()
+    if found is None:
+        raise GenerationNotFound(_GONE)
+    row, script_id = found
+    return _record(row, script_id)
+
+
+def takes(*, session: Session, card_id: str) -> list[GenerationRecord]:
+    """All takes of a card, newest first."""
+    found = session.execute(_newest_first().where(TakeRow.card_id == card_id))
+    return [_record(row, script_id) for row, script_id in found]
+
+
+def audio(*, session: Session, generation_id: str, owner: str) -> bytes:
+    """The sound, FLAC. Raises GenerationNotFound."""
+    query = select(AudioRow.audio).join(GenerationRow, GenerationRow.id == AudioRow.generation_id)
+    found = session.scalar(query.where(*_one(generation_id, owner)))
+    if found is None:
+        raise GenerationNotFound(_GONE)
+    return found
+
+
+def star(*, session: Session, generation_id: str, owner: str, starred: bool) -> GenerationRecord:
+    """Set or take away the star. What has one is in the history, and stays. Raises GenerationNotFound."""
+    row = session.scalar(select(GenerationRow).where(*_one(generation_id, owner)).with_for_update())
+    if row is None:
+        raise GenerationNotFound(_GONE)
+    row.starred = starred
+    row.listed = row.listed or starred
+    session.flush()
+    return record(session=session, generation_id=generation_id, owner=owner)
+
+
+def remove(*, session: Session, generation_id: str, owner: str) -> None:
+    """Delete a generation; a card that it was the take of has none then. Raises GenerationNotFound."""
+    if not _delete(session, *_one(generation_id, owner)):
+        raise GenerationNotFound(_GONE)
+
+
+def remove_all(*, session: Session, owner: str) -> int:
+    """Delete all generations of an owner, takes of scripts too; returns how many there were."""
+    return _delete(session, GenerationRow.owner == owner)
+
+
+def withdraw(*, session: Session, generation_id: str, owner: str) -> None:
+    """Take one out of the history: it is deleted, unless a script has it. Raises GenerationNotFound."""
+    if not _withdraw(session, *_one(generation_id, owner)):
+        raise GenerationNotFound(_GONE)
+
+
+def clear(*, session: Session, owner: str) -> int:
+    """Take all out of the history, starred ones too, as `withdraw` does; returns how many there were."""
+    return _withdraw(session, GenerationRow.owner == owner, GenerationRow.listed.is_(True))
+
+
+def voices(*, session: Session, owner: str) -> list[SpokenVoice]:
+    """The voices that are heard in the history, also those that are deleted by now; the one heard last first."""
+    last, entries = func.max(GenerationRow.created), func.count()
+    query = (
+        select(GenerationRow.voice_id, GenerationRow.voice_name, entries)
+        .where(GenerationRow.owner == owner, GenerationRow.listed, GenerationRow.voice_id.is_not(None))
+        .group_by(GenerationRow.voice_id, GenerationRow.voice_name)
+        .order_by(last.desc(), GenerationRow.voice_name)
+    )
+    found: dict[str, SpokenVoice] = {}
+    for voice_id, name, count in session.execute(query):
+        assert voice_id is not None, "the others were left out"
+        known = found.get(voice_id, SpokenVoice(voice_id, name, 0))
+        found[voice_id] = SpokenVoice(voice_id, known.name, known.entries + count)
+    return list(found.values())
+
+
+def expire(*, session: Session, now: datetime) -> int:
+    """Delete what is older than its owner keeps things, but for starred ones and takes of scripts; returns how many."""
+    own_days = select(OwnerSettingsRow.retention_days).where(OwnerSettingsRow.owner == GenerationRow.owner)
+    days_kept = func.coalesce(own_days.scalar_subquery(), RETENTION_DAYS)
+    choices = {RETENTION_DAYS, *session.scalars(select(OwnerSettingsRow.retention_days).distinct())}
+    return sum(
+        _delete(
+            session,
+            GenerationRow.created < now - timedelta(days=days),
+            days_kept == days,
+            ~GenerationRow.starred,
+            ~exists().where(TakeRow.generation_id == GenerationRow.id),
+        )
+        for days in choices
+    )
+
+
+def release_takes(*, session: Session, card_ids: Select[str] | list[str]) -> None:
+    """Before these cards go: delete their takes, but for those that the history has too."""
+    of_cards = select(TakeRow.generation_id).where(TakeRow.card_id.in_(card_ids))
+    _delete(session, GenerationRow.id.in_(of_cards), ~GenerationRow.listed)
+
+
+def _withdraw(session: Session, *which: ColumnElement[bool]) -> int:
+    of_a_script = exists().where(TakeRow.generation_id == GenerationRow.id)
+    unlist = update(GenerationRow).where(*which, of_a_script).values(listed=False, starred=False)
+    stayed = session.scalars(unlist.returning(GenerationRow.id), execution_options={"synchronize_session": False}).all()
+    return len(stayed) + _delete(session, *which, ~of_a_script)
+
+
+def _delete(session: Session, *which: ColumnElement[bool]) -> int:
+    done = delete(GenerationRow).where(*which).returning(GenerationRow.id)
+    return len(session.scalars(done, execution_options={"synchronize_session": False}).all())
+
+
+def _one(generation_id: str, owner: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    if not is_id(generation_id):
+        raise GenerationNotFound(_GONE)
+    return GenerationRow.id == generation_id, GenerationRow.owner == owner
+
+
+def _newest_first() -> Select[GenerationRow, str | None]:
+    """Generations, each with the script that it belongs to."""
+    return (
+        select(GenerationRow, CardRow.script_id)
+        .outerjoin(TakeRow, TakeRow.generation_id == GenerationRow.id)
+        .outerjoin(CardRow, CardRow.id == TakeRow.card_id)
+        .order_by(GenerationRow.created.desc(), GenerationRow.id.desc())
+    )
+
+
+def _record(row: GenerationRow, script_id: str | None) -> GenerationRecord:
+    return GenerationRecord(
+        id=row.id,
+        owner=row.owner,
+        created=row.created,
+        listed=row.listed,
+        starred=row.starred,
+        text=row.text,
+        voice_id=row.voice_id,
+        voice_name=row.voice_name,
+        seed=row.seed,
+        settings=settings_from_json(row.settings),
+        model=row.model,
+        duration=row.duration,
+        real_time_factor=row.real_time_factor,
+        first_audio=row.first_audio,
+        stop_reason=row.stop_reason,
+        size=row.size,
+        script_id=script_id,
+    )

@@ -1,0 +1,205 @@
+"""Read and write scripts within a session that the caller opened; see `cards` for what they consist of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+from sqlalchemy import Select, func, insert, select
+from sqlalchemy.orm import Session
+
+from engine.errors import InvalidInput, InvalidName, ScriptNotFound
+from engine.voice import check_text
+from storage.checks import check_number, is_id, new_id
+from storage.models import CardRow, GenerationRow, ScriptRow, TakeRow
+from storage.repositories import voices
+from storage.repositories.generations import release_takes
+
+MAX_SCRIPT_NAME = 120  # characters, as are the other limits of text
+MAX_CARD_TEXT = 5_000
+MAX_SPEAKER = 80
+MAX_PAUSE = 60.0  # seconds
+MAX_CARDS = 20_000  # of a script
+
+_GONE = "There is no such script; it may have been discarded."
+
+
+class NewCard(Protocol):
+    """What a card is made of. speaker: None for the narrator. pause: seconds of silence after it."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def speaker(self) -> str | None: ...
+    @property
+    def pause(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class ScriptRecord:
+    """What a list shows of a script. done: cards that have a take. spoken: seconds of those, without pauses."""
+
+    id: str
+    owner: str
+    name: str
+    created: datetime  # aware, UTC
+    updated: datetime  # aware, UTC; of its name or any card
+    cards: int
+    done: int
+    spoken: float
+
+
+def create(*, session: Session, owner: str, name: str, cards: Iterable[NewCard], voice_id: str | None) -> ScriptRecord:
+    """Store a new script, all of it in one voice. Raises InvalidName, InvalidInput, VoiceNotFound."""
+    check_voice(session, voice_id, owner)
+    now = datetime.now(UTC)
+    row = ScriptRow(id=new_id(), owner=owner, name=clean_script_name(name), created=now, updated=now)
+    session.add(row)
+    session.flush()
+    values = [
+        card_values(card, script_id=row.id, position=position, voice_id=voice_id) for position, card in enumerate(cards)
+    ]
+    check_count(len(values))
+    if values:
+        session.execute(insert(CardRow), values)
+    return record(session=session, script_id=row.id, owner=owner)
+
+
+def card_values(card: NewCard, *, script_id: str, position: int, voice_id: str | None) -> dict[str, object]:
+    """A new card's row. Raises InvalidInput."""
+    return {
+        "id": new_id(),
+        "script_id": script_id,
+        "position": position,
+        "text": checked_card_text(card.text),
+        "speaker": checked_speaker(card.speaker),
+        "voice_id": voice_id,
+        "pause": checked_pause(card.pause),
+        "locked": False,
+        "status": "idle",
+        "failure": None,
+        "seed": None,
+        "settings": "{}",
+    }
+
+
+def records(*, session: Session, owner: str) -> list[ScriptRecord]:
+    """The owner's scripts, the one changed last first."""
+    query = _with_totals().where(ScriptRow.owner == owner).order_by(ScriptRow.updated.desc(), ScriptRow.id)
+    return [_record(*found) for found in session.execute(query)]
+
+
+def record(*, session: Session, script_id: str, owner: str) -> ScriptRecord:
+    """One script. Raises ScriptNotFound, also for the script of another owner."""
+    query = _with_totals().where(ScriptRow.id == _checked(script_id), ScriptRow.owner == owner)
+    found = session.execute(query).first()
+    if found is None:
+        raise ScriptNotFound(_GONE)
+    return _record(*found)
+
+
+def lock(*, session: Session, script_id: str, owner: str) -> ScriptRow:
+    """The script's row, kept from other writers until the transaction ends: it changes. Raises ScriptNotFound."""
+    query = select(ScriptRow).where(ScriptRow.id == _checked(script_id), ScriptRow.owner == owner)
+    row = session.scalar(query.with_for_update())
+    if row is None:
+        raise ScriptNotFound(_GONE)
+    row.updated = datetime.now(UTC)
+    return row
+
+
+def rename(*, session: Session, script_id: str, owner: str, name: str) -> ScriptRecord:
+    """Give a script another name. Raises ScriptNotFound, InvalidName."""
+    lock(session=session, script_id=script_id, owner=owner).name = clean_script_name(name)
+    session.flush()
+    return record(session=session, script_id=script_id, owner=owner)
+
+
+def remove(*, session: Session, script_id: str, owner: str) -> None:
+    """Discard a script with its takes, but for those that the history has too. Raises ScriptNotFound."""
+    row = lock(session=session, script_id=script_id, owner=owner)
+    release_takes(session=session, card_ids=select(CardRow.id).where(CardRow.script_id == row.id))
+    session.delete(row)
+
+
+def remove_all(*, session: Session, owner: str) -> int:
+    """Discard all scripts of an owner, as `remove` does; returns how many there were."""
+    rows = session.scalars(select(ScriptRow).where(ScriptRow.owner == owner).with_for_update()).all()
+    for row in rows:
+        release_takes(session=session, card_ids=select(CardRow.id).where(CardRow.script_id == row.id))
+        session.delete(row)
+    return len(rows)
+
+
+def clean_script_name(name: str) -> str:
+    """The form in which a name is kept: trimmed, runs of white space made one space. Raises InvalidName."""
+    cleaned = " ".join(name.split())
+    if not cleaned:
+        raise InvalidName("A script needs a name.")
+    try:
+        check_text(cleaned, "script's name", MAX_SCRIPT_NAME)
+    except InvalidInput as error:
+        raise InvalidName(str(error)) from error
+    return cleaned
+
+
+def checked_card_text(text: str) -> str:
+    """Trimmed. Raises InvalidInput when nothing is left, or more than 5,000 characters are."""
+    trimmed = text.strip()
+    check_text(trimmed, "card's text", MAX_CARD_TEXT)
+    if not trimmed:
+        raise InvalidInput("A card needs something to say: write a sentence, or delete the card.")
+    return trimmed
+
+
+def checked_speaker(speaker: str | None) -> str | None:
+    """Trimmed, None when nothing is left. Raises InvalidInput."""
+    trimmed = " ".join((speaker or "").split())
+    check_text(trimmed, "speaker's name", MAX_SPEAKER)
+    return trimmed or None
+
+
+def checked_pause(pause: float) -> float:
+    """Raises InvalidInput unless it is from 0 to 60 seconds."""
+    check_number(pause, "pause", lowest=0, highest=MAX_PAUSE)
+    return pause
+
+
+def check_voice(session: Session, voice_id: str | None, owner: str) -> None:
+    """Raises VoiceNotFound unless it is a voice that the owner can use, or none."""
+    if voice_id is not None:
+        voices.record(session=session, voice_id=voice_id, owner=owner)
+
+
+def check_count(cards: int) -> None:
+    """Raises InvalidInput for more cards than a script can have."""
+    if cards > MAX_CARDS:
+        raise InvalidInput(f"A script can have {MAX_CARDS:,} cards; divide this one into several, such as chapters.")
+
+
+def _checked(script_id: str) -> str:
+    if not is_id(script_id):
+        raise ScriptNotFound(_GONE)
+    return script_id
+
+
+def _with_totals() -> Select[ScriptRow, int, int, float | None]:
+    """Scripts, each with the number of its cards, how many have a take, and the seconds of those."""
+    return (
+        select(
+            ScriptRow,
+            func.count(CardRow.id),
+            func.count(TakeRow.generation_id),
+            func.sum(GenerationRow.duration),
+        )
+        .outerjoin(CardRow, CardRow.script_id == ScriptRow.id)
+        .outerjoin(TakeRow, (TakeRow.card_id == CardRow.id) & TakeRow.chosen)
+        .outerjoin(GenerationRow, GenerationRow.id == TakeRow.generation_id)
+        .group_by(ScriptRow.id)
+    )
+
+
+def _record(row: ScriptRow, cards: int, done: int, spoken: float | None) -> ScriptRecord:
+    return ScriptRecord(row.id, row.owner, row.name, row.created, row.updated, cards, done, spoken or 0.0)

@@ -1,0 +1,54 @@
+"""The voices that everyone shares: what one is made of, and replacing them within a session."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
+
+from engine.voice import MAX_SENTENCE, Voice, check_text
+from storage.models import SHARED, VoiceRow
+from storage.repositories import voices
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A voice for everyone, and a sentence that shows it well. Raises InvalidInput for the sentence."""
+
+    voice: Voice
+    demo: str
+
+    def __post_init__(self) -> None:
+        check_text(self.demo, "demo sentence", MAX_SENTENCE)
+
+    @cached_property
+    def id(self) -> str:
+        """The same for the same voice in every library, and another when anything about it is another."""
+        return hashlib.sha256(self.voice.to_bytes() + self.demo.encode()).hexdigest()[:32]
+
+
+def is_shared(*, session: Session, samples: Sequence[Sample]) -> bool:
+    """Whether the shared voices are exactly these."""
+    return _shared_ids(session) == {sample.id for sample in samples}
+
+
+def share(*, session: Session, samples: Sequence[Sample]) -> bool:
+    """Make the shared voices exactly these; those that stay keep the codes that other codecs made of them.
+
+    Returns whether anything was to be done. Raises NameTaken when two of them have one name.
+    """
+    wanted = {sample.id: sample for sample in samples}
+    before = _shared_ids(session)
+    session.execute(delete(VoiceRow).where(VoiceRow.id.in_(before - wanted.keys())))
+    for voice_id in wanted.keys() - before:
+        sample = wanted[voice_id]
+        voices.create(session=session, voice=sample.voice, owner=SHARED, voice_id=voice_id, demo=sample.demo)
+    return before != wanted.keys()
+
+
+def _shared_ids(session: Session) -> set[str]:
+    return set(session.scalars(select(VoiceRow.id).where(VoiceRow.owner == SHARED)))

@@ -1,0 +1,110 @@
+"""How much voices are used and how much room things take, within a session that the caller opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import CursorResult, delete, func, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from storage.models import CodesRow, GenerationRow, ReferenceRow, ScriptRow, TakeRow, VoiceRow, VoiceUseRow
+
+
+@dataclass(frozen=True)
+class VoiceUse:
+    """How often an owner spoke in a voice, and how many seconds in all."""
+
+    times: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class StorageUse:
+    """What an owner's things take, in bytes: clips and codes of voices, sound of generations."""
+
+    voices: int
+    generations: int
+
+    @property
+    def total(self) -> int:
+        """All of it, in bytes."""
+        return self.voices + self.generations
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What there is of an owner, in numbers. voices: the owner's own. history: its entries, and how many are starred.
+
+    takes: of scripts, whether in the history or not.
+    """
+
+    voices: int
+    history: int
+    starred: int
+    scripts: int
+    takes: int
+    storage: StorageUse
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing."""
+        return not (self.voices or self.history or self.scripts or self.takes)
+
+
+def count_use(*, session: Session, owner: str, voice_id: str, seconds: float) -> None:
+    """One more use of the voice."""
+    if _add_use(session, owner, voice_id, seconds):
+        return
+    try:
+        with session.begin_nested():
+            session.add(VoiceUseRow(owner=owner, voice_id=voice_id, times=1, seconds=seconds))
+    except IntegrityError:  # another counted its first use this moment
+        _add_use(session, owner, voice_id, seconds)
+
+
+def voice_uses(*, session: Session, owner: str) -> dict[str, VoiceUse]:
+    """By voice id; a voice that was never used is not there."""
+    rows = session.scalars(select(VoiceUseRow).where(VoiceUseRow.owner == owner))
+    return {row.voice_id: VoiceUse(row.times, row.seconds) for row in rows}
+
+
+def storage_use(*, session: Session, owner: str) -> StorageUse:
+    """What the owner's things take, without what is deleted and could be put back. Neither clips nor sound are read."""
+    own = select(VoiceRow.id).where(VoiceRow.owner == owner, VoiceRow.set_aside.is_(None))
+    clips = select(func.sum(func.length(ReferenceRow.clip))).where(ReferenceRow.voice_id.in_(own))
+    codes = select(func.sum(func.length(CodesRow.codes))).where(CodesRow.voice_id.in_(own))
+    sounds = select(func.sum(GenerationRow.size)).where(GenerationRow.owner == owner)
+    clip_bytes, code_bytes, sound_bytes = (session.scalar(query) or 0 for query in (clips, codes, sounds))
+    return StorageUse(clip_bytes + code_bytes, sound_bytes)
+
+
+def holdings(*, session: Session, owner: str) -> Holdings:
+    """What there is of an owner, in numbers."""
+    own = GenerationRow.owner == owner
+    takes = select(func.count()).select_from(TakeRow).join(GenerationRow, GenerationRow.id == TakeRow.generation_id)
+    queries = (
+        select(func.count()).where(VoiceRow.owner == owner, VoiceRow.set_aside.is_(None)),
+        select(func.count()).where(own, GenerationRow.listed),
+        select(func.count()).where(own, GenerationRow.listed, GenerationRow.starred),
+        select(func.count()).where(ScriptRow.owner == owner),
+        takes.where(own),
+    )
+    voices, history, starred, scripts, of_scripts = (session.scalar(query) or 0 for query in queries)
+    storage = storage_use(session=session, owner=owner)
+    return Holdings(voices, history, starred, scripts, of_scripts, storage)
+
+
+def remove_uses(*, session: Session, owner: str) -> None:
+    """Forget how much the owner used which voice."""
+    session.execute(delete(VoiceUseRow).where(VoiceUseRow.owner == owner))
+
+
+def _add_use(session: Session, owner: str, voice_id: str, seconds: float) -> bool:
+    done = session.execute(
+        update(VoiceUseRow)
+        .where(VoiceUseRow.owner == owner, VoiceUseRow.voice_id == voice_id)
+        .values(times=VoiceUseRow.times + 1, seconds=VoiceUseRow.seconds + seconds)
+    )
+    assert isinstance(done, CursorResult)
+    return done.rowcount > 0

@@ -1,0 +1,1 @@
+"""What a library in a SQLite file needs beside its transactions."""

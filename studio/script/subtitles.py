@@ -1,0 +1,136 @@
+"""Subtitles out: .srt and .vtt, timed by the takes of a script's cards."""
+
+import html
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from typing import Protocol
+
+from engine.text.marks import STYLE_TAG, has_words
+from engine.text.sentences import is_clause_end, word_ends
+from engine.text.timing import speaking_time
+from studio.script.cutting import halve
+from studio.script.progress import SpokenCard
+
+LINE = 42  # columns; with two lines a cue, what broadcasters take as the most that is read in time
+
+
+class SubtitledCard(SpokenCard, Protocol):
+    """A card whose speaker is named, or None."""
+
+    @property
+    def speaker(self) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class Cue:
+    """One subtitle. start, end: seconds. lines: one or two, of at most 42 columns (wide characters take two)."""
+
+    start: float
+    end: float
+    lines: tuple[str, ...]
+    speaker: str | None = None
+
+
+def cues(cards: Iterable[SubtitledCard]) -> list[Cue]:
+    """The subtitles of all cards that have takes, as those are joined: each with its pause behind it.
+
+    Long cards are cut where a reader would pause, their time shared out by how long the parts take to say. Style
+    tags are not shown.
+    """
+    made: list[Cue] = []
+    start = 0.0
+    for card in cards:
+        if card.duration is not None:
+            made += _cues_of(card.text, start, card.duration, card.speaker)
+            start += card.duration + card.pause
+    return made
+
+
+def to_srt(cues: Iterable[Cue]) -> str:
+    """A SubRip file's text; to be written in UTF-8."""
+    return "".join(
+        f"{number}\n{_time(cue.start, ',')} --> {_time(cue.end, ',')}\n{_text(cue)}\n\n"
+        for number, cue in enumerate(cues, 1)
+    )
+
+
+def to_vtt(cues: Iterable[Cue]) -> str:
+    """A WebVTT file's text; to be written in UTF-8. Speakers are named in voice tags."""
+    return "WEBVTT\n\n" + "".join(
+        f"{_time(cue.start, '.')} --> {_time(cue.end, '.')}\n{_voice(cue)}{html.escape(_text(cue), quote=False)}\n\n"
+        for cue in cues
+    )
+
+
+def _cues_of(text: str, start: float, duration: float, speaker: str | None) -> Iterator[Cue]:
+    parts = list(halve(_shown(text), _fits_cue))
+    weights = [speaking_time(part) for part in parts]
+    passed, total = [0.0], sum(weights)
+    for weight in weights:
+        passed.append(passed[-1] + weight)
+    times = [start + duration * share / total for share in passed] if total else [start, start + duration]
+    for part, (begin, end) in zip(parts, pairwise(times), strict=True):
+        yield Cue(begin, end, _lines(part), speaker)
+
+
+def _shown(text: str) -> str:
+    """Without style tags, unless there is nothing else; an arrow would look like the times of a cue."""
+    words = STYLE_TAG.sub(" ", text) if has_words(text) else text
+    return " ".join(words.replace("-->", "→").split())
+
+
+def _fits_cue(text: str) -> bool:
+    if _is_wider(text, 2 * LINE + 1):  # the space between the lines is not shown
+        return False
+    return _width(text) <= LINE or any(_line_breaks(text))
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    """Two lines as alike as they come, the first rather after a clause; what cannot be parted stays one."""
+    breaks = list(_line_breaks(text)) if _width(text) > LINE else []
+    if not breaks:
+        return (text,)
+    clauses = [cut for cut in breaks if is_clause_end(text, cut)]
+    cut = min(clauses or breaks, key=lambda cut: abs(_width(text[:cut]) - _width(text[cut:])))
+    return text[:cut].strip(), text[cut:].strip()
+
+
+def _line_breaks(text: str) -> Iterator[int]:
+    columns = [0, *accumulate(map(_columns, text))]
+    for cut in word_ends(text, (0, len(text))):
+        first, second = len(text[:cut].rstrip()), len(text) - len(text[cut:].lstrip())
+        if 0 < cut < len(text) and columns[first] <= LINE and columns[-1] - columns[second] <= LINE:
+            yield cut
+
+
+@lru_cache(maxsize=4096)
+def _columns(character: str) -> int:
+    """Two for East Asian wide characters, none for marks that combine and what is not seen."""
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _width(text: str) -> int:
+    return sum(map(_columns, text))
+
+
+def _is_wider(text: str, most: int) -> bool:
+    return any(columns > most for columns in accumulate(map(_columns, text)))
+
+
+def _text(cue: Cue) -> str:
+    return "\n".join(cue.lines)
+
+
+def _voice(cue: Cue) -> str:
+    return f"<v {html.escape(' '.join(cue.speaker.split()), quote=False)}>" if cue.speaker else ""
+
+
+def _time(seconds: float, point: str) -> str:
+    milliseconds = round(seconds * 1000)
+    minutes, rest = divmod(milliseconds, 60_000)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{rest // 1000:02d}{point}{rest % 1000:03d}"

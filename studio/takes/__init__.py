@@ -1,0 +1,1 @@
+"""Finished audio of one request: collected, encoded and kept."""

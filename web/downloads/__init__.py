@@ -1,0 +1,1 @@
+"""Signed links, and the files that they hand out."""

@@ -1,0 +1,95 @@
+"""Who may open the page, where it is not for everyone: names and passwords, of which only hashes are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from engine.errors import InvalidOption
+from web.identity.account_file import AccountFile, is_place
+from web.identity.account_lines import Account, account_name, account_of
+from web.identity.passwords import decoy_like, hashed, kind_of, matches
+
+MAX_ACCOUNTS = 1_000
+AT_ONCE = 2  # passwords hashed at the same time; each takes 64 MiB
+_READINGS = 3  # of files that others change meanwhile, such as servers that start at the same time
+
+
+class Accounts:
+    """Users by name. `check` is what Gradio's `launch` wants for `auth`."""
+
+    def __init__(self, hashes: Mapping[str, str]) -> None:
+        """`hashes`: as `passwords.hashed` makes them, by user."""
+        self._hashes = dict(hashes)
+        # Every try computes one hash of each kind in use, so that its time tells neither names nor kinds apart.
+        examples = {kind_of(known): known for known in self._hashes.values()}
+        self._decoys = {kind: decoy_like(known) for kind, known in examples.items()}
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="reprise-passwords")
+
+    async def check(self, user: str, password: str) -> bool:
+        """Whether the password is the user's. Hashing takes a while, so that it runs in threads of its own."""
+        known = self._hashes.get(account_name(user))
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._check, password, known)
+
+    def _check(self, password: str, known: str | None) -> bool:
+        right = False
+        for kind, decoy in self._decoys.items():
+            own = known if known is not None and kind_of(known) == kind else None
+            right |= matches(password, own or decoy) and own is not None
+        return right
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+
+def accounts_from(given: Iterable[str]) -> Accounts | None:
+    """The accounts of `--auth`, each `USER:PASSWORD` or the path of a file; None when there are none.
+
+    In a file, passwords are replaced by their hashes once everything that was given is found to be right; lines of
+    hashes stay as they are, and so do empty lines and those that begin with #. Raises InvalidOption.
+    """
+    texts = list(given)
+    for _ in range(_READINGS):
+        sources = [_source(text, number) for number, text in enumerate(texts, 1)]
+        hashes = _hashes(sources)
+        kept = [source.keep_hashes(hashes) for source in sources if isinstance(source, AccountFile)]
+        if all(kept):
+            return Accounts(hashes) if hashes else None
+    raise InvalidOption("A file of accounts changed each time that it was read: start again when it is saved.")
+
+
+def auth_settings(option: list[str], environ: Mapping[str, str] = os.environ) -> list[str]:
+    """What `--auth` was given, or else the lines of REPRISE_AUTH: a password may hold spaces and commas."""
+    return option or [line for line in environ.get("REPRISE_AUTH", "").splitlines() if line.strip()]
+
+
+def _source(text: str, number: int) -> Account | AccountFile:
+    if is_place(text):
+        return AccountFile.read(Path(text))
+    if ":" not in text:
+        raise InvalidOption(
+            f"--auth takes USER:PASSWORD, or a file with such lines; number {number} is neither: there is no such file."
+        )
+    try:
+        return account_of(text, in_file=False)
+    except InvalidOption as error:
+        raise InvalidOption(f"--auth, number {number}: {error}.") from error
+
+
+def _hashes(sources: Iterable[Account | AccountFile]) -> dict[str, str]:
+    """Hashes by user. Nothing is hashed before all accounts are known to be right."""
+    accounts = [
+        account
+        for source in sources
+        for account in (source.accounts.values() if isinstance(source, AccountFile) else [source])
+    ]
+    twice = [user for user, times in Counter(account.user for account in accounts).items() if times > 1]
+    if twice:
+        raise InvalidOption(f"There are two accounts called “{twice[0]}”.")
+    if len(accounts) > MAX_ACCOUNTS:
+        raise InvalidOption(f"There are {len(accounts)} accounts; {MAX_ACCOUNTS} are the most that are taken.")
+    return {account.user: account.secret if account.is_hash else hashed(account.secret) for account in accounts}

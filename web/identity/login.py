@@ -1,0 +1,121 @@
+"""The gate before Gradio's login: a bounded form, a bounded number of tries at once, and back-off after wrong ones."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any
+
+from starlette.formparsers import MultiPartException
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from web.http.body import replayed
+from web.identity.account_lines import account_name
+from web.identity.addresses import address_of
+from web.limits.throttle import LoginThrottle
+
+MAX_BODY = 10_000  # bytes
+MAX_SECONDS = 10.0  # for the body to arrive
+AT_ONCE = 8  # logins under way; two of them are hashed at a time
+
+# Gradio's login page shows nothing of what a refused login answers; this stands on it all the time.
+NOTE = "After several wrong passwords, Login does nothing for a while: wait a minute, then try again."
+NO_FORM = "A login is a form with one username and one password."
+TOO_LARGE = f"A login has at most {MAX_BODY} bytes."
+TOO_SLOW = "The login did not arrive in time. Log in again."
+BUSY = "Many people are logging in just now. Log in again in a moment."
+
+
+class LoginGuard:
+    """ASGI middleware that guards POST …/login; every other request passes."""
+
+    def __init__(self, app: ASGIApp, throttle: LoginThrottle) -> None:
+        self._app, self._throttle = app, throttle
+        self._under_way = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not _is_login(scope):
+            await self._app(scope, receive, send)
+            return
+        body, problem = await _body(receive)
+        account = await _account(scope, body) if problem is None else None
+        if problem or account is None:
+            answer = problem or _refuse(400, NO_FORM)
+            await answer(scope, receive, send)
+        elif self._under_way >= AT_ONCE:
+            await _refuse(503, BUSY, 2)(scope, receive, send)
+        else:
+            self._under_way += 1
+            try:
+                await self._try(account, scope, replayed(body, receive), send)
+            finally:
+                self._under_way -= 1
+
+    async def _try(self, account: str, scope: Scope, receive: Receive, send: Send) -> None:
+        address = address_of(HTTPConnection(scope))
+        wait = math.ceil(self._throttle.begin(account, address))
+        if wait:
+            sentence = f"There were too many wrong tries. Log in again in {wait} s."
+            await _refuse(429, sentence, wait)(scope, receive, send)
+            return
+
+        async def watched(message: Message) -> None:
+            # After any other answer, the try stays counted.
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                self._throttle.succeeded(account, address)
+            await send(message)
+
+        await self._app(scope, receive, watched)
+
+
+def _is_login(scope: Scope) -> bool:
+    """Whether this may reach Gradio's login, wherever a proxy serves the page."""
+    if scope["type"] != "http" or scope["method"] != "POST":
+        return False
+    return str(scope["path"]).rstrip("/").endswith("/login")
+
+
+async def _body(receive: Receive) -> tuple[bytes, JSONResponse | None]:
+    """All of the request's body, or the answer to one that is too large or comes too slowly."""
+    body = b""
+    try:
+        async with asyncio.timeout(MAX_SECONDS):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return b"", _refuse(400, NO_FORM)
+                body += message.get("body", b"")
+                if len(body) > MAX_BODY:
+                    return b"", _refuse(413, TOO_LARGE)
+                if not message.get("more_body", False):
+                    return body, None
+    except TimeoutError:
+        return b"", _refuse(408, TOO_SLOW)
+
+
+async def _account(scope: Scope, body: bytes) -> str | None:
+    """The name of the account that a form is about, None where it is no form of a login.
+
+    It is read as Gradio will read it; a field that is given twice could mean one thing here and another there.
+    """
+    request = Request({"type": "http", "method": "POST", "headers": scope["headers"]}, replayed(body, _nothing))
+    try:
+        form = await request.form(max_files=0, max_fields=10, max_part_size=MAX_BODY)
+    except (MultiPartException, ValueError):
+        return None
+    names, passwords = form.getlist("username"), form.getlist("password")
+    if len(names) != 1 or len(passwords) != 1 or not isinstance(names[0], str):
+        return None
+    return account_name(names[0])
+
+
+async def _nothing() -> Message:
+    return {"type": "http.disconnect"}
+
+
+def _refuse(status: int, sentence: str, wait: int | None = None) -> JSONResponse:
+    content: dict[str, Any] = {"detail": sentence}
+    headers = {"Cache-Control": "no-store"} | ({"Retry-After": str(wait)} if wait else {})
+    return JSONResponse(content, status, headers)

@@ -1,0 +1,1 @@
+"""Budgets of visitors: takes, calls, connections, sessions, tries."""

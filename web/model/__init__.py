@@ -1,1 +1,0 @@
-"""The engine as the page has it: one that may be changed for another, and how fast it is."""

@@ -1,0 +1,1 @@
+"""The tabs of the page, a package each: `layout`, `handlers`, `views`."""

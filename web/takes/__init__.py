@@ -1,1 +1,0 @@
-"""What was spoken: while it is, where it is kept, and as files."""

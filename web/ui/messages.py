@@ -1,0 +1,95 @@
+"""What the page says: errors, and how a take went. Plain text unless a function says that it gives HTML."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Literal
+
+from engine.errors import EngineBusy, EngineClosed, RepriseError
+from studio.error_text import error_text
+from web.limits.budgets import PoolFull
+from web.ui.events import OutOfStep
+
+if TYPE_CHECKING:
+    from engine.request import AudioChunk, SpeechResult
+    from web.ui.i18n import Words
+
+_DECIMAL_COMMA = ("de", "es", "fr")
+_TRANSLATED: dict[type[Exception], str] = {
+    EngineBusy: "speech.busy",
+    EngineClosed: "speech.closed",
+    OutOfStep: "speech.out_of_step",
+    PoolFull: "budget.files",
+}
+
+
+def sentence_of(error: Exception, words: Words | None = None) -> str:
+    """The sentence for a person, in English where `words` are missing or the error has its own."""
+    if words is None:
+        return error_text(error)
+    for kind, key in _TRANSLATED.items():
+        if isinstance(error, kind):
+            return words(key)
+    return error_text(error) if isinstance(error, RepriseError) else _unexpected(error, words)
+
+
+def _unexpected(error: Exception, words: Words) -> str:
+    error_text(error)  # logs it
+    return words("speech.our_fault")
+
+
+def notice(text: str, kind: Literal["good", "bad", "busy"] = "good") -> str:
+    """HTML of a line beside the button that it belongs to; screen readers speak it."""
+    role = "alert" if kind == "bad" else "status"
+    return f'<p class="rp-notice rp-{kind}" role="{role}">{escape(text)}</p>'
+
+
+def number(value: float, digits: int, words: Words) -> str:
+    """With the reader's decimal mark."""
+    text = f"{value:.{digits}f}"
+    return text.replace(".", ",") if words.language in _DECIMAL_COMMA else text
+
+
+def progress(chunk: AudioChunk, seconds: float, words: Words) -> str:
+    """Where a running take stands."""
+    parts = [words("speech.spoken", seconds=number(seconds, 1, words))]
+    if chunk.segments > 1:
+        parts.insert(0, words("speech.segment", number=chunk.segment + 1, count=chunk.segments))
+    if (worked := chunk.elapsed - chunk.queued) > 0:
+        parts.append(words("speech.pace", factor=number(seconds / worked, 1, words)))
+    return " · ".join(parts)
+
+
+def ending(result: SpeechResult, words: Words) -> str:
+    """Why a take ended, and how long its listener had to wait for sound; without a full stop where more may follow."""
+    if not result.frames:
+        return words("speech.stopped_early") if result.stop_reason == "cancelled" else words("speech.nothing")
+    return _why(result, words) + _gaps(result, words)
+
+
+def _why(result: SpeechResult, words: Words) -> str:
+    if result.stop_reason == "cancelled":
+        return words("speech.stopped")
+    cut = [number for number, segment in enumerate(result.segments, 1) if segment.stop_reason == "length"]
+    if result.stop_reason != "length":
+        return words("speech.to_the_end")
+    if len(result.segments) <= 1 or not cut:
+        return words("speech.cut")
+    return words("speech.cut_segments", which=", ".join(map(str, cut)), count=len(result.segments))
+
+
+def figures(result: SpeechResult, words: Words) -> str:
+    """Length, speed and seed of a take."""
+    seconds, elapsed = (number(value, 1, words) for value in (result.seconds, result.elapsed))
+    parts = [words("speech.length", seconds=seconds, elapsed=elapsed)]
+    if result.first_audio is not None:
+        parts.append(words("speech.first_audio", seconds=number(result.first_audio, 2, words)))
+    parts.append(words("speech.factor", factor=number(result.real_time_factor, 2, words)))
+    parts.append(words("speech.with_seed", seed=result.seed))
+    return " · ".join(parts)
+
+
+def _gaps(result: SpeechResult, words: Words) -> str:
+    if not result.underruns:
+        return ""
+    return " · " + words("speech.waits", times=result.underruns, seconds=number(result.starved, 1, words))
