@@ -3,6 +3,7 @@
 `python -m tests.long_texts` prints the slowest of them at the largest size that is accepted, for every reader.
 """
 
+from tests.paths import BUNDLED
 import random
 import sys
 import unicodedata
@@ -25,7 +26,7 @@ _MEASURED = 6  # texts of each sort, at full length
 Read = Callable[[str], object]
 Make = Callable[[int], str]
 
-LEXICON = Lexicon.load(Path(__file__).parents[1] / "assets" / "bundled" / "lexicon.json.gz")
+LEXICON = Lexicon.load(BUNDLED / "lexicon.json.gz")
 CUE = "00:00:00,000 --> 00:00:01,000\n"
 
 # What a text repeats without end.

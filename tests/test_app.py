@@ -1,5 +1,6 @@
 """The command line, with the bundled model and real files."""
 
+from tests.paths import ROOT
 import os
 import shutil
 import signal
@@ -25,7 +26,6 @@ from engine.request import AudioChunk, SpeechResult
 from engine.voice import Voice
 from studio.takes.take import Take
 
-ROOT = Path(__file__).parents[1]
 CLIP = ROOT / "tests" / "fixtures" / "speech" / "flite_slt.flac"
 WORDS = "The train was late, so we walked along the river."
 SAMPLES = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]

@@ -5,6 +5,7 @@ other. Inside the engine nothing imports the engine itself, and models and codec
 never each other.
 """
 
+from tests.paths import ROOT
 import ast
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
 OURS = ("app", "engine", "storage", "studio", "web", "cli", "training", "benchmarks", "tests")
 RUN_TIME = ("app", "engine", "storage", "studio", "web", "cli")
 

@@ -1,5 +1,6 @@
 """The plain way is slow, not wrong: it says what the engine's modules say, and its chunks are one take."""
 
+from tests.paths import SPEECH
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,7 +30,7 @@ from tests.engine.conftest import MINIATURE, cases, golden, miniature
 
 __all__ = ["miniature"]  # the fixture
 
-CLIP = Path(__file__).resolve().parent.parent / "fixtures" / "speech" / "flite_slt.flac"
+CLIP = SPEECH / "flite_slt.flac"
 REFERENCE = (CLIP, "The words of the clip.")
 GREEDY = SamplingOptions(temperature=0)
 RESIDUAL_SIZE = codec_files(MINIATURE)[1].quantizer.codebook_size

@@ -1,5 +1,6 @@
 """The miniature release with the tensors that the public reference computed from it (see its README)."""
 
+from tests.paths import MINIATURE
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ from torch import Tensor
 
 from engine.release.release import DualAR, load_dual_ar
 
-MINIATURE = Path(__file__).resolve().parent.parent / "fixtures" / "s2_tiny"
 
 
 def golden(name: str) -> dict[str, Tensor]:

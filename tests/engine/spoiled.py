@@ -1,5 +1,6 @@
 """Speech that is good to clone from, and ways to make it bad."""
 
+from tests.paths import SPEECH
 import io
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from engine.audio.doctor.loudness import clip_loudness
 
 Samples = NDArray[np.float32]
 
-SPEECH = Path(__file__).parents[1] / "fixtures" / "speech"
 RATE = 16_000
 
 

@@ -1,5 +1,6 @@
 """Reference clips in and takes out, with files that real encoders wrote from real (synthetic) speech."""
 
+from tests.paths import SPEECH
 import contextlib
 import importlib.util
 import io
@@ -39,7 +40,6 @@ from tests.engine.spoiled import silent_film
 
 Samples = NDArray[np.float32]
 
-SPEECH = Path(__file__).parents[1] / "fixtures" / "speech"
 SLT, ESPEAK = SPEECH / "flite_slt.flac", SPEECH / "espeak_en_gb.flac"
 RATE = 16_000
 OUT = 22_050

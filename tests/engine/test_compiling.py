@@ -1,5 +1,6 @@
 """Compiled blocks compute what they are compiled from."""
 
+from tests.paths import MINIATURE
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,6 @@ from engine.models.compiling import compile_blocks
 from engine.models.kv_cache import Stretch
 from engine.release.release import load_dual_ar
 
-MINIATURE = Path(__file__).resolve().parent.parent / "fixtures" / "s2_tiny"
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The engine whole, on the miniature release: real files, real codec, real sampling, random weights."""
 
+from tests.paths import SPEECH
 import shutil
 import threading
 from collections.abc import Iterator
@@ -34,7 +35,6 @@ from engine.serving.turn import Turn, is_looping
 from engine.voice import Voice
 from tests.engine.conftest import MINIATURE
 
-SPEECH = Path(__file__).resolve().parent.parent / "fixtures" / "speech"
 CLIP, OTHER_CLIP = SPEECH / "flite_slt.flac", SPEECH / "espeak_en_gb.flac"
 TRANSCRIPT = "The words of the clip."
 

@@ -1,5 +1,6 @@
 """A deleted voice leaves nothing in the engine's memory."""
 
+from tests.paths import SPEECH
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,6 @@ from engine.voice import Voice
 from tests.engine.conftest import MINIATURE
 from tests.web.waiting import until
 
-SPEECH = Path(__file__).resolve().parent.parent / "fixtures" / "speech"
 # Longer than a piece of a prompt: only whole pieces are kept.
 TRANSCRIPT = "The words of the clip, which are many. " * 4
 

@@ -1,5 +1,6 @@
 """The text front end of the small English model, on the lexicon that ships."""
 
+from tests.paths import BUNDLED
 import gzip
 import itertools
 import json
@@ -14,7 +15,7 @@ from engine.errors import InvalidConfig
 from engine.text.english import normalization
 from engine.text.english.pronunciation import MARKS, PHONES, TOKENS, WORD_BREAK, Lexicon
 
-LEXICON = Lexicon.load(Path(__file__).parents[2] / "assets" / "bundled" / "lexicon.json.gz")
+LEXICON = Lexicon.load(BUNDLED / "lexicon.json.gz")
 
 
 def words(text: str) -> str:

@@ -1,5 +1,6 @@
 """What the codec keeps of a voice's clips, on the miniature release."""
 
+from tests.paths import SPEECH
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +19,6 @@ from engine.serving.reconstruction import decode_apart
 from engine.voice import Voice
 from tests.engine.conftest import MINIATURE
 
-SPEECH = Path(__file__).resolve().parent.parent / "fixtures" / "speech"
 
 
 @pytest.fixture(scope="module")

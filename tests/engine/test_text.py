@@ -1,5 +1,6 @@
 """Text is normalised, cut where a reader would pause, never dropped; turns are those of the S2 reference."""
 
+from tests.paths import MINIATURE
 import json
 import unicodedata
 from itertools import pairwise
@@ -24,7 +25,7 @@ from engine.text import (
 )
 from engine.text.sentences import sentences
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "s2_tiny"
+FIXTURES = MINIATURE
 GOLDEN = json.loads((FIXTURES / "turns_golden.json").read_text("utf-8"))
 
 # Pieces that text is made of, so that marks, tags and scripts meet each other often.

@@ -1,5 +1,6 @@
 """Several clips of one speaker as one."""
 
+from tests.paths import SPEECH
 import io
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from engine.audio import prepare_reference
 from engine.audio.merge import LONGEST_TOGETHER, join_clips, join_transcripts
 from engine.errors import UnusableReference
 
-SPEECH = Path(__file__).resolve().parent.parent / "fixtures" / "speech"
 CLIPS = [SPEECH / "flite_slt.flac", SPEECH / "espeak_en_gb.flac"]
 RATE = 22_050
 

@@ -1,5 +1,6 @@
 """Words of clips by a library that is not installed: a stand-in of the same face."""
 
+from tests.paths import SPEECH
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -13,7 +14,7 @@ from engine.audio import transcription as module
 from engine.audio.transcription import can_transcribe, transcribe
 from engine.errors import EngineFailed, UnusableReference
 
-CLIP = Path(__file__).resolve().parent.parent / "fixtures" / "speech" / "flite_slt.flac"
+CLIP = SPEECH / "flite_slt.flac"
 
 
 class FakeWhisper:

@@ -1,5 +1,6 @@
 """Killed at any moment, a process loses no saved voice and leaves no half of one."""
 
+from tests.paths import ROOT
 import os
 import sqlite3
 import subprocess
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can
 
 def saver(*arguments: str) -> None:
     command = [sys.executable, "-m", "tests.storage.saver", *arguments]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

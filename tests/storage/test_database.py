@@ -1,5 +1,6 @@
 """Opening: what becomes of the file, and what is said of databases that cannot be used."""
 
+from tests.paths import ROOT
 import os
 import sqlite3
 import stat
@@ -50,7 +51,7 @@ def mode(path: Path) -> int:
 
 def test_importing_opens_nothing_and_needs_no_torch(tmp_path: Path) -> None:
     asks = "import sys, engine.voice, storage; sys.exit('torch' in sys.modules)"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", asks], check=True, cwd=tmp_path, env=environment)
     assert list(tmp_path.iterdir()) == []
 

@@ -1,5 +1,6 @@
 """The pipeline from nothing, at its tiny setting: killed on the way, gone on with, and what it leaves."""
 
+from tests.paths import ROOT
 import json
 import os
 import signal
@@ -29,7 +30,6 @@ from training.speakers import SHARES, speakers
 from training.synthesize import SAMPLE_RATE
 from training.train_codec import open_run
 
-ROOT = Path(__file__).parents[2]
 # The first test makes everything; what a busy core needs for that is more than a test's usual share.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

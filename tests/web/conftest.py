@@ -1,5 +1,6 @@
 """A library in a real file, the fake engine, the page served by real Gradio, and Chromium."""
 
+from tests.paths import SPEECH
 import io
 import wave
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,7 @@ from web.page import create_app
 from web.serve import SIGNING, hosting, launch, links_to, policy_of, private_folder
 from web.ui.i18n import Translations
 
-SPEECH = Path(__file__).parents[1] / "fixtures" / "speech" / "flite_slt.flac"
+SPEECH = SPEECH / "flite_slt.flac"
 
 
 @pytest.fixture

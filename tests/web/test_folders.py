@@ -1,5 +1,6 @@
 """Folders of servers: each its own, and those of killed ones go."""
 
+from tests.paths import ROOT
 import os
 import signal
 import stat
@@ -16,7 +17,6 @@ import pytest
 from web import folders
 from web.folders import LOCK, private_folder, sweep
 
-ROOT = Path(__file__).parents[2]
 # A server as far as its folder goes: an upload and a link in it, and the folder's name when all is there.
 SERVER = """
 import os, sys, time

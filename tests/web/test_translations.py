@@ -1,5 +1,6 @@
 """All languages say the same, nothing on the page is left out of them, and browsers show their own."""
 
+from tests.paths import ROOT
 import ast
 import re
 import string
@@ -21,7 +22,7 @@ from web.ui.i18n import Translations
 
 Serve = Callable[..., str]
 expect.set_options(timeout=120_000)  # ms: a busy machine is slow, not wrong
-WEB = Path(__file__).parents[2] / "web"
+WEB = ROOT / "web"
 TRANSLATIONS = Translations.load()
 LANGUAGES = sorted(TRANSLATIONS.languages)
 ENGLISH = TRANSLATIONS.languages["en"]

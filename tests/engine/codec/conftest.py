@@ -1,5 +1,6 @@
 """The miniature codec: random weights in the layout of the release, and what the reference computed."""
 
+from tests.paths import MINIATURE
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,6 @@ from engine.codec.checkpoint import load_codec, load_codec_decoder, load_codec_e
 from engine.codec.codec import Codec, CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 
-MINIATURE = Path(__file__).resolve().parents[2] / "fixtures" / "s2_tiny"
 CHECKPOINT = MINIATURE / "codec.pth"
 
 

@@ -1,5 +1,6 @@
 """The README's examples for nginx and Caddy, run as they stand but for ports and places; a sibling site attacks."""
 
+from tests.paths import ROOT
 import json
 import os
 import re
@@ -22,7 +23,7 @@ from tests.web.fake_engine import FakeEngine, voice
 from tests.web.http.test_strange_pages import CHECKS_OFF, SECRET, attacks, seen_calls, strangers
 from web.identity.accounts import accounts_from
 
-README = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
 NAME, SIBLING = "voices.example.org", "blog.example.org"
 PASSWORD = "a good password"
 PATIENCE = 60.0  # seconds: a busy machine is slow, not wrong

@@ -1,0 +1,9 @@
+"""Places that tests read from."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FIXTURES = ROOT / "tests" / "fixtures"
+MINIATURE = FIXTURES / "s2_tiny"  # a release in miniature, with the tensors that the public reference computed from it
+SPEECH = FIXTURES / "speech"
+BUNDLED = ROOT / "assets" / "bundled"
