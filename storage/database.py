@@ -25,7 +25,7 @@ from engine.errors import DatabaseUnavailable, DiskFull
 from storage import migrations
 from storage.failures import damaged, unavailable
 from storage.sqlite import erasure
-from storage.sqlite.file import open_file
+from storage.sqlite.connection import open_file
 from storage.sqlite.upkeep import Upkeep
 
 log = logging.getLogger(__name__)

@@ -3,13 +3,11 @@
 `python -m tests.long_texts` prints the slowest of them at the largest size that is accepted, for every reader.
 """
 
-from tests.paths import BUNDLED
 import random
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from engine.errors import InvalidText
 from engine.text import cut_text, normalise, plan_segments, speaking_time
@@ -18,6 +16,7 @@ from engine.text.english.pronunciation import Lexicon
 from studio.script import cues, parse, parse_file, to_srt, to_vtt
 from studio.script.decode import MAX_CHARACTERS
 from tests.linear import LEAST, repeated, seconds
+from tests.paths import BUNDLED
 
 LARGEST = MAX_CHARACTERS  # storage.repositories.generations.MAX_TEXT is the same
 LIMIT = 2.0  # seconds for it

@@ -1,6 +1,5 @@
 """The command line, with the bundled model and real files."""
 
-from tests.paths import ROOT
 import os
 import shutil
 import signal
@@ -25,6 +24,7 @@ from engine.release.release import BUNDLED, Profile
 from engine.request import AudioChunk, SpeechResult
 from engine.voice import Voice
 from studio.takes.take import Take
+from tests.paths import ROOT
 
 CLIP = ROOT / "tests" / "fixtures" / "speech" / "flite_slt.flac"
 WORDS = "The train was late, so we walked along the river."

@@ -5,7 +5,6 @@ other. Inside the engine nothing imports the engine itself, and models and codec
 never each other.
 """
 
-from tests.paths import ROOT
 import ast
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,8 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+
+from tests.paths import ROOT
 
 OURS = ("app", "engine", "storage", "studio", "web", "cli", "training", "benchmarks", "tests")
 RUN_TIME = ("app", "engine", "storage", "studio", "web", "cli")

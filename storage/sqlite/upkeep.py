@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from storage.failures import reason_of
 from storage.sqlite import erasure
-from storage.sqlite.file import connect
+from storage.sqlite.connection import connect
 from storage.sqlite.reserve import Reserve
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,8 @@ import torch
 from benchmarks.quantization import BOUNDS, Figures, Speech, Turn, compare, failures, sample
 from engine.models.quantization import QUANTIZED
 from engine.release.release import DualAR, load_dual_ar
-from tests.engine.conftest import MINIATURE, golden
+from tests.engine.conftest import golden
+from tests.paths import MINIATURE
 
 GOOD = Figures(semantic=1.0, residual=1.0, codes=1.0, ends=(0.9, 0.9), words=(0.5, 0.5))
 

@@ -1,8 +1,6 @@
 """The plain way is slow, not wrong: it says what the engine's modules say, and its chunks are one take."""
 
-from tests.paths import SPEECH
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,7 +24,8 @@ from engine.codec.checkpoint import codec_files, load_codec_decoder
 from engine.models.kv_cache import Stretch
 from engine.models.sampling import SamplingOptions
 from engine.release.release import DualAR
-from tests.engine.conftest import MINIATURE, cases, golden, miniature
+from tests.engine.conftest import cases, golden, miniature
+from tests.paths import MINIATURE, SPEECH
 
 __all__ = ["miniature"]  # the fixture
 

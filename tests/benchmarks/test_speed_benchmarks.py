@@ -17,7 +17,7 @@ from benchmarks.ways import Bench, Way, build, new_runner, record, ways
 from engine.audio import decode_audio
 from engine.codec.checkpoint import codec_files
 from engine.release.release import read_config
-from tests.engine.conftest import MINIATURE
+from tests.paths import MINIATURE
 
 CPU = torch.device("cpu")
 SIZES = Sizes("miniature", read_config(MINIATURE), codec_files(MINIATURE)[1])

@@ -1,8 +1,6 @@
 """The miniature release with the tensors that the public reference computed from it (see its README)."""
 
-from tests.paths import MINIATURE
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +9,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from engine.release.release import DualAR, load_dual_ar
-
+from tests.paths import MINIATURE
 
 
 def golden(name: str) -> dict[str, Tensor]:

@@ -1,8 +1,6 @@
 """Speech that is good to clone from, and ways to make it bad."""
 
-from tests.paths import SPEECH
 import io
-from pathlib import Path
 
 import av
 import numpy as np
@@ -14,6 +12,7 @@ from scipy import signal
 from engine.audio import resample
 from engine.audio.doctor import Finding, Report
 from engine.audio.doctor.loudness import clip_loudness
+from tests.paths import SPEECH
 
 Samples = NDArray[np.float32]
 

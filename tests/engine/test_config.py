@@ -7,7 +7,7 @@ import pytest
 
 from engine.config import parse_dual_ar, parse_omni
 from engine.errors import InvalidConfig
-from tests.engine.conftest import MINIATURE
+from tests.paths import MINIATURE
 
 
 @pytest.fixture

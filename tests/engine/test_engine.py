@@ -1,6 +1,5 @@
 """The engine whole, on the miniature release: real files, real codec, real sampling, random weights."""
 
-from tests.paths import SPEECH
 import shutil
 import threading
 from collections.abc import Iterator
@@ -33,7 +32,7 @@ from engine.serving.pacing import SIZES
 from engine.serving.slots import Prompt
 from engine.serving.turn import Turn, is_looping
 from engine.voice import Voice
-from tests.engine.conftest import MINIATURE
+from tests.paths import MINIATURE, SPEECH
 
 CLIP, OTHER_CLIP = SPEECH / "flite_slt.flac", SPEECH / "espeak_en_gb.flac"
 TRANSCRIPT = "The words of the clip."

@@ -1,9 +1,7 @@
 """A deleted voice leaves nothing in the engine's memory."""
 
-from tests.paths import SPEECH
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +11,8 @@ from engine.engine import Engine, SpeakOptions
 from engine.request import AudioChunk
 from engine.serving.byte_lru import ByteLRU
 from engine.voice import Voice
-from tests.engine.conftest import MINIATURE
-from tests.web.waiting import until
+from tests.paths import MINIATURE, SPEECH
+from tests.waiting import until
 
 # Longer than a piece of a prompt: only whole pieces are kept.
 TRANSCRIPT = "The words of the clip, which are many. " * 4

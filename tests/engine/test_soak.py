@@ -24,8 +24,8 @@ from engine.request import AudioChunk, SegmentResult, Speech
 from engine.serving.codec_worker import Line as Sound
 from engine.serving.turn import Turn
 from engine.voice import Voice
-from tests.engine.conftest import MINIATURE
 from tests.engine.test_engine import CLIP, TRANSCRIPT, same_sound, take
+from tests.paths import MINIATURE
 
 WAIT = 240.0  # seconds after which something hangs
 THREADS, REQUESTS = 8, 25  # requests of each thread

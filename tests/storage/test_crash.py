@@ -1,6 +1,5 @@
 """Killed at any moment, a process loses no saved voice and leaves no half of one."""
 
-from tests.paths import ROOT
 import os
 import sqlite3
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from storage import VoiceLibrary
+from tests.paths import ROOT
 from tests.storage.saver import ROUNDS, digest
 from tests.storage.scratch import scratch
 

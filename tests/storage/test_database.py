@@ -1,6 +1,5 @@
 """Opening: what becomes of the file, and what is said of databases that cannot be used."""
 
-from tests.paths import ROOT
 import os
 import sqlite3
 import stat
@@ -15,6 +14,7 @@ import pytest
 from engine.errors import DatabaseUnavailable
 from storage import VoiceLibrary
 from storage.database import Database
+from tests.paths import ROOT
 from tests.storage.making import voice
 
 

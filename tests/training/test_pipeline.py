@@ -1,6 +1,5 @@
 """The pipeline from nothing, at its tiny setting: killed on the way, gone on with, and what it leaves."""
 
-from tests.paths import ROOT
 import json
 import os
 import signal
@@ -13,6 +12,8 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+
+from tests.paths import ROOT
 
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")
 

@@ -1,6 +1,5 @@
 """A library in a real file, the fake engine, the page served by real Gradio, and Chromium."""
 
-from tests.paths import SPEECH
 import io
 import wave
 from collections.abc import Callable, Iterator, Sequence
@@ -16,10 +15,11 @@ from playwright.sync_api import Browser
 
 from benchmarks import browser
 from engine.audio import to_int16
-from storage import Studio, VoiceLibrary
+from storage import Studio
 from studio.model_manager import Engines
 from studio.takes.kept import Takes
-from tests.web.fake_engine import FakeEngine
+from tests.fake_engine import FakeEngine
+from tests.paths import CLIP
 from tests.web.stage import PLAIN_HTTP_HOST
 from web.context import House
 from web.http.uploads import Uploads
@@ -27,19 +27,6 @@ from web.identity.owners import Owners, Way
 from web.page import create_app
 from web.serve import SIGNING, hosting, launch, links_to, policy_of, private_folder
 from web.ui.i18n import Translations
-
-SPEECH = SPEECH / "flite_slt.flac"
-
-
-@pytest.fixture
-def studio(tmp_path: Path) -> Iterator[Studio]:
-    with Studio.open(tmp_path / "voices.db") as opened:
-        yield opened
-
-
-@pytest.fixture
-def library(studio: Studio) -> VoiceLibrary:
-    return studio.voices
 
 
 @pytest.fixture
@@ -99,7 +86,7 @@ def serving() -> Iterator[Callable[..., str]]:
 
 def microphone(path: Path) -> Path:
     """A WAV as Chromium's fake microphone plays it: speech, at 48,000 Hz, with silence after it."""
-    samples, rate = soundfile.read(SPEECH, dtype="float32")
+    samples, rate = soundfile.read(CLIP, dtype="float32")
     times = np.arange(int(len(samples) * 48_000 / rate)) * rate / 48_000
     heard = np.concatenate([np.interp(times, np.arange(len(samples)), samples), np.zeros(4_800)])
     with wave.open(str(path), "wb") as file:

@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Page, expect
 from engine.engine import Engine
 from storage import Studio, VoiceLibrary
 from storage.samples import install_samples
+from tests.fake_engine import FakeEngine, Script, voice
 from tests.web.conftest import PLAIN_HTTP_HOST, read_wav
-from tests.web.fake_engine import FakeEngine, Script, voice
 from tests.web.visiting import answer_held, downloaded, pick, picker, player, speak, visit, wait_for
 from tests.web.visitor import Visitor
 from web.identity.owners import Owners

@@ -1,6 +1,5 @@
 """Folders of servers: each its own, and those of killed ones go."""
 
-from tests.paths import ROOT
 import os
 import signal
 import stat
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.paths import ROOT
 from web import folders
 from web.folders import LOCK, private_folder, sweep
 

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from storage import Studio, VoiceLibrary
+from tests.fake_engine import FakeEngine, voice
 from tests.storage.speaking import Clock, spoken
-from tests.web.fake_engine import FakeEngine, voice
 from tests.web.visitor import page_config
 from web.serve import expire
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from storage.sqlite import file
+from storage.sqlite import connection
 from tests.attack.storage import cuts, faults, full_disk, kills, leftovers, spoiled
 from tests.attack.storage.tally import Tally
 from tests.attack.storage.workloads import workloads
@@ -34,7 +34,7 @@ def test_a_full_disk() -> None:
 
 
 def test_a_library_that_does_not_sync_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file, "_PRAGMAS", ("synchronous = OFF",))
+    monkeypatch.setattr(connection, "_PRAGMAS", ("synchronous = OFF",))
     cuts.recording.cache_clear()
     try:
         assert cuts.run(3 * EACH).broken
@@ -43,5 +43,5 @@ def test_a_library_that_does_not_sync_is_seen(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_bytes_that_are_left_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file, "_PRAGMAS", ("synchronous = OFF", "secure_delete = OFF"))
+    monkeypatch.setattr(connection, "_PRAGMAS", ("synchronous = OFF", "secure_delete = OFF"))
     assert leftovers.run(1, steps=40).broken

@@ -1,8 +1,5 @@
 """The miniature codec: random weights in the layout of the release, and what the reference computed."""
 
-from tests.paths import MINIATURE
-from pathlib import Path
-
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -11,6 +8,7 @@ from torch import Tensor
 from engine.codec.checkpoint import load_codec, load_codec_decoder, load_codec_encoder
 from engine.codec.codec import Codec, CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
+from tests.paths import MINIATURE
 
 CHECKPOINT = MINIATURE / "codec.pth"
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine.codec.config import CodecConfig
 from engine.errors import InvalidConfig
-from tests.engine.codec.conftest import MINIATURE
+from tests.paths import MINIATURE
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 
 from engine.errors import InvalidOption
 from storage import Studio, VoiceLibrary
+from tests.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
-from tests.web.fake_engine import FakeEngine, voice
 from tests.web.visitor import Visitor
 from web.http.hosts import KnownHosts, host_name
 from web.http.startup_token import DAYS, StartupToken

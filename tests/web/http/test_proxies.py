@@ -1,6 +1,5 @@
 """The README's examples for nginx and Caddy, run as they stand but for ports and places; a sibling site attacks."""
 
-from tests.paths import ROOT
 import json
 import os
 import re
@@ -18,8 +17,9 @@ from playwright.sync_api import Browser, expect
 
 from benchmarks.browser import another
 from storage import Studio
+from tests.fake_engine import FakeEngine, voice
+from tests.paths import ROOT
 from tests.web.conftest import serving
-from tests.web.fake_engine import FakeEngine, voice
 from tests.web.http.test_strange_pages import CHECKS_OFF, SECRET, attacks, seen_calls, strangers
 from web.identity.accounts import accounts_from
 

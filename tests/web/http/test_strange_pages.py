@@ -19,8 +19,8 @@ from playwright.sync_api import Browser, BrowserContext
 from benchmarks.browser import another
 from storage import Studio
 from storage.library import LOCAL
+from tests.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
-from tests.web.fake_engine import FakeEngine, voice
 from tests.web.visiting import visit
 
 SECRET = "Grandmother Wilhelmina"

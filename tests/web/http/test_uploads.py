@@ -11,8 +11,8 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from storage import Studio
+from tests.fake_engine import FakeEngine
 from tests.web.conftest import serving
-from tests.web.fake_engine import FakeEngine
 from tests.web.visitor import Visitor
 from web.http import uploads
 from web.http.uploads import Uploads

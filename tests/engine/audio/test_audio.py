@@ -1,0 +1,495 @@
+"""Reference clips in and takes out, with files that real encoders wrote from real (synthetic) speech."""
+
+import contextlib
+import importlib.util
+import io
+import itertools
+import sys
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+import soundfile
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from numpy.typing import NDArray
+
+from engine.audio import (
+    Clip,
+    decode_audio,
+    encode_audio,
+    encode_flac,
+    prepare_reference,
+    resample,
+    to_int16,
+    transcript_for,
+    wav_bytes,
+)
+from engine.audio.decode import _collected
+from engine.audio.reference import END_SILENCE, LONGEST_USED, SPEECH_LEVEL
+from engine.audio.vad import silero_weights, speech_probabilities, speech_spans
+from engine.errors import InvalidOption, UnusableReference
+from tests.engine.spoiled import silent_film
+from tests.paths import SPEECH
+
+Samples = NDArray[np.float32]
+
+SLT, ESPEAK = SPEECH / "flite_slt.flac", SPEECH / "espeak_en_gb.flac"
+RATE = 16_000
+OUT = 22_050
+
+
+def read(path: Path = SLT) -> Samples:
+    samples, _ = soundfile.read(path, dtype="float32")
+    return np.asarray(samples, np.float32)
+
+
+def at(rate: int) -> Samples:
+    """The first clip at another rate."""
+    return resample(torch.from_numpy(read()), RATE, rate).numpy()
+
+
+def written(samples: Samples, rate: int = RATE, format: str = "WAV", subtype: str | None = None) -> bytes:
+    file = io.BytesIO()
+    soundfile.write(file, samples, rate, format=format, subtype=subtype)
+    return file.getvalue()
+
+
+def written_by_av(samples: Samples, rate: int, container: str, codec: str, layout: str = "mono") -> bytes:
+    """`samples`: [n], or [n, 2] for stereo."""
+    file = io.BytesIO()
+    with av.open(file, "w", format=container) as output:
+        stream = output.add_stream(codec, rate=rate, layout=layout)
+        assert isinstance(stream, av.AudioStream)
+        frame = av.AudioFrame.from_ndarray(to_int16(samples).reshape(1, -1), format="s16", layout=layout)
+        frame.sample_rate = rate
+        for packet in itertools.chain(stream.encode(frame), stream.encode(None)):
+            output.mux(packet)
+    return file.getvalue()
+
+
+def conversation(sentences: int, pause: float = 0.4, then: float = 1.0) -> Samples:
+    """The same sentence again and again; every fourth pause is a longer one."""
+    sentence = read()[2_800:48_200]
+    gaps = [np.zeros(int((then if i % 4 == 3 else pause) * RATE), np.float32) for i in range(sentences)]
+    return np.concatenate([part for gap in gaps for part in (sentence, gap)])
+
+
+def likeness(clip: Clip, other: Clip) -> float:
+    """The best correlation of two clips over lags of up to 0.15 s: encoders delay what they encode."""
+    a, b = clip.samples.numpy(), other.samples.numpy()
+    size = 1 << (len(a) + len(b)).bit_length()
+    product = np.fft.irfft(np.fft.rfft(a, size) * np.conj(np.fft.rfft(b, size)))
+    near = np.concatenate((product[:3_300], product[-3_300:]))
+    return float(near.max() / np.linalg.norm(a) / np.linalg.norm(b))
+
+
+@pytest.fixture(scope="module")
+def plain() -> Clip:
+    return prepare_reference(SLT, OUT)
+
+
+WAVS = ("PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE", "ULAW")
+FILES = {
+    **{f"wav {kind}": ("WAV", kind) for kind in WAVS},
+    **{f"flac {kind}": ("FLAC", kind) for kind in ("PCM_S8", "PCM_16", "PCM_24")},
+    "ogg vorbis": ("OGG", "VORBIS"),
+    "ogg opus": ("OGG", "OPUS"),
+    "mp3": ("MP3", None),
+    "aiff": ("AIFF", None),
+}
+AV_FILES = {
+    "m4a": (44_100, "ipod", "aac"),
+    "mp4": (22_050, "mp4", "aac"),
+    "aac": (48_000, "adts", "aac"),
+    "webm": (48_000, "webm", "libopus"),
+    "ogg opus of a browser": (48_000, "ogg", "libopus"),
+    "wav adpcm": (22_050, "wav", "adpcm_ms"),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_what_soundfile_reads(kind: str, plain: Clip) -> None:
+    container, subtype = FILES[kind]
+    clip = prepare_reference(written(read(), RATE, container, subtype), OUT)
+    assert clip.duration == pytest.approx(plain.duration, abs=0.12)
+    assert likeness(clip, plain) > 0.9
+    assert clip.notes == ()
+
+
+@pytest.mark.parametrize("kind", AV_FILES)
+def test_what_av_reads(kind: str, plain: Clip) -> None:
+    rate, container, codec = AV_FILES[kind]
+    clip = prepare_reference(written_by_av(at(rate), rate, container, codec), OUT)
+    assert clip.duration == pytest.approx(plain.duration, abs=0.12)
+    assert likeness(clip, plain) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("container", "codec"),
+    [("mov", "pcm_s16le"), ("mov", "pcm_s24le"), ("mov", "pcm_f32le"), ("avi", "pcm_u8"), ("mp4", "aac")],
+)
+def test_stereo_of_any_layout_that_av_reads(container: str, codec: str, plain: Clip) -> None:
+    channels = at(22_050)[:, None] * np.array([0.9, 0.3], np.float32)
+    data = written_by_av(channels, 22_050, container, codec, "stereo")
+    assert float(decode_audio(data, OUT).abs().max()) == pytest.approx(0.6 * np.abs(at(22_050)).max(), rel=0.1)
+    clip = prepare_reference(data, OUT)
+    assert clip.duration == pytest.approx(plain.duration, abs=0.12)
+    assert likeness(clip, plain) > 0.95
+
+
+@pytest.mark.parametrize("rate", [8_000, 11_025, 44_100, 44_101, 48_000, 96_000, 192_000])
+def test_sample_rates(rate: int, plain: Clip) -> None:
+    clip = prepare_reference(written(at(rate), rate, "WAV", "PCM_24"), OUT)
+    assert clip.sample_rate == OUT
+    assert clip.duration == pytest.approx(plain.duration, abs=0.12)
+    assert likeness(clip, plain) > 0.9
+
+
+@pytest.mark.parametrize("weights", [(1, 1), (1, 0), (0.3, 0.2, 0, 0.5, 0.1, 0.4)])
+def test_channels_are_mixed(weights: tuple[float, ...], plain: Clip) -> None:
+    channels = read()[:, None] * np.asarray(weights, np.float32)
+    assert likeness(prepare_reference(written(channels), OUT), plain) > 0.99
+
+
+def test_channels_near_the_largest_float_are_mixed(plain: Clip) -> None:
+    full = read()[:, None] / np.abs(read()).max()
+    loud = np.repeat(full * np.float32(3e38), 2, axis=1)
+    assert likeness(prepare_reference(written(loud, subtype="FLOAT"), OUT), plain) > 0.99
+
+
+@pytest.mark.parametrize("gain", [1e-3, 0.02, 3.0, 32_768.0, 1e30])
+def test_level_is_fixed_whatever_the_scale(gain: float, plain: Clip) -> None:
+    clip = prepare_reference(written((read() * gain).astype(np.float32), subtype="FLOAT"), OUT)
+    assert torch.allclose(clip.samples, plain.samples, atol=2e-4)
+
+
+@pytest.mark.parametrize("path", [SLT, ESPEAK])
+def test_a_prepared_clip(path: Path) -> None:
+    clip = prepare_reference(path, OUT)
+    samples = clip.samples
+    assert samples.dtype == torch.float32
+    assert samples.ndim == 1
+    silence = int(END_SILENCE * OUT)
+    assert not samples[-silence:].any()
+    assert samples[-2 * silence : -silence].any()
+    assert samples.abs().max() <= 0.99
+    assert abs(float(samples.mean())) < 1e-3
+    loud = samples[samples.abs() > samples.abs().max() * 0.02]
+    assert float(loud.square().mean().sqrt()) == pytest.approx(SPEECH_LEVEL, rel=0.25)
+    assert clip.speech_kept == 1
+    assert clip.duration == pytest.approx(clip.used[1] - clip.used[0] + END_SILENCE, abs=0.01)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.001, 0.005])
+@pytest.mark.parametrize("path", [SLT, ESPEAK])
+def test_silence_goes_and_every_word_stays(path: Path, noise: float) -> None:
+    rate = soundfile.info(path).samplerate
+    speech = read(path)
+    around = np.pad(speech, (2 * rate, 3 * rate // 2))
+    around += np.random.default_rng(1).normal(0, noise, len(around)).astype(np.float32) + 0.05
+    start, end = prepare_reference(written(around, rate, subtype="FLOAT"), OUT).used
+    audible = np.flatnonzero(np.abs(speech) > max(0.02 * np.abs(speech).max(), 4 * noise)) / rate + 2
+    assert audible[0] - 0.4 < start <= audible[0] - 0.02
+    assert audible[-1] + 0.02 <= end < audible[-1] + 0.5
+
+
+def test_a_soft_beginning_and_end_stay() -> None:
+    """A hiss as of an s or f, 35 dB under the voice, that the detector alone does not take for speech."""
+    samples = np.pad(read()[3_400:47_400], 2 * RATE)
+    hiss = np.random.default_rng(2).normal(0, 0.02 * np.abs(samples).max(), RATE // 4).astype(np.float32)
+    first, last = 2 * RATE - len(hiss), len(samples) - 2 * RATE
+    samples[first : first + len(hiss)] += hiss
+    samples[last : last + len(hiss)] += hiss
+    start, end = prepare_reference(written(samples), OUT).used
+    assert start <= first / RATE
+    assert end >= (last + len(hiss)) / RATE
+
+
+def test_the_first_words_of_an_unusual_voice_are_heard() -> None:
+    """The detector alone misses the first second and a half of this one."""
+    giant = torch.from_numpy(read(SPEECH / "flite_rms_story.flac")[3_000:60_000])
+    slow = resample(giant, 6, 10)
+    start, _ = speech_spans(slow * (0.3 / slow.abs().quantile(0.99)))[0]
+    assert start < 0.3
+
+
+def test_a_knock_hides_no_quiet_speech() -> None:
+    """Levels follow the voice, not the loudest sample: the words are all found, and the peak is not clipped."""
+    quiet = np.pad(read()[3_400:47_400] * 0.02, 2 * RATE)
+    quiet[RATE] = quiet[2 * RATE + 20_000] = 0.9
+    clip = prepare_reference(written(quiet, subtype="FLOAT"), OUT)
+    assert clip.used[0] < 2.05
+    assert clip.used[1] > len(quiet) / RATE - 2.1
+    assert 0.9 < clip.samples.abs().max() <= 0.99
+
+
+def test_the_room_fades_in_and_out() -> None:
+    samples = np.pad(read(), RATE)
+    samples += np.random.default_rng(4).normal(0, 0.02, len(samples)).astype(np.float32)
+    clip = prepare_reference(written(samples), OUT).samples[: -int(END_SILENCE * OUT)].abs()
+    assert clip[1_000:1_500].mean() > 0.001
+    assert max(clip[0], clip[-1]) == 0
+    assert max(clip[:10].max(), clip[-10:].max()) < clip[1_000:1_500].max() / 3
+
+
+def test_pauses_inside_stay() -> None:
+    clip = prepare_reference(written(conversation(2, pause=4.0)), OUT)
+    assert clip.duration > 2 * 2.7 + 4
+    assert clip.speech_kept == 1
+
+
+def test_the_clip_survives_flac_exactly(plain: Clip) -> None:
+    flac = encode_flac(plain.samples.numpy(), OUT)
+    assert torch.equal(decode_audio(flac, OUT), plain.samples)
+
+
+def test_paths_and_misleading_names(tmp_path: Path, plain: Clip) -> None:
+    for name in ("clip.raw", "clip.txt", "Aufnahme ü.mp3"):
+        path = tmp_path / name
+        path.write_bytes(SLT.read_bytes())
+        assert torch.equal(prepare_reference(str(path), OUT).samples, plain.samples)
+
+
+def test_thirty_seconds_of_a_long_clip_are_used_up_to_a_pause() -> None:
+    samples = conversation(12)
+    clip = prepare_reference(written(samples), OUT)
+    assert 20 < clip.duration <= LONGEST_USED
+    assert 0 < clip.speech_kept < 1
+    end = int(clip.used[1] * RATE)
+    assert not samples[end : end + int(0.7 * RATE)].any()  # the longest of the pauses, not the last
+    assert len(clip.notes) == 1
+    assert "transcript must hold" in clip.notes[0]
+    sentence = "The train was late, so we walked along the river."
+    text, note = transcript_for(clip, " ".join([sentence] * 12))
+    spoken = round(clip.speech_kept * 12)
+    assert text == " ".join([sentence] * spoken)
+    assert note is not None
+    assert "along the river." in note
+
+
+def test_somebody_who_never_pauses_is_cut_all_the_same() -> None:
+    samples = conversation(12, 0.0, 0.0)
+    clip = prepare_reference(written(samples), OUT)
+    assert 20 < clip.duration <= LONGEST_USED
+    end = int(clip.used[1] * RATE)
+    assert np.abs(samples[end - 200 : end + 200]).max() < 0.2 * np.abs(samples).max()
+
+
+def test_the_transcript_stays_whole_when_only_silence_went() -> None:
+    clip = prepare_reference(written(np.pad(read(), RATE)), OUT)
+    assert transcript_for(clip, "  All of it.\n") == ("All of it.", None)
+
+
+def tone(*frequencies: float) -> Samples:
+    time = np.arange(4 * RATE) / RATE
+    return sum((0.15 * np.sin(2 * np.pi * f * time) for f in frequencies), np.zeros(len(time))).astype(np.float32)
+
+
+def tune() -> Samples:
+    time = np.arange(RATE // 2) / RATE
+    notes = (262, 330, 392, 523, 392, 330, 262, 294)
+    plucked = [np.sin(2 * np.pi * f * time) * np.exp(-4 * time) for f in notes]
+    return (0.5 * np.concatenate(plucked)).astype(np.float32)
+
+
+def noise(level: float) -> Samples:
+    return np.random.default_rng(0).normal(0, level, 4 * RATE).astype(np.float32)
+
+
+def knocks() -> Samples:
+    samples = noise(1e-4)
+    samples[::7_000] = 0.9
+    return samples
+
+
+def poisoned(value: float) -> Samples:
+    samples = read().copy()
+    samples[20_000] = value
+    return samples
+
+
+REFUSED = {
+    "no bytes": (b"", "holds no sound"),
+    "no samples": (written(np.zeros(0, np.float32)), "holds no sound"),
+    "a silent film": (silent_film(), "holds no sound"),
+    "text": (b"Dear Sir or Madam, " * 400, "not audio"),
+    "random bytes": (np.random.default_rng(3).bytes(50_000), "not audio"),
+    "a picture": (b"\x89PNG\r\n\x1a\n" + bytes(4_000), "not audio"),
+    "a playlist": (f"#EXTM3U\n#EXTINF:4,\nfile://{SLT}\n#EXT-X-ENDLIST\n".encode(), "not audio"),
+    "a script of files": (f"ffconcat version 1.0\nfile '{SLT}'\n".encode(), "not audio"),
+    "a stream that nothing decodes": (
+        written_by_av(read(), 48_000, "webm", "libopus").replace(b"A_OPUS", b"A_NONE"),
+        "not audio",
+    ),
+    "half a header": (SLT.read_bytes()[:30], "not audio"),
+    "silence": (written(np.zeros(4 * RATE, np.float32)), "silent"),
+    "the noise of a muted microphone": (written(noise(2e-5), subtype="FLOAT"), "silent"),
+    "an offset alone": (written(np.full(4 * RATE, 0.5, np.float32)), "silent"),
+    "noise": (written(noise(0.1)), "No speech"),
+    "hum": (written(tone(50, 100)), "No speech"),
+    "a chord": (written(tone(220, 277, 330, 440)), "No speech"),
+    "a tune": (written(tune()), "No speech"),
+    "knocks": (written(knocks()), "No speech"),
+    "one word": (written(np.pad(read()[4_000:13_000], RATE)), "seconds of speech: record at least 1"),
+    "NaN": (written(poisoned(np.nan), subtype="FLOAT"), "NaN"),
+    "infinity": (written(poisoned(-np.inf), subtype="FLOAT"), "NaN or infinity"),
+    "clipped": (written(np.clip(read() * 20, -1, 1)), "clipped beyond use"),
+    "clipped, then mp3": (written(np.clip(read() * 20, -1, 1), format="MP3"), "clipped beyond use"),
+    "clipped, then quieter": (written(np.clip(read() * 20, -1, 1) * 0.1), "clipped beyond use"),
+    "too low a rate": (written(read()[::4], 4_000), "4,000 samples a second"),
+    "too high a rate": (written(read(), 384_000), "384,000 samples a second"),
+    "91 seconds": (written(np.resize(read(), 91 * RATE), format="FLAC"), "longer than 90 seconds"),
+    "91 seconds for av": (
+        written_by_av(np.resize(read(), 91 * RATE), RATE, "adts", "aac"),
+        "longer than 90 seconds",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_refusals_say_what_is_wrong_in_one_sentence(kind: str) -> None:
+    source, says = REFUSED[kind]
+    with pytest.raises(UnusableReference, match=says) as raised:
+        prepare_reference(source, OUT)
+    message = str(raised.value)
+    assert message.endswith(".")
+    assert ". " not in message
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    for path in (tmp_path / "nowhere.wav", tmp_path):
+        with pytest.raises(UnusableReference, match=r"cannot be opened") as raised:
+            prepare_reference(path, OUT)
+        assert path.name in str(raised.value)
+        assert str(path) not in str(raised.value)
+
+
+def test_ninety_seconds_are_read() -> None:
+    clip = prepare_reference(written(np.resize(read(), 90 * RATE), format="MP3"), OUT)
+    assert clip.duration <= LONGEST_USED
+
+
+def test_a_little_clipping_is_only_mentioned() -> None:
+    clip = prepare_reference(written(np.clip(read() * 3, -1, 1)), OUT)
+    assert any("clipped in places" in note for note in clip.notes)
+
+
+def test_decoding_stops_at_the_limit() -> None:
+    """Blocks without end: whatever the header says, no more than the limit is ever asked for."""
+    taken = 0
+
+    def endless() -> Iterator[Samples]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield np.zeros((2, 8_000), np.float32)
+
+    with pytest.raises(UnusableReference, match="longer"):
+        _collected(endless(), 8_000)
+    assert taken == 91
+
+
+@pytest.mark.parametrize("part", range(1, 10))
+def test_a_damaged_packet_anywhere_costs_only_itself(plain: Clip, part: int) -> None:
+    data = bytearray(written_by_av(at(44_100), 44_100, "ipod", "aac"))
+    sound = data.index(b"moov") - 4
+    place = sound * part // 10
+    data[place : place + 60] = b"\xff" * 60
+    assert prepare_reference(bytes(data), OUT).duration == pytest.approx(plain.duration, abs=0.12)
+
+
+@given(st.binary(min_size=1, max_size=400), st.sampled_from([0, 4, 40, 200, 3_000]))
+def test_damaged_files_never_surprise(damage: bytes, place: int) -> None:
+    for whole in (DAMAGED_M4A, DAMAGED_WAV):
+        data = whole[:place] + damage + whole[place + len(damage) :]
+        with contextlib.suppress(UnusableReference):
+            assert len(decode_audio(data, RATE)) > 0
+
+
+DAMAGED_M4A = written_by_av(read()[:RATE], RATE, "ipod", "aac")
+DAMAGED_WAV = written(read()[:RATE])
+
+
+def test_threads_share_the_detector(plain: Clip) -> None:
+    before = torch.get_num_threads()
+    with ThreadPoolExecutor(4) as pool:
+        clips = list(pool.map(lambda _: prepare_reference(SLT, OUT), range(8)))
+    assert all(torch.equal(clip.samples, plain.samples) for clip in clips)
+    assert torch.get_num_threads() == before
+    assert "silero_vad" not in sys.modules  # importing it would set the threads of the whole process to one
+
+
+def test_the_detector_computes_what_its_authors_do() -> None:
+    """With the weights of the scripted model in the same wheel, ours gives that model's probabilities."""
+    spec = importlib.util.find_spec("silero_vad")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        scripted = torch.jit.load(Path(spec.submodule_search_locations[0]) / "data" / "silero_vad.jit")
+    theirs = {name.removeprefix("_model."): tensor for name, tensor in scripted.state_dict().items()}
+    kinds = ("weight", "bias")
+    gates = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    names = {
+        "stft_conv.weight": "stft.forward_basis_buffer",
+        **{f"conv{i + 1}.{kind}": f"encoder.{i}.reparam_conv.{kind}" for i in range(4) for kind in kinds},
+        **{f"lstm_cell.{gate}": f"decoder.rnn.{gate}" for gate in gates},
+        **{f"final_conv.{kind}": f"decoder.decoder.2.{kind}" for kind in kinds},
+    }
+    assert set(names) == set(silero_weights())
+    samples = torch.from_numpy(read())
+    ours = speech_probabilities(samples, {name: theirs[other] for name, other in names.items()})
+    windows = torch.nn.functional.pad(samples, (0, -len(samples) % 512)).split(512)
+    expected = torch.tensor([scripted(window, RATE).item() for window in windows])
+    assert torch.allclose(ours, expected, atol=1e-4)
+
+
+def test_the_detector_parts_sentences() -> None:
+    spans = speech_spans(torch.from_numpy(conversation(3, 0.6, 0.6)))
+    assert len(spans) == 3
+    assert all(b[0] - a[1] > 0.3 for a, b in itertools.pairwise(spans))
+
+
+@pytest.mark.parametrize("rate", [16_000, 22_050, 24_000, 44_100])
+@pytest.mark.parametrize("format", ["wav", "flac", "mp3", "opus"])
+def test_takes_go_out_and_come_back(format: str, rate: int) -> None:
+    samples = at(rate)
+    back = decode_audio(encode_audio(samples, rate, format), rate).numpy()  # type: ignore[arg-type]
+    assert len(back) == pytest.approx(len(samples), abs=0.1 * rate)
+    if format in ("wav", "flac"):
+        assert np.abs(back - samples).max() <= 0.5 / 32768 + 1e-7
+    else:
+        assert (
+            likeness(
+                Clip(torch.from_numpy(back), rate, (), (0, 0)),
+                Clip(torch.from_numpy(samples), rate, (), (0, 0)),
+            )
+            > 0.95
+        )
+
+
+@given(arrays.arrays(np.int16, st.integers(1, 50)))
+def test_sixteen_bits_are_kept_exactly(values: NDArray[np.int16]) -> None:
+    samples = values.astype(np.float32) / 32768
+    assert encode_audio(samples, OUT, "pcm") == values.astype("<i2").tobytes()
+    assert np.array_equal(to_int16(decode_audio(wav_bytes(samples, OUT), OUT).numpy()), values)
+
+
+@pytest.mark.parametrize("format", ["wav", "flac", "mp3", "opus", "pcm"])
+def test_nothing_that_a_model_may_say_breaks_a_file(format: str) -> None:
+    samples = np.tile(np.array([np.nan, np.inf, -np.inf, 7.0, -7.0, 0.5], np.float32), 4_000)
+    assert len(encode_audio(samples, OUT, format)) > 100  # type: ignore[arg-type]
+    encode_audio(np.zeros(0, np.float32), OUT, format)  # type: ignore[arg-type]
+    assert to_int16(samples[:6]).tolist() == [0, 32767, -32768, 32767, -32768, 16384]
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(InvalidOption, match=r"“aiff”.*use wav"):
+        encode_audio(np.zeros(10, np.float32), OUT, "aiff")  # type: ignore[arg-type]

@@ -1,0 +1,55 @@
+"""Several clips of one speaker as one."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from engine.audio import prepare_reference
+from engine.audio.merge import LONGEST_TOGETHER, join_clips, join_transcripts
+from engine.errors import UnusableReference
+from tests.paths import SPEECH
+
+CLIPS = [SPEECH / "flite_slt.flac", SPEECH / "espeak_en_gb.flac"]
+RATE = 22_050
+
+
+def level(samples: np.ndarray) -> float:
+    blocks = samples[: len(samples) // 1024 * 1024].reshape(-1, 1024)
+    powers = (blocks.astype(np.float64) ** 2).mean(axis=1)
+    return float(10 * np.log10(powers[powers >= np.median(powers)].mean()))
+
+
+def test_clips_follow_each_other_trimmed_and_equally_loud(tmp_path: Path) -> None:
+    samples, rate = soundfile.read(CLIPS[1])
+    quiet = tmp_path / "quiet.wav"
+    soundfile.write(quiet, samples / 20, rate, subtype="FLOAT")
+    joined, joined_rate = soundfile.read(io.BytesIO(join_clips([CLIPS[0], quiet.read_bytes()], RATE)))
+    first, second = (prepare_reference(clip, RATE).samples.numpy() for clip in CLIPS)
+    assert joined_rate == RATE
+    assert len(joined) == pytest.approx(len(first) + len(second), abs=RATE * 0.02)
+    assert level(joined[: len(first)]) == pytest.approx(level(joined[len(first) :]), abs=0.5)
+    np.testing.assert_array_equal(joined[: len(first)].astype(np.float32), first)
+
+
+def test_what_is_joined_to_its_limit_is_used_whole(tmp_path: Path) -> None:
+    """Preparing the joined clip once more removes nothing of it."""
+    clips = [SPEECH / "flite_slt_story.flac", SPEECH / "flite_rms_story.flac"]
+    assert sum(soundfile.info(str(clip)).duration for clip in clips) < LONGEST_TOGETHER
+    joined = join_clips(clips, RATE)
+    prepared = prepare_reference(joined, RATE)
+    assert prepared.speech_kept == 1
+    assert prepared.notes == ()
+    assert prepared.duration == pytest.approx(soundfile.info(io.BytesIO(joined)).duration, abs=0.3)
+
+
+def test_a_clip_that_cannot_be_cloned_from_is_refused() -> None:
+    with pytest.raises(UnusableReference):
+        join_clips([CLIPS[0], b"no sound"], RATE)
+
+
+def test_a_sentence_ends_where_a_clip_does() -> None:
+    assert join_transcripts([" One two ", "Three!", "四。", "five?", "Six"]) == "One two. Three! 四。 five? Six."
+    assert join_transcripts(["Alone"]) == "Alone."

@@ -1,0 +1,141 @@
+"""Files of tensors: what lies about itself, runs something or is no plain tensor is refused, and soon."""
+
+import json
+import os
+import pickle
+import struct
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save, save_file
+from torch import Tensor
+
+from engine.errors import InvalidCheckpoint, ReleaseError, ReleaseIncomplete
+from engine.files import tensors
+from engine.files.tensors import open_tensors
+from tests.attack import releases
+from tests.paths import MINIATURE
+
+TENSORS = {"a.weight": torch.arange(6, dtype=torch.float32).view(2, 3), "b": torch.ones(4, dtype=torch.bfloat16)}
+
+
+@pytest.fixture(params=["model.safetensors", "model.pth"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return tmp_path / str(request.param)
+
+
+def write(path: Path, tensors: dict[str, Tensor]) -> None:
+    if path.suffix == ".pth":
+        torch.save(tensors, path)
+    else:
+        save_file(tensors, path)
+
+
+def test_tensors_are_read_one_by_one(path: Path) -> None:
+    write(path, TENSORS)
+    file = open_tensors(path)
+    assert file.shapes == {"a.weight": (2, 3), "b": (4,)}
+    assert all(torch.equal(file.read(name), tensor) for name, tensor in TENSORS.items())
+
+
+def test_a_state_dict_may_be_inside_and_its_tensors_parameters(tmp_path: Path) -> None:
+    torch.save({"state_dict": torch.nn.Linear(2, 3).state_dict(), "epoch": 3}, tmp_path / "a.pth")
+    assert open_tensors(tmp_path / "a.pth").shapes == {"weight": (3, 2), "bias": (3,)}
+    torch.save(dict(torch.nn.Linear(2, 3).named_parameters()), tmp_path / "b.pth")
+    assert open_tensors(tmp_path / "b.pth").shapes == {"weight": (3, 2), "bias": (3,)}
+
+
+def test_the_same_tensor_under_two_names_and_views_are_plain(tmp_path: Path) -> None:
+    weight = torch.arange(12.0).view(3, 4)
+    torch.save({"a": weight, "b": weight, "c": weight.t(), "d": weight[1:]}, tmp_path / "a.pth")
+    file = open_tensors(tmp_path / "a.pth")
+    assert torch.equal(file.read("c"), weight.t())
+    assert torch.equal(file.read("d"), weight[1:])
+
+
+def test_missing_files_and_what_is_no_file(path: Path) -> None:
+    with pytest.raises(ReleaseIncomplete, match=f"has no {path.name}"):
+        open_tensors(path)
+    os.mkfifo(path)
+    with pytest.raises(ReleaseIncomplete, match="a pipe, not a regular file"):
+        open_tensors(path)
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    with pytest.raises(ReleaseIncomplete, match="a device, not a regular file"):
+        open_tensors(path)
+
+
+@pytest.mark.parametrize("keep", [0, 7, 8, 60, 500, -1])
+def test_files_cut_short(path: Path, keep: int) -> None:
+    write(path, {"a": torch.ones(1_000)})
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ReleaseIncomplete, match="cut short or damaged"):
+        open_tensors(path)
+
+
+@pytest.mark.parametrize("length", [1 << 23, 1 << 31, (1 << 63) - 1, (1 << 64) - 1])
+def test_a_header_that_claims_too_much_is_not_read(length: int, tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", length) + save(TENSORS)[8:])
+    with pytest.raises(ReleaseIncomplete, match=f"header claims {length:,} bytes"):
+        open_tensors(path)
+
+
+def test_numbers_of_other_kinds_are_refused_when_they_are_read(path: Path) -> None:
+    write(path, {"a": torch.ones(2, dtype=torch.int64), "b": torch.ones(2, dtype=torch.bool)})
+    file = open_tensors(path)
+    for name, kind in (("a", "int64"), ("b", "bool")):
+        with pytest.raises(InvalidCheckpoint, match=f"{name} in {path.name} is of {kind}"):
+            file.read(name)
+
+
+def test_too_many_tensors(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensors, "MAX_TENSORS", 1)
+    write(path, TENSORS)
+    with pytest.raises(InvalidCheckpoint, match="has 2 tensors; 1 are the most"):
+        open_tensors(path)
+
+
+@pytest.mark.parametrize("index", range(len(releases.pickles())))
+def test_pickles_that_run_something_or_hold_other_things(index: int, tmp_path: Path) -> None:
+    """`bytearray(2 ** 33)`, which PyTorch would call, and keys that take for ever to hash, among them."""
+    path = tmp_path / "in" / "codec.pth"
+    path.parent.mkdir()
+    path.write_bytes(releases.pickles()[index])
+    try:
+        shapes = open_tensors(path).shapes
+    except ReleaseError:
+        shapes = {}
+    assert set(shapes) <= {"x"}, "what is a plain state dict may be read"
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_view_of_a_few_bytes_is_not_as_large_as_it_looks(tmp_path: Path) -> None:
+    torch.save({"x": torch.zeros(1).expand(1 << 20, 1 << 20)}, tmp_path / "a.pth")
+    with pytest.raises(InvalidCheckpoint, match="not a plain state dict"):
+        open_tensors(tmp_path / "a.pth")
+
+
+def test_a_pickle_without_a_zip_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.pth").write_bytes(pickle.dumps({"x": 1}))
+    with pytest.raises(ReleaseIncomplete, match="its end is missing"):
+        open_tensors(tmp_path / "a.pth")
+
+
+def test_a_directory_that_claims_too_much_is_not_read(tmp_path: Path) -> None:
+    torch.save(TENSORS, tmp_path / "a.pth")
+    data = bytearray((tmp_path / "a.pth").read_bytes())
+    struct.pack_into("<L", data, len(data) - 10, 1 << 30)
+    place = data.rfind(b"PK\x06\x06")
+    if place >= 0:
+        struct.pack_into("<Q", data, place + 40, 1 << 30)
+    (tmp_path / "a.pth").write_bytes(data)
+    with pytest.raises(ReleaseIncomplete, match="list of contents"):
+        open_tensors(tmp_path / "a.pth")
+
+
+def test_the_miniature_is_read_as_safetensors_say() -> None:
+    index = json.loads((MINIATURE / "model.safetensors.index.json").read_text())["weight_map"]
+    for shard in set(index.values()):
+        assert set(open_tensors(MINIATURE / shard).shapes) == {name for name in index if index[name] == shard}

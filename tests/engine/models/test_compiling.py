@@ -1,0 +1,28 @@
+"""Compiled blocks compute what they are compiled from."""
+
+import shutil
+
+import pytest
+import torch
+
+from engine.models.compiling import compile_blocks
+from engine.models.kv_cache import Stretch
+from engine.release.release import load_dual_ar
+from tests.paths import MINIATURE
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+@torch.inference_mode()
+def test_compiled_steps_equal_the_usual_ones() -> None:
+    plain = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu").slow
+    compiled = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu").slow
+    compile_blocks(compiled)
+    columns = torch.randint(0, 60, (1, plain.dual.num_codebooks + 1, 9), generator=torch.Generator().manual_seed(0))
+    caches = [stack.new_cache(1, 16) for stack in (plain, compiled)]
+    for start, end in ((0, 6), (6, 7), (7, 8), (8, 9)):
+        one, other = (
+            stack(columns[:, :, start:end], Stretch(cache, start))[0]
+            for stack, cache in zip((plain, compiled), caches, strict=True)
+        )
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)

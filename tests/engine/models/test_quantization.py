@@ -1,0 +1,184 @@
+"""Quantized weights: what is changed and what is left alone, how small it gets, and how well the codes hold."""
+
+import copy
+import sys
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from engine.errors import DeviceUnavailable, InvalidOption
+from engine.models.fast_ar import FastAR
+from engine.models.quantization import QUANTIZED, Layout, Precision, check, layouts, quantize
+from engine.models.slow_ar import SlowAR
+from engine.release.release import DualAR
+from engine.serving.memory import held_bytes
+from tests.engine.conftest import golden
+from tests.engine.serving.test_memory import S2_PRO
+
+GOLDEN = golden("dual_ar")
+COLUMNS = torch.cat((GOLDEN["prompt"].long(), GOLDEN["greedy_frames"].long().T), dim=1)[None]
+
+
+@pytest.fixture(scope="module")
+def s2_pro() -> tuple[SlowAR, FastAR]:
+    with torch.device("meta"):
+        return SlowAR(S2_PRO, end_id=0), FastAR(S2_PRO)
+
+
+def kinds(found: dict[str, Layout]) -> set[str]:
+    return {layout.kind for layout in found.values()}
+
+
+def test_only_the_blocks_are_quantized(s2_pro: tuple[SlowAR, FastAR]) -> None:
+    slow, fast = s2_pro
+    found = layouts(slow, "int8", stack="slow", activations=torch.bfloat16)
+    per_block = ("attention.wqkv", "attention.wo", "feed_forward.w1", "feed_forward.w2", "feed_forward.w3")
+    assert set(found) == {f"layers.{i}.{name}.weight" for i in range(36) for name in per_block}
+    heads = layouts(fast, "int8", stack="fast", activations=torch.bfloat16)
+    assert set(heads) == {f"layers.{i}.{name}.weight" for i in range(4) for name in per_block}
+
+
+def test_the_fast_ar_stays_above_four_bits(s2_pro: tuple[SlowAR, FastAR]) -> None:
+    slow, fast = s2_pro
+    assert kinds(layouts(slow, "int4", stack="slow", activations=torch.bfloat16)) == {"int4"}
+    assert kinds(layouts(fast, "int4", stack="fast", activations=torch.bfloat16)) == {"int8"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "kind"),
+    [
+        (1024, 1024, "int4"),
+        (1024, 1024 + 32, "int8"),  # no whole groups
+        (1024 + 4, 1024, "int8"),  # no whole tiles
+        (1024, 256, "int8"),  # four times as wide once padded
+        (1024, 640, "int4"),
+    ],
+)
+def test_layers_that_int4_does_not_suit_stay_at_int8(rows: int, columns: int, kind: str) -> None:
+    layer = nn.Sequential(nn.Linear(columns, rows, device="meta"))
+    assert kinds(layouts(layer, "int4", stack="slow", activations=torch.bfloat16)) == {kind}
+
+
+def test_fp16_sums_need_scaled_weights() -> None:
+    fits, ragged = (nn.Sequential(nn.Linear(columns, 8, device="meta")) for columns in (256, 200))
+    assert layouts(fits, "int8", stack="slow", activations=torch.float16) == {"0.weight": Layout("int8", 128)}
+    assert layouts(ragged, "int8", stack="slow", activations=torch.float16) == {}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
+def test_floating_precisions_change_nothing(miniature: DualAR, precision: Precision) -> None:
+    model = copy.deepcopy(miniature.slow)
+    quantize(model, precision, stack="slow")
+    assert held_bytes(model) == held_bytes(miniature.slow)
+
+
+@pytest.mark.parametrize("precision", ["int4", "fp8"])
+def test_what_needs_a_gpu_is_refused_on_the_cpu(miniature: DualAR, precision: Precision) -> None:
+    with pytest.raises(DeviceUnavailable, match="choose int8"):
+        quantize(miniature.slow, precision, stack="slow")
+
+
+@pytest.mark.parametrize(
+    ("precision", "capability", "dtype", "allowed"),
+    [
+        ("fp8", (8, 9), torch.bfloat16, False),
+        ("fp8", (9, 0), torch.bfloat16, True),
+        ("int4", (8, 0), torch.bfloat16, True),
+        ("int4", (8, 0), torch.float16, False),
+        ("int4", (7, 5), torch.bfloat16, False),
+        ("int8", (7, 5), torch.float16, True),
+    ],
+)
+def test_what_a_gpu_must_have(
+    monkeypatch: pytest.MonkeyPatch,
+    precision: Precision,
+    capability: tuple[int, int],
+    dtype: torch.dtype,
+    allowed: bool,
+) -> None:
+    pytest.importorskip("torchao", reason="torchao is an optional package")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
+    if allowed:
+        check(precision, "cuda", dtype)
+    else:
+        with pytest.raises(DeviceUnavailable):
+            check(precision, "cuda", dtype)
+
+
+def test_a_missing_torchao_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch, miniature: DualAR) -> None:
+    monkeypatch.setitem(sys.modules, "torchao", None)
+    with pytest.raises(InvalidOption, match="pip install torchao"):
+        quantize(miniature.slow, "int8", stack="slow")
+
+
+class Quantized:
+    """The miniature with int8 weights, fp32 elsewhere."""
+
+    def __init__(self, plain: DualAR) -> None:
+        self.slow, self.fast = copy.deepcopy(plain.slow), copy.deepcopy(plain.fast)
+        quantize(self.slow, "int8", stack="slow")
+        quantize(self.fast, "int8", stack="fast")
+
+
+@pytest.fixture(scope="module")
+def int8(miniature: DualAR) -> Quantized:
+    pytest.importorskip("torchao", reason="torchao is an optional package")
+    return Quantized(miniature)
+
+
+def test_int8_shrinks_the_blocks_and_nothing_else(miniature: DualAR, int8: Quantized) -> None:
+    assert held_bytes(int8.slow.layers) < 0.28 * held_bytes(miniature.slow.layers)
+    assert held_bytes(int8.fast.layers) < 0.28 * held_bytes(miniature.fast.layers)
+    for plain, quantized in ((miniature.slow, int8.slow), (miniature.fast, int8.fast)):
+        small = layouts(plain, "int8", stack="slow", activations=torch.float32)
+        kept = {name: p for name, p in quantized.named_parameters() if name not in small}
+        assert {"embeddings.weight", "norm.weight"} < set(kept)
+        assert all(type(p) is nn.Parameter and torch.equal(p, plain.get_parameter(name)) for name, p in kept.items())
+    assert int8.fast.output.weight[:7].shape == (7, 64)
+
+
+@torch.inference_mode()
+def predicted(slow: SlowAR, fast: FastAR) -> Tensor:
+    """Greedy codes behind each frame's column, all codebooks."""
+    normed, vectors = slow(COLUMNS)
+    behind = GOLDEN["prompt"].shape[1] - 1
+    semantic = slow.logits(normed[0, behind:-1]).argmax(-1)
+    residual = fast.logits(vectors[0, behind:-1], GOLDEN["greedy_frames"].long()[:, 1:]).argmax(-1)
+    return torch.cat((semantic[:, None], residual), dim=1)
+
+
+def test_int8_keeps_most_greedy_codes(miniature: DualAR, int8: Quantized) -> None:
+    plain = predicted(miniature.slow, miniature.fast)
+    equal = (predicted(int8.slow, int8.fast) == plain).float().mean()
+    assert float(equal) >= 0.9  # the miniature's weights are random: its best guesses are close calls
+    assert len(plain) > 4
+
+
+@torch.inference_mode()
+def test_fp16_products_stay_in_range() -> None:
+    pytest.importorskip("torchao", reason="torchao is an optional package")
+    layer = nn.Sequential(nn.Linear(1024, 8, bias=False, dtype=torch.float16))
+    layer[0].weight.data.fill_(0.01)
+    quantize(layer, "int8", stack="slow")
+    found = layer(torch.ones(1, 1024, dtype=torch.float16))  # 1,024 × 127 would be infinite
+    torch.testing.assert_close(found.float(), torch.full((1, 8), 10.24), rtol=0.02, atol=0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", QUANTIZED)
+def test_precisions_on_the_gpu(precision: Precision) -> None:
+    pytest.importorskip("torchao", reason="torchao is an optional package")
+    try:
+        check(precision, "cuda", torch.bfloat16)
+    except DeviceUnavailable as told:
+        pytest.skip(str(told))
+    torch.manual_seed(0)
+    layer = nn.Sequential(nn.Linear(2560, 1024, bias=False, dtype=torch.bfloat16, device="cuda"))
+    layer.requires_grad_(False)
+    x = torch.randn(3, 2, 2560, dtype=torch.bfloat16, device="cuda")
+    expected, layout = layer(x), layouts(layer, precision, stack="slow", activations=torch.bfloat16)["0.weight"]
+    quantize(layer, precision, stack="slow")
+    assert held_bytes(layer) == layout.nbytes(1024, 2560)
+    error = (layer(x) - expected).float().norm() / expected.float().norm()
+    assert float(error) < (0.2 if precision == "int4" else 0.05)

@@ -1,0 +1,288 @@
+"""Releases are read strictly, from both layouts, without a second copy of the weights."""
+
+import base64
+import json
+import shutil
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from engine.errors import (
+    DeviceUnavailable,
+    InvalidCheckpoint,
+    InvalidConfig,
+    ReleaseForbidden,
+    ReleaseIncomplete,
+    ReleaseNotFound,
+)
+from engine.models.fast_ar import FastAR
+from engine.models.quantization import Precision, Stack, quantize
+from engine.models.slow_ar import SlowAR
+from engine.release import release as reading
+from engine.release.release import DualAR, find_release, load_dual_ar
+from engine.serving.memory import held_bytes
+from tests.paths import MINIATURE
+
+SHARDS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+COLUMNS = torch.arange(11 * 6).view(1, 11, 6) % 60
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(MINIATURE, tmp_path / "release"))
+
+
+def load(folder: Path) -> DualAR:
+    return load_dual_ar(folder, dtype=torch.float32, device="cpu")
+
+
+def rewrite(folder: Path, change) -> None:  # type: ignore[no-untyped-def]
+    """One file without an index, its tensors changed."""
+    tensors = {k: v for shard in SHARDS for k, v in load_file(folder / shard).items()}
+    change(tensors)
+    for name in [*SHARDS, "model.safetensors.index.json"]:
+        (folder / name).unlink()
+    save_file({k: v.contiguous() for k, v in tensors.items()}, folder / "model.safetensors")
+
+
+def same(a: DualAR, b: DualAR) -> bool:
+    ours, theirs = a.slow.state_dict() | a.fast.state_dict(), b.slow.state_dict() | b.fast.state_dict()
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[k], theirs[k]) for k in ours)
+
+
+def test_a_single_file_without_index_is_the_same_release(release: Path, miniature: DualAR) -> None:
+    rewrite(release, lambda tensors: None)
+    assert same(load(release), miniature)
+
+
+def test_separate_query_key_and_value_weights_are_joined(release: Path, miniature: DualAR) -> None:
+    def split(tensors: dict[str, torch.Tensor]) -> None:
+        name = "text_model.model.layers.1.attention.wqkv.weight"
+        for part, rows in zip("qkv", tensors.pop(name).split([64, 32, 32]), strict=True):
+            tensors[name.replace("wqkv", f"w{part}")] = rows
+
+    rewrite(release, split)
+    assert same(load(release), miniature)
+
+
+def flat_release(folder: Path, prefix: str) -> Path:
+    """The miniature in S1-mini's files: one pickle, flat config, tiktoken."""
+    tensors = {k: v for shard in SHARDS for k, v in load_file(MINIATURE / shard).items()}
+    renamed = {}
+    for name, tensor in tensors.items():
+        if name.startswith("text_model.model."):
+            renamed[name.removeprefix("text_model.model.")] = tensor
+        elif "codebook_embeddings" in name:
+            renamed["codebook_embeddings.weight"] = tensor
+        else:
+            renamed["fast_" + name.removeprefix("audio_decoder.")] = tensor
+    renamed["freqs_cis"] = torch.zeros(1)
+    folder.mkdir()
+    torch.save({prefix + name: tensor for name, tensor in renamed.items()}, folder / "model.pth")
+    raw = json.loads((MINIATURE / "config.json").read_text())
+    text, audio = raw["text_config"], raw["audio_decoder_config"]
+    flat = {k: v for k, v in text.items() if k != "model_type"} | {
+        "model_type": "dual_ar",
+        "codebook_size": audio["vocab_size"],
+        "num_codebooks": 10,
+        "n_fast_layer": 2,
+        "fast_dim": 64,
+        "fast_n_head": 4,
+        "fast_n_local_heads": 2,
+        "fast_head_dim": 16,
+        "fast_intermediate_size": 96,
+        "norm_fastlayer_input": True,
+        "scale_codebook_embeddings": True,
+    }
+    (folder / "config.json").write_text(json.dumps(flat))
+    pairs = [f"{base64.b64encode(bytes([i])).decode()} {i}" for i in range(256)]
+    (folder / "tokenizer.tiktoken").write_text("\n".join(pairs) + "\n")
+    special = {"<|im_start|>": 374, "<|im_end|>": 375, "<|voice|>": 376}
+    special |= {f"<|semantic:{i}|>": 400 + i for i in range(256)}
+    (folder / "special_tokens.json").write_text(json.dumps(special))
+    return folder
+
+
+@pytest.mark.parametrize("prefix", ["", "model."])
+def test_the_flat_layout_is_the_same_model(tmp_path: Path, miniature: DualAR, prefix: str) -> None:
+    loaded = load(flat_release(tmp_path / "flat", prefix))
+    assert same(loaded, miniature)
+    assert torch.equal(loaded.slow(COLUMNS)[1], miniature.slow(COLUMNS)[1])
+    assert loaded.tokenizer.encode("hi<|im_end|>") == [104, 105, 375]
+
+
+def test_the_unnormed_vector_goes_to_the_fast_ar_in_s1(tmp_path: Path) -> None:
+    folder = flat_release(tmp_path / "flat", "")
+    config = json.loads((folder / "config.json").read_text()) | {"norm_fastlayer_input": False}
+    (folder / "config.json").write_text(json.dumps(config))
+    normed, vectors = load(folder).slow(COLUMNS)
+    assert not torch.equal(normed, vectors)
+
+
+def test_missing_unexpected_and_misshapen_tensors_are_named_together(release: Path) -> None:
+    def spoil(tensors: dict[str, torch.Tensor]) -> None:
+        del tensors["text_model.model.norm.weight"]
+        tensors["audio_decoder.surprise"] = torch.zeros(1)
+        tensors["vision.weight"] = torch.zeros(1)
+        tensors["audio_decoder.norm.weight"] = torch.zeros(63)
+
+    rewrite(release, spoil)
+    with pytest.raises(InvalidCheckpoint) as caught:
+        load(release)
+    said = str(caught.value)
+    assert "missing norm.weight" in said
+    assert "surprise" in said
+    assert "vision.weight" in said
+    assert "norm.weight is [63] instead of [64]" in said
+
+
+def test_a_missing_shard_is_named(release: Path) -> None:
+    (release / SHARDS[1]).unlink()
+    with pytest.raises(ReleaseIncomplete, match=SHARDS[1]):
+        load(release)
+
+
+@pytest.mark.parametrize("keep", [0, 100, 5000])
+def test_a_shard_cut_short_is_refused(release: Path, keep: int) -> None:
+    path = release / SHARDS[0]
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ReleaseIncomplete, match="cut short"):
+        load(release)
+
+
+def test_a_pickle_that_runs_code_is_refused(tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return (Path.touch, (str(tmp_path / "ran"),))
+
+    folder = flat_release(tmp_path / "flat", "")
+    torch.save({"x": Evil()}, folder / "model.pth")
+    with pytest.raises(InvalidCheckpoint, match="not a plain state dict"):
+        load(folder)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_config_and_tokenizer_must_belong_together(release: Path) -> None:
+    config = json.loads((release / "config.json").read_text())
+    config["semantic_start_token_id"] += 1
+    (release / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InvalidCheckpoint, match="belong together"):
+        load(release)
+
+
+@pytest.mark.parametrize(("content", "error"), [("{", InvalidConfig), ('{"model_type": "bert"}', InvalidConfig)])
+def test_other_configs_are_refused(release: Path, content: str, error: type[Exception]) -> None:
+    (release / "config.json").write_text(content)
+    with pytest.raises(error):
+        load(release)
+
+
+def test_weights_on_the_cpu_stay_in_the_mapped_file(miniature: DualAR) -> None:
+    # A tensor that was copied would own a storage of its own size; a mapped one shares the file's.
+    pointers = sorted(p.data_ptr() for p in miniature.slow.parameters())
+    sizes = {p.data_ptr(): p.nbytes for p in miniature.slow.parameters()}
+    apart = [b - a for a, b in pairwise(pointers)]
+    packed = sum(gap == sizes[a] for gap, a in zip(apart, pointers, strict=False))
+    assert packed > len(apart) // 2
+
+
+def test_bf16_is_cast_on_the_way(miniature: DualAR) -> None:
+    half = load_dual_ar(MINIATURE, dtype=torch.bfloat16, device="cpu")
+    weight = half.slow.embeddings.weight
+    assert weight.dtype == torch.bfloat16
+    assert torch.equal(weight, miniature.slow.embeddings.weight.to(torch.bfloat16))
+    assert half.slow.rope.dtype == torch.complex64
+
+
+def test_folders_are_found_and_absences_told(tmp_path: Path) -> None:
+    assert find_release(tmp_path) == tmp_path
+    assert find_release("bundled").name == "bundled"
+    (tmp_path / "file").touch()
+    for wrong in (tmp_path / "file", tmp_path / "none", "no folder at all"):
+        with pytest.raises(ReleaseNotFound):
+            find_release(wrong)
+
+
+@pytest.mark.parametrize(
+    ("raised", "ours", "says"),
+    [
+        ("GatedRepoError", ReleaseForbidden, "licence"),
+        ("RepositoryNotFoundError", ReleaseNotFound, "no repository"),
+        ("LocalEntryNotFoundError", ReleaseIncomplete, "network"),
+    ],
+)
+def test_hub_failures_become_sentences(
+    monkeypatch: pytest.MonkeyPatch, raised: str, ours: type[Exception], says: str
+) -> None:
+    import httpx
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    kind = getattr(errors, raised)
+    response = httpx.Response(401, request=httpx.Request("GET", "https://example.invalid"))
+    failure = kind("x") if raised == "LocalEntryNotFoundError" else kind("x", response=response)
+
+    def fail(*_args: object, **_options: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    with pytest.raises(ours, match=says):
+        find_release("someone/something")
+
+
+def test_quantized_weights_arrive_block_by_block(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torchao", reason="torchao is an optional package")
+    config, whole = load(release).config, []
+
+    def watch(block: torch.nn.Module, precision: Precision, *, stack: Stack) -> None:
+        linear = [m.weight for owner in built for m in owner.layers.modules() if isinstance(m, torch.nn.Linear)]
+        whole.append(sum(type(weight) is torch.nn.Parameter and not weight.is_meta for weight in linear))
+        quantize(block, precision, stack=stack)
+
+    built: list[SlowAR | FastAR] = []
+    for kind in (SlowAR, FastAR):
+        monkeypatch.setattr(reading, kind.__name__, partial(_noting, kind, built))
+    monkeypatch.setattr(reading, "quantize", watch)
+    load_dual_ar(release, dtype=torch.bfloat16, device="cpu", precision="int8")
+    assert whole == [5] * (config.slow.n_layer + config.fast.n_layer)  # those of the block that has just arrived
+
+
+def _noting(kind: type[SlowAR | FastAR], built: list[SlowAR | FastAR], *sizes: object) -> SlowAR | FastAR:
+    built.append(kind(*sizes))  # type: ignore[arg-type]  # either's own
+    return built[-1]
+
+
+def test_a_quantized_release_is_that_release(miniature: DualAR) -> None:
+    pytest.importorskip("torchao", reason="torchao is an optional package")
+    small = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu", precision="int8")
+    assert held_bytes(small.slow.layers) < 0.28 * held_bytes(miniature.slow.layers)
+    assert torch.equal(small.slow.embeddings.weight, miniature.slow.embeddings.weight)
+    assert not any(p.requires_grad or p.is_meta for p in (*small.slow.parameters(), *small.fast.parameters()))
+    close = torch.nn.functional.cosine_similarity(small.slow(COLUMNS)[1], miniature.slow(COLUMNS)[1], dim=-1)
+    assert float(close.min()) > 0.99
+
+
+def test_all_problems_are_told_before_anything_is_quantized(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torchao", reason="torchao is an optional package")
+
+    def spoil(tensors: dict[str, torch.Tensor]) -> None:
+        tensors["vision.weight"] = torch.zeros(1)
+        tensors["text_model.model.layers.1.ffn_norm.weight"] = torch.zeros(63)
+        del tensors["audio_decoder.norm.weight"]
+
+    rewrite(release, spoil)
+    done: list[object] = []
+    monkeypatch.setattr(reading, "quantize", lambda block, **_how: done.append(block))
+    with pytest.raises(InvalidCheckpoint, match=r"vision\.weight.*ffn_norm\.weight is \[63\].*missing norm\.weight"):
+        load_dual_ar(release, dtype=torch.float32, device="cpu", precision="int8")
+    assert done == []
+
+
+@pytest.mark.parametrize("precision", ["int4", "fp8"])
+def test_a_precision_that_cannot_be_had_is_refused_before_reading(tmp_path: Path, precision: Precision) -> None:
+    with pytest.raises(DeviceUnavailable, match="choose int8"):
+        load_dual_ar(tmp_path / "nothing", dtype=torch.bfloat16, device="cpu", precision=precision)

@@ -1,0 +1,164 @@
+"""Folders of models that are damaged or were made to do harm: each is a model, or a ReleaseError in a sentence."""
+
+import gzip
+import json
+import shutil
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import InvalidCheckpoint, InvalidConfig, ReleaseError
+from engine.release.release import Profile, load_dual_ar, read_config
+from engine.text.english.pronunciation import Lexicon
+from engine.text.tokenizer import Tokenizer
+from tests.attack import releases
+from tests.paths import MINIATURE
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(MINIATURE, tmp_path / "release"))
+
+
+def changed(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_made_on_purpose() -> None:
+    for case in releases.crafted()[::5]:
+        releases.run(case)
+
+
+@pytest.mark.filterwarnings(
+    "ignore:invalid escape sequence:DeprecationWarning"
+)  # from the standard library's pickletools
+def test_made_by_chance() -> None:
+    for case in releases.spoiled_releases(seed=0, count=50):
+        releases.run(case)
+
+
+@pytest.mark.parametrize("place", ["../release/model-00001-of-00002.safetensors", "/etc/passwd", "..", "", 7, None, []])
+def test_an_index_names_files_of_its_own_folder_only(release: Path, place: object) -> None:
+    index = release / "model.safetensors.index.json"
+    weights = json.loads(index.read_text())["weight_map"]
+    changed(index, weight_map={**weights, next(iter(weights)): place})
+    with pytest.raises(InvalidConfig, match="which is no file of tensors in its folder"):
+        load_dual_ar(release, dtype=releases.torch.float32, device="cpu")
+
+
+@pytest.mark.parametrize("weights", [None, [], 3, {}, "x"])
+def test_an_index_has_a_weight_map(release: Path, weights: object) -> None:
+    changed(release / "model.safetensors.index.json", weight_map=weights)
+    with pytest.raises(InvalidConfig, match="no weight_map"):
+        load_dual_ar(release, dtype=releases.torch.float32, device="cpu")
+
+
+def test_nothing_is_made_in_the_sizes_of_a_config_that_cannot_be(release: Path) -> None:
+    config = json.loads((release / "config.json").read_text())
+    tracemalloc.start()
+    try:
+        for name in ("n_layer", "vocab_size", "max_seq_len"):
+            changed(release / "config.json", text_config={**config["text_config"], name: 1 << 31})
+            with pytest.raises(InvalidConfig, match=f"{name} = 2147483648"):
+                read_config(release)
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("size", [None, 0, 1 << 31, "256", 1.5])
+def test_semantic_tokens_are_counted_up_to_a_bound(release: Path, size: object) -> None:
+    for name, data in releases._release("s1").items():
+        (release / name).write_bytes(data)
+    (release / "tokenizer.json").unlink()
+    changed(release / "config.json", codebook_size=size)
+    with pytest.raises(InvalidConfig, match="codebook_size = "):
+        read_config(release)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("max_segment_bytes", value) for value in (None, "72", 0, -1, 1 << 40, True, [])),
+        *(("context_positions", value) for value in (None, "x", -1, 1 << 40, 1.5)),
+        *(("style_tags", value) for value in (None, 0, "yes")),
+        *(("temperature", value) for value in (None, "x", -1, 9, True, [])),
+        *(("notice", value) for value in (None, 3, [], "x" * 2_001)),
+    ],
+)
+def test_a_profile_is_of_its_kinds(tmp_path: Path, name: str, value: object) -> None:
+    (tmp_path / "reprise.json").write_text(json.dumps({name: value}))
+    with pytest.raises(InvalidConfig, match=f"reprise.json has {name} = "):
+        Profile.load(tmp_path)
+
+
+def test_a_temperature_of_nothing_is_one(tmp_path: Path) -> None:
+    (tmp_path / "reprise.json").write_text('{"temperature": 0}')
+    assert Profile.load(tmp_path).temperature == 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"version": 1}',
+        b'{"version": 1, "words": [], "letters": {}}',
+        b'{"version": 1, "words": {"a": 3}, "letters": {}}',
+        b'{"version": 1, "words": {}, "letters": null}',
+        b"[" * 100_000,
+        bytes(80 << 20),
+    ],
+)
+def test_a_lexicon_is_what_it_should_be(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "lexicon.json.gz").write_bytes(gzip.compress(content, 1))
+    with pytest.raises(InvalidConfig, match=r"lexicon lexicon\.json\.gz"):
+        Lexicon.load(tmp_path / "lexicon.json.gz")
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("tokenizer.tiktoken", b"YQ== 0 1\n"),
+        ("tokenizer.tiktoken", b"YQ==\n"),
+        ("tokenizer.tiktoken", b"YQ== x\n"),
+        ("tokenizer.tiktoken", b"Y 0\n"),
+        ("tokenizer.tiktoken", b"YQ== 0\nYg== 0\n"),
+        ("tokenizer.tiktoken", b"YQ== -1\n"),
+        ("tokenizer.tiktoken", b"YQ== 9999999999999999999999\n"),
+        ("special_tokens.json", b"[]"),
+        ("special_tokens.json", b'{"<|im_end|>": "x"}'),
+        ("special_tokens.json", b'{"<|im_end|>": null}'),
+        ("special_tokens.json", b'{"<|im_end|>": 1e9}'),
+        ("special_tokens.json", b'{"<|im_end|>": 3, "<|im_start|>": 3}'),
+    ],
+)
+def test_a_list_of_tokens_is_one(tmp_path: Path, file: str, content: bytes) -> None:
+    for name in ("tokenizer.tiktoken", "special_tokens.json"):
+        (tmp_path / name).write_bytes(releases._release("s1")[name])
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(ReleaseError):
+        Tokenizer.load(tmp_path)
+
+
+def test_a_tokenizer_of_too_many_entries_is_not_parsed(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_bytes(b'{"model": [' + b"0," * 3_100_000 + b"0]}")
+    with pytest.raises(InvalidCheckpoint, match="too many entries"):
+        Tokenizer.load(tmp_path)
+
+
+def test_a_tokenizer_does_not_pad(release: Path) -> None:
+    padding = {"strategy": {"Fixed": 1 << 30}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0}
+    changed(release / "tokenizer.json", padding={**padding, "pad_type_id": 0, "pad_token": "x"})
+    assert len(Tokenizer.load(release).encode("hi")) == 2
+
+
+def test_tokens_beyond_the_vocabulary_are_refused(release: Path) -> None:
+    config = json.loads((release / "config.json").read_text())
+    changed(release / "config.json", text_config={**config["text_config"], "vocab_size": 656})
+    read = json.loads((release / "tokenizer.json").read_text())
+    highest = max(token["id"] for token in read["added_tokens"])
+    extra = {**read["added_tokens"][0], "id": highest + 1_000, "content": "<|more|>"}
+    changed(release / "tokenizer.json", added_tokens=[*read["added_tokens"], extra])
+    with pytest.raises(InvalidCheckpoint, match="vocabulary ends at 655"):
+        read_config(release)

@@ -1,0 +1,354 @@
+"""Clips are encoded once, one at a time, and what comes out is what the encoder makes of the whole clip."""
+
+import gc
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from engine.audio import prepare_reference
+from engine.codec.checkpoint import codec_files, load_codec_encoder
+from engine.codec.codec import CodecEncoder
+from engine.serving import clip_encoder as encoder_module
+from engine.serving.clip_encoder import ENCODE_SECONDS, ClipEncoder, SingleFlight
+from tests.paths import MINIATURE
+
+CLIP = MINIATURE.parent / "speech" / "flite_slt.flac"
+V = TypeVar("V")
+CPU = torch.device("cpu")
+FRAME, PIECE = 4, 10  # samples a frame, frames a piece
+# A test that hangs should fail instead; nothing waits as long as this when all is well.
+PATIENCE = 10.0
+
+
+class FakeEncoder:
+    """Two rows of codes: the first sample of each frame, and the number of the piece. Counts its clips."""
+
+    def __init__(self, gate: threading.Event | None = None, linger: float = 0.0) -> None:
+        self.config = SimpleNamespace(frame_length=FRAME, frame_rate=PIECE / ENCODE_SECONDS)
+        self.clips, self.inside, self.most_inside = 0, 0, 0
+        self.entered, self.gate = threading.Event(), gate
+        self.linger = linger
+        self.lock = threading.Lock()
+
+    def init_state(self, batch: int) -> list[int]:
+        assert batch == 1
+        with self.lock:
+            self.clips += 1
+        return []
+
+    def encode_step(self, audio: Tensor, state: list[int]) -> Tensor:
+        with self.lock:
+            self.inside += 1
+            self.most_inside = max(self.most_inside, self.inside)
+        self.entered.set()
+        if self.gate is not None:
+            assert self.gate.wait(PATIENCE)
+        time.sleep(self.linger)
+        state.append(1)
+        first = audio[0, 0, ::FRAME].long()
+        with self.lock:
+            self.inside -= 1
+        return torch.stack((first, torch.full_like(first, len(state))))[None]
+
+
+def clip_encoder(*fakes: FakeEncoder, **options: Any) -> ClipEncoder:
+    """Loads one of `fakes` after the other."""
+    waiting = iter(fakes)
+    return ClipEncoder(lambda: cast(CodecEncoder, next(waiting)), "codec", CPU, **options)
+
+
+def clip(number: int, frames: int = 3) -> Tensor:
+    return torch.full((frames * FRAME,), float(number))
+
+
+def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
+    """What `work(0)` to `work(count - 1)` return or raise, each in a thread of its own."""
+    results: list[Any] = [None] * count
+
+    def run(i: int) -> None:
+        try:
+            results[i] = work(i)
+        except BaseException as error:
+            results[i] = error
+
+    threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + PATIENCE
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    assert not any(thread.is_alive() for thread in threads)
+    return results
+
+
+# --- one flight for all --------------------------------------------------------------------------------------------
+
+
+class Boarding(SingleFlight[str, V]):
+    """Lets a test wait until a number of callers are aboard, the one at work among them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.aboard = threading.Semaphore(0)
+        self._flights = _Counting(self.aboard)
+
+
+class _Counting(dict[str, Any]):
+    """Flights by key; every look-up is announced. It happens under the lock that decides who works."""
+
+    def __init__(self, seen: threading.Semaphore) -> None:
+        super().__init__()
+        self.seen = seen
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.seen.release()
+        return super().get(key, default)
+
+
+def boarded(flights: Boarding[Any], callers: int) -> None:
+    for _ in range(callers):
+        assert flights.aboard.acquire(timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("error", [None, OSError("the disk is gone"), SystemExit("interrupted")])
+def test_all_who_come_during_the_work_share_what_comes_of_it(error: BaseException | None) -> None:
+    flights: Boarding[int] = Boarding()
+    runs: list[int] = []
+
+    def work() -> int:
+        runs.append(1)
+        boarded(flights, 8)
+        if error is not None:
+            raise error
+        return 42
+
+    results = at_once(8, lambda _: flights.do("key", work))
+    assert len(runs) == 1
+    assert results == [42 if error is None else error] * 8
+
+
+def test_nothing_is_remembered_and_nothing_stays_stuck() -> None:
+    flights: SingleFlight[str, int] = SingleFlight()
+    outcomes: Iterator[int | BaseException] = iter([ValueError("first"), 2, KeyboardInterrupt(), 4])
+
+    def work() -> int:
+        outcome = next(outcomes)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    with pytest.raises(ValueError, match="first"):
+        flights.do("key", work)
+    assert flights.do("key", work) == 2
+    with pytest.raises(KeyboardInterrupt):
+        flights.do("key", work)
+    assert flights.do("key", work) == 4
+
+
+def test_different_keys_do_not_wait_for_each_other() -> None:
+    flights: SingleFlight[int, int] = SingleFlight()
+    together = threading.Barrier(3, timeout=PATIENCE)
+
+    def work() -> int:
+        together.wait()
+        return 1
+
+    assert at_once(3, lambda i: flights.do(i, work)) == [1, 1, 1]
+
+
+def test_what_failed_is_freed_at_once() -> None:
+    """A device that ran out of memory must not stay full until the garbage collector comes by."""
+
+    class Held:
+        pass
+
+    left: list[weakref.ref[Held]] = []
+
+    def work() -> int:
+        held = Held()
+        left.append(weakref.ref(held))
+        raise MemoryError
+
+    gc.disable()
+    try:
+        with pytest.raises(MemoryError) as caught:
+            SingleFlight[str, int]().do("key", work)
+        assert left[0]() is not None  # in the traceback that `caught` holds
+        del caught
+        assert left[0]() is None
+    finally:
+        gc.enable()
+
+
+# --- clips ---------------------------------------------------------------------------------------------------------
+
+
+def test_many_threads_with_the_same_clip_are_one_run() -> None:
+    flights: Boarding[Any] = Boarding()
+
+    class Waiting(FakeEncoder):
+        def encode_step(self, audio: Tensor, state: list[int]) -> Tensor:
+            boarded(flights, 8)
+            return super().encode_step(audio, state)
+
+    fake = Waiting()
+    clips = clip_encoder(fake, cache_bytes=0)  # so that it is not the cache that saves the runs
+    clips._flights = flights
+    results = at_once(8, lambda _: clips.encode(clip(5)))
+    assert fake.clips == 1
+    for codes in results:
+        assert codes.tolist() == [[5, 5, 5], [1, 1, 1]]
+
+
+def test_different_clips_queue_for_the_device() -> None:
+    fake = FakeEncoder(linger=0.02)  # long enough for others to come in, if they could
+    clips = clip_encoder(fake)
+    results = at_once(12, lambda i: clips.encode(clip(i % 6)))
+    assert [codes[0, 0] for codes in results] == [i % 6 for i in range(12)]
+    assert (fake.clips, fake.most_inside) == (6, 1)
+
+
+def test_codes_are_read_only_and_small() -> None:
+    codes = clip_encoder(FakeEncoder()).encode(clip(3))
+    assert codes.dtype == np.uint16
+    assert codes.shape == (2, 3)
+    with pytest.raises(ValueError, match="read-only"):
+        codes[0, 0] = 1
+
+
+def test_the_same_sound_is_the_same_clip_whatever_holds_it() -> None:
+    fake = FakeEncoder()
+    clips = clip_encoder(fake)
+    first = clips.encode(clip(3))
+    same = [clip(3).clone(), clip(3).double(), torch.stack((clip(3), clip(4)), dim=1)[:, 0]]
+    assert all(clips.encode(samples) is first for samples in same)
+    assert fake.clips == 1
+    changed = clip(3)
+    changed[-1] += 1e-6
+    clips.encode(changed)
+    clips.encode(clip(3, frames=4))
+    assert fake.clips == 3
+
+
+def test_a_failed_run_is_everyone_s_error_and_the_next_tries_anew() -> None:
+    attempts: list[int] = []
+    fake = FakeEncoder()
+
+    def load() -> CodecEncoder:
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise OSError("no such file")
+        return cast(CodecEncoder, fake)
+
+    clips = ClipEncoder(load, "codec", CPU)
+    with pytest.raises(OSError, match="no such file"):
+        clips.encode(clip(1))
+    assert not clips.loaded
+    assert clips.encode(clip(1)).tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert len(attempts) == 2
+
+
+def test_an_encoder_that_fails_in_the_middle_leaves_nothing_behind() -> None:
+    class Failing(FakeEncoder):
+        def encode_step(self, audio: Tensor, state: list[int]) -> Tensor:
+            codes = super().encode_step(audio, state)
+            if self.clips == 1 and len(state) == 2:
+                raise RuntimeError("out of memory")
+            return codes
+
+    fake = Failing()
+    clips = clip_encoder(fake)
+    long = clip(2, frames=25)  # three pieces
+    with pytest.raises(RuntimeError, match="out of memory"):
+        clips.encode(long)
+    assert clips.encode(long)[1].tolist() == [1] * 10 + [2] * 10 + [3] * 5
+    assert clips.encode(clip(1))[0, 0] == 1
+
+
+def test_what_was_used_longest_ago_is_encoded_again_and_nothing_above_the_bytes_is_kept() -> None:
+    fake = FakeEncoder()
+    three_frames = 2 * 3 * 2
+    clips = clip_encoder(fake, cache_bytes=2 * three_frames)
+    for number, runs in [(1, 1), (2, 2), (1, 2), (3, 3), (1, 3), (2, 4)]:
+        clips.encode(clip(number))
+        assert fake.clips == runs
+    for runs in (5, 6):
+        assert clips.encode(clip(9, frames=7))[0].tolist() == [9] * 7
+        assert fake.clips == runs
+
+
+def test_release_during_use_lets_the_run_end_and_loads_again() -> None:
+    first, second = FakeEncoder(gate=threading.Event()), FakeEncoder()
+    clips = clip_encoder(first, second)
+    results: list[np.ndarray] = []
+    thread = threading.Thread(target=lambda: results.append(clips.encode(clip(1, frames=25))))
+    thread.start()
+    assert first.entered.wait(PATIENCE)
+    assert clips.loaded
+    clips.release()  # does not wait for the run
+    assert not clips.loaded
+    assert first.gate is not None
+    first.gate.set()
+    thread.join(PATIENCE)
+    assert results[0][1].tolist() == [1] * 10 + [2] * 10 + [3] * 5
+    assert not clips.loaded
+    clips.encode(clip(1, frames=25))  # kept: needs no encoder
+    assert not clips.loaded
+    clips.encode(clip(2))
+    assert clips.loaded
+    assert (first.clips, second.clips) == (1, 1)
+
+
+def test_a_released_encoder_is_freed() -> None:
+    made: list[weakref.ref[FakeEncoder]] = []
+
+    def load() -> CodecEncoder:
+        fake = FakeEncoder()
+        made.append(weakref.ref(fake))
+        return cast(CodecEncoder, fake)
+
+    clips = ClipEncoder(load, "codec", CPU)
+    clips.encode(clip(1))
+    assert made[0]() is not None
+    clips.release()
+    assert made[0]() is None
+
+
+@pytest.mark.parametrize("shape", [(0,), (1, 8), ()])
+def test_what_is_no_clip_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="one row of samples"):
+        clip_encoder(FakeEncoder()).encode(torch.zeros(shape))
+
+
+# --- the real codec ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def encoder() -> CodecEncoder:
+    return load_codec_encoder(*codec_files(MINIATURE))
+
+
+@pytest.mark.parametrize("seconds", [ENCODE_SECONDS, 0.2, 0.01])
+def test_pieces_are_the_whole(encoder: CodecEncoder, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    monkeypatch.setattr(encoder_module, "ENCODE_SECONDS", seconds)
+    clips = ClipEncoder(lambda: encoder, "codec", CPU)
+    samples = prepare_reference(CLIP, encoder.config.sample_rate).samples
+    for length in (1, encoder.config.frame_length, len(samples) // 2, len(samples)):
+        codes = clips.encode(samples[:length])
+        assert np.array_equal(codes, encoder.encode(samples[None, None, :length])[0].numpy())
+
+
+def test_a_clip_longer_than_a_piece_is_the_whole(encoder: CodecEncoder) -> None:
+    generator = torch.Generator().manual_seed(3)
+    length = int(1.3 * ENCODE_SECONDS * encoder.config.sample_rate)
+    samples = 0.3 * torch.randn(length, generator=generator)
+    codes = ClipEncoder(lambda: encoder, "codec", CPU).encode(samples)
+    assert np.array_equal(codes, encoder.encode(samples[None, None])[0].numpy())

@@ -1,0 +1,658 @@
+"""Sound of many lines at once: each is what the codec makes of the line alone, and nobody waits for ever."""
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from engine.codec.checkpoint import codec_files, load_codec_decoder
+from engine.codec.codec import CodecDecoder, DecoderState
+from engine.errors import EngineClosed, InvalidCodes
+from engine.serving.codec_worker import FRAMES_AT_ONCE, GRAPH_FRAMES, Decoding, Line, Samples
+from engine.serving.graphs import Recorder, Replay
+from tests.engine.recording import BrokenRecorder, Recordings
+from tests.paths import MINIATURE
+
+WAIT = 60.0  # seconds after which something hangs
+# Convolutions add up in another order for another length or number of rows: single bits of fp32 differ. 1e-5 is a
+# third of a step of 16-bit sound, and a state that is wrong in anything is off by a thousand times as much.
+TOLERANCE = 1e-5
+CODEBOOKS, ENTRIES = 10, 64
+
+sizes = st.lists(st.integers(1, 17), min_size=1, max_size=4)
+
+
+@pytest.fixture(scope="module")
+def decoder() -> CodecDecoder:
+    return load_codec_decoder(*codec_files(MINIATURE))
+
+
+class Watched(CodecDecoder):
+    """The same decoder with a note of what goes through it, and a gate in front of every batch."""
+
+    def __init__(self, decoder: CodecDecoder) -> None:
+        nn.Module.__init__(self)
+        self.config, self.quantizer, self.decoder = decoder.config, decoder.quantizer, decoder.decoder
+        self.batches: list[tuple[int, int]] = []  # rows, frames
+        self.failing: dict[int, Exception] = {}  # what happens once, by the frames of a batch
+        self.gate, self.entered = threading.Event(), threading.Event()
+        self.gate.set()
+
+    def decode_step(self, codes: Tensor, state: DecoderState) -> Tensor:
+        self.entered.set()
+        assert self.gate.wait(WAIT)
+        self.batches.append((codes.shape[0], codes.shape[2]))
+        if error := self.failing.pop(codes.shape[2], None):
+            raise error
+        return super().decode_step(codes, state)
+
+    @contextmanager
+    def held(self, decoding: Decoding, take: "Take | None" = None, piece: int = 0) -> Iterator["Take"]:
+        """The thread is busy with this piece, by default one of a line of its own, and then sees all that came."""
+        self.gate.clear()
+        self.entered.clear()
+        busy = take or Take([1])
+        try:
+            busy.submit(decoding, piece)
+            if take is None:
+                decoding.end(busy.line)
+            assert self.entered.wait(WAIT)
+            yield busy
+        finally:
+            self.gate.set()
+
+
+@pytest.fixture
+def watched(decoder: CodecDecoder) -> Watched:
+    return Watched(decoder)
+
+
+class Take:
+    """A line, its random codes cut into pieces of these sizes, and what its listener gets.
+
+    journal: where every delivery is noted, with those of others.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        *,
+        seed: int = 0,
+        follows: "Take | None" = None,
+        journal: "list[Take] | None" = None,
+    ) -> None:
+        self.line = Line(None if follows is None else follows.line)
+        self.codes = np.random.default_rng(seed).integers(0, ENTRIES, (CODEBOOKS, sum(sizes)))
+        self.pieces = np.split(self.codes, np.cumsum(sizes)[:-1], axis=1)
+        self.got: SimpleQueue[Samples | Exception] = SimpleQueue()
+        self._journal = [] if journal is None else journal
+
+    def deliver(self, samples: Samples | Exception) -> None:
+        self._journal.append(self)
+        self.got.put(samples)
+
+    def submit(self, decoding: Decoding, piece: int = 0) -> None:
+        decoding.submit(self.line, self.pieces[piece], self.deliver)
+
+    def say(self, decoding: Decoding, *, end: bool = True) -> None:
+        for piece in range(len(self.pieces)):
+            self.submit(decoding, piece)
+        if end:
+            decoding.end(self.line)
+
+    def next(self) -> Samples | Exception:
+        return self.got.get(timeout=WAIT)
+
+    def audio(self) -> Samples:
+        """All pieces, each as long as its codes."""
+        heard = [self.next() for _ in self.pieces]
+        for samples, piece in zip(heard, self.pieces, strict=True):
+            if isinstance(samples, Exception):
+                raise samples
+            assert samples.dtype == np.float32
+            assert samples.shape == (piece.shape[1] * 2048,)
+        return np.concatenate(heard)
+
+
+@contextmanager
+def running(decoder: CodecDecoder, rows: int = 4, recorder: Recorder | None = None) -> Iterator[Decoding]:
+    device = next(decoder.parameters()).device
+    decoding = Decoding(decoder, rows, device, recorder)
+    try:
+        yield decoding
+    finally:
+        decoding.close()
+
+
+def whole(decoder: CodecDecoder, *codes: NDArray[np.int64]) -> Samples:
+    """What the codec makes of all of it at once."""
+    joined = torch.from_numpy(np.concatenate(codes, axis=1)).to(next(decoder.parameters()).device)
+    samples: Samples = decoder.decode(joined[None])[0, 0].cpu().numpy()
+    return samples
+
+
+def same(got: Samples, expected: Samples, tolerance: float = TOLERANCE) -> None:
+    assert np.abs(expected).max() > 1000 * tolerance  # or silence would do
+    np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance)
+
+
+def right(take: Take, decoder: CodecDecoder) -> None:
+    same(take.audio(), whole(decoder, take.codes))
+
+
+def until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_pieces_come_out_in_order(watched: Watched) -> None:
+    take = Take([3, 1, 4, 1, 5, 9, 2, 6])
+    with running(watched) as decoding:
+        take.say(decoding)
+        right(take, watched)
+    assert watched.batches == [(1, frames) for frames in (3, 1, 4, 1, 5, 9, 2, 6)]
+
+
+@settings(deadline=None, max_examples=12)
+@given(cut=st.lists(st.integers(1, 17), min_size=1, max_size=8), seed=st.integers(0, 2**16))
+def test_a_line_in_any_pieces_is_the_whole(decoder: CodecDecoder, cut: list[int], seed: int) -> None:
+    take = Take(cut, seed=seed)
+    with running(decoder) as decoding:
+        take.say(decoding)
+        right(take, decoder)
+
+
+@settings(deadline=None, max_examples=12)
+@given(cuts=st.lists(sizes, min_size=2, max_size=5), rows=st.integers(1, 4), chance=st.randoms(use_true_random=False))
+def test_lines_side_by_side_are_each_as_if_alone(
+    decoder: CodecDecoder, cuts: list[list[int]], rows: int, chance: random.Random
+) -> None:
+    """Whatever the order in which their pieces come, and how many lines there are for a row."""
+    takes = [Take(cut, seed=i) for i, cut in enumerate(cuts)]
+    order = [take for take in takes for _ in take.pieces]
+    chance.shuffle(order)
+    come: Counter[Take] = Counter()
+    with running(decoder, rows) as decoding:
+        for take in order:
+            take.submit(decoding, come[take])
+            come[take] += 1
+            if come[take] == len(take.pieces):
+                decoding.end(take.line)
+        for take in takes:
+            right(take, decoder)
+
+
+@settings(deadline=None, max_examples=10)
+@given(cuts=st.lists(sizes, min_size=2, max_size=4), rows=st.integers(1, 3), backwards=st.booleans())
+def test_a_line_goes_on_from_the_one_that_it_follows(
+    decoder: CodecDecoder, cuts: list[list[int]], rows: int, backwards: bool
+) -> None:
+    """Also when it comes in long before that one has begun."""
+    takes: list[Take] = []
+    for i, cut in enumerate(cuts):
+        takes.append(Take(cut, seed=i, follows=takes[-1] if takes else None))
+    with running(decoder, rows) as decoding:
+        for take in reversed(takes) if backwards else takes:
+            take.say(decoding)
+        audio = np.concatenate([take.audio() for take in takes])
+    same(audio, whole(decoder, *(take.codes for take in takes)))
+
+
+def test_a_line_may_follow_one_that_is_long_over(decoder: CodecDecoder) -> None:
+    first, other = Take([7, 2]), Take([5], seed=1)
+    second, twin = Take([3, 8], seed=2, follows=first), Take([6], seed=3, follows=first)
+    with running(decoder, rows=1) as decoding:
+        for take in (first, other):
+            take.say(decoding)
+            right(take, decoder)
+        for take in (second, twin):  # both from there, neither from the other
+            take.say(decoding)
+        for take in (second, twin):
+            expected = whole(decoder, first.codes, take.codes)
+            same(take.audio(), expected[9 * 2048 :])
+
+
+def test_a_line_waits_until_the_one_before_it_has_ended(decoder: CodecDecoder) -> None:
+    first, other = Take([4, 4]), Take([2], seed=2)
+    second = Take([4], seed=1, follows=first)
+    with running(decoder) as decoding:
+        first.submit(decoding, 0)
+        second.say(decoding)
+        other.say(decoding)
+        right(other, decoder)
+        first.next()
+        assert second.got.empty()  # more of the first may come
+        first.submit(decoding, 1)
+        decoding.end(first.line)
+        first.next()
+        same(second.audio(), whole(decoder, first.codes, second.codes)[8 * 2048 :])
+
+
+def test_a_line_without_pieces_hands_the_state_on(decoder: CodecDecoder) -> None:
+    first = Take([6])
+    empty = Line(first.line)
+    last = Take([5], seed=1)
+    last.line = Line(empty)
+    with running(decoder, rows=1) as decoding:
+        decoding.end(empty)
+        last.say(decoding)
+        first.say(decoding)
+        same(np.concatenate((first.audio(), last.audio())), whole(decoder, first.codes, last.codes))
+
+
+def test_a_finished_line_lets_go_of_those_before_it(decoder: CodecDecoder) -> None:
+    first = Take([2])
+    second = Take([2], seed=1, follows=first)
+    with running(decoder) as decoding:
+        for take in (first, second):
+            take.say(decoding)
+        until(lambda: second.line.follows is None)
+        assert second.line.after is not None
+
+
+def test_more_lines_than_rows_all_finish(decoder: CodecDecoder) -> None:
+    takes = [Take([4, 8, 3], seed=i) for i in range(9)]
+    with running(decoder, rows=2) as decoding:
+        for take in takes:
+            take.say(decoding)
+        for take in takes:
+            right(take, decoder)
+
+
+def test_a_row_is_kept_between_pieces_and_given_back_at_the_end(decoder: CodecDecoder) -> None:
+    first, second = Take([4, 4]), Take([4], seed=1)
+    with running(decoder, rows=1) as decoding:
+        first.submit(decoding, 0)
+        first.next()
+        second.say(decoding)
+        first.submit(decoding, 1)
+        first.next()
+        assert second.got.empty()
+        decoding.end(first.line)
+        right(second, decoder)
+
+
+def test_nothing_comes_of_a_dropped_line_and_its_row_is_free(watched: Watched) -> None:
+    dropped, waiting, late = Take([4, 4, 4]), Take([4, 2], seed=1), Take([3], seed=2)
+    with running(watched, rows=1) as decoding:
+        dropped.submit(decoding, 0)
+        dropped.next()
+        with watched.held(decoding, dropped, 1):
+            dropped.submit(decoding, 2)
+            waiting.say(decoding)
+            decoding.drop(dropped.line)
+        right(waiting, watched)
+        heard = dropped.got.qsize()
+        dropped.say(decoding)  # nobody knows it any more
+        decoding.drop(dropped.line)
+        late.say(decoding)
+        right(late, watched)
+    assert heard <= 1  # the piece that was under way
+    assert dropped.got.qsize() == heard
+    assert watched.batches == [(1, 4), (1, 4), (1, 4), (1, 2), (1, 3)]
+
+
+def test_lines_are_dropped_wherever_they_are(watched: Watched) -> None:
+    """With a row and nothing to do, waiting for a row, waiting for another line, and before anything of it came."""
+    idle, rowless, unknown = Take([2]), Take([2], seed=1), Take([2], seed=2)
+    follower, late = Take([2], seed=3, follows=rowless), Take([5], seed=4)
+    with running(watched, rows=1) as decoding:
+        idle.submit(decoding)
+        right(idle, watched)
+        with watched.held(decoding, idle):
+            for take in (rowless, follower):
+                take.say(decoding)
+            for take in (unknown, follower, rowless, idle):
+                decoding.drop(take.line)
+            unknown.say(decoding)
+            late.say(decoding)
+        right(late, watched)
+        idle.next()
+        until(lambda: follower.line.finished)
+    assert all(take.got.empty() for take in (idle, rowless, unknown, follower))
+    assert watched.batches == [(1, 2), (1, 2), (1, 5)]
+
+
+def test_what_follows_a_dropped_line_goes_on_from_what_was_decoded(watched: Watched) -> None:
+    dropped = Take([4, 4])
+    follower = Take([3], seed=1, follows=dropped)
+    with running(watched) as decoding:
+        follower.say(decoding)
+        with watched.held(decoding):
+            dropped.submit(decoding, 0)
+        dropped.next()
+        decoding.drop(dropped.line)
+        same(follower.audio(), whole(watched, dropped.pieces[0], follower.codes)[4 * 2048 :])
+
+
+def test_pieces_of_a_length_go_together(watched: Watched) -> None:
+    takes = [Take([frames], seed=frames + i) for frames in (4, 8, 2) for i in range(3)]
+    with running(watched, rows=9) as decoding:
+        with watched.held(decoding):
+            for take in takes:
+                take.say(decoding)
+        for take in takes:
+            right(take, watched)
+    assert watched.batches == [(1, 1), (3, 4), (3, 8), (3, 2)]
+
+
+@pytest.mark.parametrize("frames", [4, 5, 16, FRAMES_AT_ONCE, FRAMES_AT_ONCE + 6])
+def test_there_is_a_limit_to_what_goes_together(watched: Watched, frames: int) -> None:
+    """A piece that is above it by itself goes alone."""
+    most = max(1, FRAMES_AT_ONCE // frames)
+    takes = [Take([frames], seed=i) for i in range(most + 2)]
+    with running(watched, rows=most + 2) as decoding:
+        with watched.held(decoding):
+            for take in takes:
+                take.say(decoding)
+        for take in takes:
+            right(take, watched)
+    assert watched.batches[1] == (most, frames)
+    assert sum(rows for rows, _ in watched.batches[1:]) == most + 2
+    assert all(rows <= most for rows, _ in watched.batches)
+
+
+def test_the_line_served_longest_ago_goes_first(watched: Watched) -> None:
+    journal: list[Take] = []
+    takes = [Take([frames] * 4, seed=frames, journal=journal) for frames in (2, 8, 4)]
+    with running(watched) as decoding:
+        with watched.held(decoding):
+            for take in takes:
+                take.say(decoding)
+        for take in takes:
+            right(take, watched)
+    assert journal == takes * 4
+
+
+def test_no_line_gets_ahead_of_its_like(watched: Watched) -> None:
+    """More of the same length than go together: all advance alike."""
+    journal: list[Take] = []
+    most = FRAMES_AT_ONCE // 16
+    takes = [Take([16] * 4, seed=i, journal=journal) for i in range(most + 2)]
+    with running(watched, rows=len(takes)) as decoding:
+        with watched.held(decoding):
+            for take in takes:
+                take.say(decoding)
+        for take in takes:
+            right(take, watched)
+    for delivered in range(len(journal)):
+        counts = Counter(journal[:delivered])
+        assert max(counts[take] for take in takes) - min(counts[take] for take in takes) <= 1
+
+
+def test_a_failed_batch_fails_its_pieces_and_no_others(watched: Watched) -> None:
+    failing, other, late = [Take([4, 2], seed=i) for i in range(2)], Take([8, 2], seed=2), Take([4], seed=3)
+    watched.failing[4] = error = RuntimeError("no memory")
+    with running(watched, rows=3) as decoding:
+        with watched.held(decoding):
+            for take in (*failing, other):
+                take.say(decoding)
+        for take in failing:
+            assert take.next() is error
+            samples = take.next()
+            assert isinstance(samples, np.ndarray)
+            assert samples.shape == (2 * 2048,)
+        right(other, watched)
+        late.say(decoding)
+        right(late, watched)
+
+
+def test_codes_of_another_codec_are_the_fault_of_their_line_alone(decoder: CodecDecoder) -> None:
+    wrong, fine = Take([4]), Take([4, 4], seed=1)
+    wrong.pieces = [wrong.codes[:-1]]
+    with running(decoder) as decoding:
+        wrong.say(decoding)
+        assert isinstance(wrong.next(), InvalidCodes)
+        fine.say(decoding)
+        right(fine, decoder)
+
+
+def test_what_stops_the_thread_is_told_to_all_who_wait(watched: Watched) -> None:
+    error = ZeroDivisionError("nobody thought of this")
+
+    def broken(*_: object) -> None:
+        raise error
+
+    begun = Take([4, 4])
+    waiting = [Take([2, 2], seed=1), Take([8], seed=2, follows=begun), Take([3, 3], seed=3)]
+    with running(watched, rows=2) as decoding:
+        begun.submit(decoding, 0)
+        right_so_far = begun.next()
+        with watched.held(decoding, begun, 1):
+            decoding._group = broken  # type: ignore[method-assign]
+            for take in waiting:
+                take.say(decoding)
+        assert isinstance(right_so_far, np.ndarray)
+        assert isinstance(begun.next(), np.ndarray)
+        for take in waiting:
+            assert [take.next() for _ in take.pieces] == [error] * len(take.pieces)
+        late = Take([1])
+        late.say(decoding)
+        assert isinstance(late.next(), EngineClosed)
+
+
+def once(function: Callable[..., Any], error: Exception) -> Callable[..., Any]:
+    """The function, but the first time it raises the error."""
+    left = [error]
+
+    def failing(*args: Any) -> Any:
+        if left:
+            raise left.pop()
+        return function(*args)
+
+    return failing
+
+
+@pytest.mark.parametrize("step", ["load", "save"])
+def test_a_state_that_cannot_be_moved_ends_its_take_and_no_other(watched: Watched, step: str) -> None:
+    """The turn that should have gone on from it, and those behind it; its row is free again."""
+    error = RuntimeError("no memory")
+    first = Take([4])
+    second = Take([4, 2], seed=1, follows=first)
+    third = Take([2], seed=2, follows=second)
+    others = [Take([8, 2], seed=3), Take([4], seed=4)]
+    with running(watched, rows=1) as decoding:
+        moved = once(getattr(decoding._batches, step), error)
+        if step == "save":
+            decoding._batches.save = moved  # type: ignore[method-assign]
+        first.say(decoding)
+        right(first, watched)
+        until(lambda: first.line.finished)
+        if step == "load":
+            decoding._batches.load = moved  # type: ignore[method-assign]
+        second.submit(decoding, 0)
+        assert second.next() is error
+        second.submit(decoding, 1)
+        assert second.next() is error
+        decoding.end(second.line)
+        third.say(decoding)
+        assert third.next() is error
+        for take in others:
+            take.say(decoding)
+            right(take, watched)
+
+
+def test_a_listener_that_fails_leaves_no_other_waiting(watched: Watched) -> None:
+    """In the same batch, in another, and behind them."""
+    error = ZeroDivisionError("a listener's own")
+
+    def broken(_: object) -> None:
+        raise error
+
+    others = [Take([4, 4], seed=i) for i in range(3)] + [Take([8], seed=3)]
+    with running(watched, rows=5) as decoding:
+        with watched.held(decoding):
+            decoding.submit(Line(), others[0].pieces[0], broken)
+            for take in others:
+                take.say(decoding)
+        for take in others:
+            for _ in take.pieces:
+                take.got.get(timeout=5)  # samples or an error
+
+
+def test_close_tells_all_who_wait(watched: Watched) -> None:
+    going, rowless = Take([4, 4]), Take([2], seed=1)
+    follower = Take([2], seed=2, follows=going)
+    with running(watched, rows=1) as decoding:
+        closing = threading.Thread(target=decoding.close, daemon=True)
+        with watched.held(decoding, going):
+            going.submit(decoding, 1)
+            for take in (rowless, follower):
+                take.say(decoding)
+            closing.start()
+            until(lambda: decoding._inbox.closed)
+        closing.join(WAIT)
+        assert not closing.is_alive()
+        assert not decoding._thread.is_alive()
+        assert isinstance(going.next(), np.ndarray)
+        for take in (going, rowless, follower):
+            assert isinstance(take.next(), EngineClosed)
+        decoding.close()  # may be done again
+    assert watched.batches == [(1, 4)]
+
+
+def test_after_close_everything_is_refused_at_once(decoder: CodecDecoder) -> None:
+    with running(decoder) as decoding:
+        pass
+    take = Take([2, 2])
+    take.say(decoding)
+    assert [type(take.got.get_nowait()) for _ in range(2)] == [EngineClosed] * 2
+    decoding.drop(take.line)
+
+
+ROWS = 5
+# Powers of two up to the least that has room for all rows, or for as many as go together.
+BATCHES = sum((min(ROWS, FRAMES_AT_ONCE // frames) - 1).bit_length() + 1 for frames in GRAPH_FRAMES)
+
+
+def hear(decoding: Decoding, decoder: CodecDecoder, tolerance: float = TOLERANCE) -> None:
+    """Lines of lengths that are recorded and of others, two of which go on from others, are right."""
+    first = [Take([4, 8, 16], seed=i) for i in range(3)] + [Take([7, 3, 20], seed=i) for i in range(3, 6)]
+    then = [Take([1, 2, 11], seed=6, follows=first[0]), Take([13], seed=7, follows=first[4])]
+    for take in (*first, *then):
+        take.say(decoding)
+    for take in first:
+        same(take.audio(), whole(decoder, take.codes), tolerance)
+    for take, before in zip(then, (first[0], first[4]), strict=True):
+        expected = whole(decoder, before.codes, take.codes)[before.codes.shape[1] * 2048 :]
+        same(take.audio(), expected, tolerance)
+
+
+def test_recorded_batches_sound_like_exact_ones_and_are_there_beforehand(watched: Watched) -> None:
+    recordings = Recordings()
+    with running(watched, ROWS, recordings) as decoding:
+        until(lambda: recordings.recorded == BATCHES)
+        ran = len(watched.batches)
+        hear(decoding, watched)
+        assert recordings.recorded == BATCHES
+        assert recordings.replayed > 0
+    assert len(watched.batches) == ran  # the codec's Python never ran again
+
+
+def test_a_recorded_batch_changes_its_own_rows_alone(decoder: CodecDecoder) -> None:
+    """Its place for four rows is filled by four lines first, and then by three of them."""
+    takes, recordings = [Take([4, 4], seed=i) for i in range(4)], Recordings()
+    with running(decoder, ROWS, recordings) as decoding:
+        until(lambda: recordings.recorded == BATCHES)
+        for piece, speaking in ((0, takes), (1, takes[:3]), (1, takes[3:])):
+            before = recordings.replayed
+            with stopped(decoding):
+                for take in speaking:
+                    take.submit(decoding, piece)
+            until(lambda speaking=speaking, piece=piece: all(take.got.qsize() == piece + 1 for take in speaking))
+            assert recordings.replayed == before + 2  # all of them at once, behind the one that stopped the thread
+        for take in takes:
+            right(take, decoder)
+
+
+@contextmanager
+def stopped(decoding: Decoding) -> Iterator[None]:
+    """The thread waits in a listener, and then sees all that came."""
+    line, inside, gate = Line(), threading.Event(), threading.Event()
+
+    def deliver(_: object) -> None:
+        inside.set()
+        assert gate.wait(WAIT)
+
+    decoding.submit(line, np.zeros((CODEBOOKS, 1), dtype=np.int64), deliver)
+    decoding.end(line)
+    try:
+        assert inside.wait(WAIT)
+        yield
+    finally:
+        gate.set()
+
+
+class Slow:
+    """Records when it is let."""
+
+    fixed_shapes = True
+
+    def __init__(self) -> None:
+        self.recordings = Recordings()
+        self.gate = threading.Event()
+
+    def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
+        assert self.gate.wait(WAIT)
+        return self.recordings.record(function, *inputs)
+
+
+def test_who_comes_before_all_is_recorded_waits_for_little_of_it(decoder: CodecDecoder) -> None:
+    recorder, take = Slow(), Take([4])
+    recorded: list[int] = []
+
+    def deliver(got: Samples | Exception) -> None:
+        recorded.append(recorder.recordings.recorded)
+        take.deliver(got)
+
+    with running(decoder, ROWS, recorder) as decoding:
+        decoding.submit(take.line, take.codes, deliver)
+        recorder.gate.set()
+        right(take, decoder)
+        assert recorded[0] <= 2 < BATCHES
+        hear(decoding, decoder)
+        until(lambda: recorder.recordings.recorded == BATCHES)
+        hear(decoding, decoder)
+
+
+def test_a_device_that_cannot_record_is_told_of_once(decoder: CodecDecoder, caplog: pytest.LogCaptureFixture) -> None:
+    with running(decoder, ROWS, BrokenRecorder()) as decoding:
+        hear(decoding, decoder)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "not permitted" in caplog.text
+
+
+class Tired:
+    """Records a few, and then no more."""
+
+    fixed_shapes = True
+
+    def __init__(self, strength: int) -> None:
+        self.recordings, self._strength = Recordings(), strength
+
+    def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
+        if self.recordings.recorded == self._strength:
+            raise MemoryError("no room for another")
+        return self.recordings.record(function, *inputs)
+
+
+@pytest.mark.parametrize("strength", [1, 4, BATCHES - 1])
+def test_so_is_one_that_cannot_go_on(decoder: CodecDecoder, strength: int, caplog: pytest.LogCaptureFixture) -> None:
+    with running(decoder, ROWS, Tired(strength)) as decoding:
+        until(lambda: bool(caplog.records))
+        hear(decoding, decoder)
+    assert len(caplog.records) == 1

@@ -1,0 +1,442 @@
+"""A recorded function goes on from what its inputs hold by then, as if it had been called again."""
+
+import gc
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor
+
+import engine.serving.graphs
+from engine.codec.checkpoint import codec_files, load_codec_decoder
+from engine.serving.codec_worker import Decoding
+from engine.serving.graphs import CudaGraphs
+from engine.serving.steps import Recordings
+from engine.serving.torch_script import TorchScripts
+from tests.engine.recording import BrokenRecorder
+from tests.engine.recording import Recordings as Noted
+from tests.engine.serving.test_codec_worker import BATCHES, ROWS, hear, until
+from tests.paths import MINIATURE
+
+WAIT = 60.0  # seconds after which something hangs
+
+
+def mixed(x: Tensor, weight: Tensor, choice: Tensor) -> Tensor:
+    """Some of what the models do: a product, a norm, a draw, an index, numbers of two kinds."""
+    y = torch.nn.functional.silu(x @ weight)
+    y = y * torch.rsqrt(y.square().mean(dim=-1, keepdim=True) + 1e-6)
+    best = y.topk(3, dim=-1)
+    return torch.where(choice[:, None] > 0, best.values, y.gather(1, best.indices).cumsum(dim=1))
+
+
+def inputs(seed: int, device: str = "cpu", rows: int = 6) -> tuple[Tensor, Tensor, Tensor]:
+    chance = torch.Generator().manual_seed(seed)
+    x, weight = torch.randn(rows, 16, generator=chance), torch.randn(16, 32, generator=chance)
+    choice = torch.randint(0, 2, (rows,), generator=chance)
+    return x.to(device), weight.to(device), choice.to(device)
+
+
+def fill(held: tuple[Tensor, ...], new: tuple[Tensor, ...]) -> None:
+    for to, value in zip(held, new, strict=True):
+        to.copy_(value)
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_a_traced_function_sees_new_values(inference: bool) -> None:
+    with torch.inference_mode(inference):
+        held = inputs(0)
+        replay = TorchScripts().record(mixed, *held)
+        for seed in range(5):
+            fill(held, inputs(seed))
+            assert torch.equal(replay(), mixed(*inputs(seed)))
+
+
+def test_traced_functions_do_not_mix() -> None:
+    recorder = TorchScripts()
+    held = {rows: inputs(0, rows=rows) for rows in (1, 2, 5)}
+    replays = {rows: recorder.record(mixed, *held[rows]) for rows in held}
+    doubled = recorder.record(lambda x: 2 * x, held[5][0])
+    for seed in range(4):
+        for rows in held:
+            fill(held[rows], inputs(seed, rows=rows))
+        results = {rows: replay() for rows, replay in replays.items()}
+        assert torch.equal(doubled(), 2 * inputs(seed, rows=5)[0])
+        for rows, result in results.items():
+            assert torch.equal(result, mixed(*inputs(seed, rows=rows)))
+
+
+def test_a_trace_runs_no_python() -> None:
+    ran: list[int] = []
+
+    def counted(x: Tensor) -> Tensor:
+        ran.append(1)
+        return x + 1
+
+    x = torch.zeros(3)
+    replay = TorchScripts().record(counted, x)
+    before = len(ran)
+    x.fill_(4)
+    assert replay().tolist() == [5, 5, 5]
+    assert len(ran) == before >= 1
+
+
+def test_traces_are_made_without_warnings(recwarn: pytest.WarningsRecorder) -> None:
+    TorchScripts().record(lambda x: x.view(x.shape[0], -1)[: int(x.shape[1])], torch.zeros(4, 2))
+    assert len(recwarn) == 0
+
+
+def test_a_function_that_fails_cannot_be_traced() -> None:
+    def broken(x: Tensor) -> Tensor:
+        raise ZeroDivisionError("in the model")
+
+    with pytest.raises(ZeroDivisionError, match="in the model"):
+        TorchScripts().record(broken, torch.zeros(2))
+    with pytest.raises(RuntimeError):
+        TorchScripts().record(lambda x: {"neither": 1, x: 2}, torch.zeros(2))  # type: ignore[arg-type, return-value]
+
+
+def test_that_nothing_can_be_recorded_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    x = torch.zeros(2)
+    recordings = Recordings(BrokenRecorder(), "fast")
+    assert recordings.state == "fast"
+    assert recordings.lacks((1, 1))
+    recordings.record((1, 1), torch.neg, x)
+    assert recordings.get((1, 1)) is None
+    assert not recordings.lacks((1, 1))
+    assert not recordings.lacks((2, 1))
+    assert recordings.state == ("off: they could not be recorded (operation not permitted when stream is capturing)")
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+def test_what_was_recorded_before_a_failure_stays(caplog: pytest.LogCaptureFixture) -> None:
+    class Once(Noted):
+        def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Callable[[], Tensor]:
+            if self.recorded:
+                raise MemoryError("CUDA out of memory.\nTried to allocate 2 GiB.")
+            return super().record(function, *inputs)
+
+    x = torch.ones(2)
+    recordings = Recordings(Once(), "frame")
+    recordings.record((1, 1), torch.neg, x)
+    recordings.record((2, 1), torch.neg, x)
+    replay = recordings.get((1, 1))
+    assert replay is not None
+    assert replay().tolist() == [-1, -1]
+    assert "(CUDA out of memory" in recordings.state
+    assert "\n" not in recordings.state
+    assert len(caplog.records) == 1
+
+
+def test_without_a_recorder_nothing_is_lacking() -> None:
+    recordings = Recordings(None, "fast")
+    assert recordings.state == "off"
+    assert not recordings.lacks((1, 1))
+    assert recordings.get((1, 1)) is None
+
+
+class Device:
+    """`torch.cuda` as far as recording uses it: a device on which nothing runs and captures are counted."""
+
+    def __init__(self) -> None:
+        self.capturing = self.most = 0
+        self.captures: list[tuple[object, object, str]] = []
+        self.CUDAGraph = lambda: SimpleNamespace(replay=lambda: None)
+        self.graph_pool_handle = object
+        self._stream = SimpleNamespace(wait_stream=lambda other: None)
+
+    def Stream(self, device: torch.device) -> object:
+        return SimpleNamespace(wait_stream=lambda other: None, device=device)
+
+    def current_stream(self, *_: object) -> object:
+        return self._stream
+
+    def device(self, device: torch.device) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def stream(self, stream: object) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    @contextmanager
+    def graph(self, graph: object, *, pool: object, stream: object, capture_error_mode: str) -> Iterator[None]:
+        self.captures.append((pool, stream, capture_error_mode))
+        self.capturing += 1
+        self.most = max(self.most, self.capturing)
+        yield
+        self.capturing -= 1
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Device:
+    device = Device()
+    monkeypatch.setattr(engine.cuda_graph, "torch", SimpleNamespace(cuda=device, device=torch.device))
+    return device
+
+
+def test_all_captures_share_a_stream_and_a_pool_and_let_other_threads_work(stand_in: Device) -> None:
+    graphs = CudaGraphs(torch.device("cuda:0"))
+    calls: list[int] = []
+
+    def noted(x: Tensor) -> Tensor:
+        calls.append(stand_in.capturing)
+        return x
+
+    for _ in range(3):
+        graphs.record(noted, torch.zeros(1))
+    assert calls == ([0] * CudaGraphs.WARM_UPS + [1]) * 3
+    pool, stream, mode = stand_in.captures[0]
+    assert all(capture[0] is pool and capture[1] is stream for capture in stand_in.captures)
+    assert mode == "thread_local"
+
+
+def test_no_two_threads_capture_at_once(stand_in: Device) -> None:
+    """A capture begins by waiting for the device, which no device does for one that is capturing."""
+    first_is_in, second_is_in = threading.Event(), threading.Event()
+
+    def first(x: Tensor) -> Tensor:
+        if stand_in.capturing:
+            first_is_in.set()
+            second_is_in.wait(0.3)  # time for the other to come in between, were it let
+        return x
+
+    def second(x: Tensor) -> Tensor:
+        if stand_in.capturing > 1:
+            second_is_in.set()
+        return x
+
+    def record(function: Callable[[Tensor], Tensor]) -> None:
+        CudaGraphs(torch.device("cuda:0")).record(function, torch.zeros(1))
+
+    threads = [threading.Thread(target=record, args=(function,), daemon=True) for function in (first, second)]
+    threads[0].start()
+    assert first_is_in.wait(WAIT)
+    threads[1].start()
+    for thread in threads:
+        thread.join(WAIT)
+    assert len(stand_in.captures) == 2
+    assert stand_in.most == 1
+
+
+@pytest.fixture
+def cuda() -> Iterator[str]:
+    """fp32 without shortcuts, so that one way of computing can be held against another."""
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, allow_tf32=False):
+        yield "cuda:0"
+
+
+def close(got: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.gpu
+def test_a_graph_sees_new_values(cuda: str) -> None:
+    held = inputs(0, cuda)
+    replay = CudaGraphs(torch.device(cuda)).record(mixed, *held)
+    place = replay().data_ptr()
+    for seed in range(5):
+        fill(held, inputs(seed, cuda))
+        result = replay()
+        assert result.data_ptr() == place
+        close(result, mixed(*inputs(seed, cuda)))
+
+
+@pytest.mark.gpu
+def test_a_graph_changes_what_its_function_changes(cuda: str) -> None:
+    """As the caches and states of the models do."""
+    state, step = torch.zeros(4, device=cuda), torch.ones(4, device=cuda)
+
+    def advance(step: Tensor) -> Tensor:
+        return state.add_(step).clone()
+
+    replay = CudaGraphs(torch.device(cuda)).record(advance, step)
+    state.zero_()  # it ran while it was recorded
+    for total in (1, 2, 3):
+        assert replay().tolist() == [total] * 4
+    step.fill_(10)
+    replay()
+    assert state.tolist() == [13] * 4
+
+
+@pytest.mark.gpu
+def test_graphs_in_one_pool_do_not_mix(cuda: str) -> None:
+    """Replayed in another order than they were recorded in, and each result read before the next replay."""
+    recorder = CudaGraphs(torch.device(cuda))
+    held = {rows: inputs(0, cuda, rows) for rows in (32, 8, 2, 1)}
+    replays = {rows: recorder.record(mixed, *held[rows]) for rows in held}
+    for seed in range(4):
+        for rows in held:
+            fill(held[rows], inputs(seed, cuda, rows))
+        results = {rows: replays[rows]().clone() for rows in sorted(held)}
+        for rows, result in results.items():
+            close(result, mixed(*inputs(seed, cuda, rows)))
+
+
+@pytest.mark.gpu
+def test_graphs_share_their_intermediate_memory(cuda: str) -> None:
+    mebibyte, length = 1 << 20, 4096
+
+    def large(x: Tensor) -> Tensor:
+        return (x[:, None] * x[None]).tanh().sum(dim=1)  # two of 64 MiB on the way
+
+    x, recorder, replays, reserved = torch.ones(length, device=cuda), CudaGraphs(torch.device(cuda)), [], []
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_reserved()
+    for _ in range(4):
+        replays.append(recorder.record(large, x))
+        torch.cuda.empty_cache()
+        reserved.append(torch.cuda.memory_reserved() - before)
+    assert reserved[0] >= 64 * mebibyte
+    assert reserved[-1] - reserved[0] < 64 * mebibyte
+    x.fill_(0.5)
+    expected = large(x)
+    for replay in replays:
+        close(replay(), expected)
+
+
+def both(*work: Callable[[], object]) -> None:
+    """Run these side by side; raises what any of them raised."""
+    errors: list[Exception] = []
+
+    def run(each: Callable[[], object]) -> None:
+        try:
+            each()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(each,), daemon=True) for each in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT)
+    assert not any(thread.is_alive() for thread in threads)
+    if errors:
+        raise errors[0]
+
+
+def record_many(cuda: str) -> None:
+    """Graphs on a stream of the thread's own, right one and all."""
+    recorder, stream = CudaGraphs(torch.device(cuda)), torch.cuda.Stream(cuda)
+    stream.wait_stream(torch.cuda.current_stream(cuda))
+    with torch.inference_mode(), torch.cuda.stream(stream):
+        for seed in range(20):
+            held = inputs(seed, cuda, rows=1 + seed)
+            replay = recorder.record(mixed, *held)
+            fill(held, inputs(seed + 100, cuda, rows=1 + seed))
+            close(replay(), mixed(*held))
+
+
+@pytest.mark.gpu
+def test_a_thread_captures_while_another_uses_the_device(cuda: str) -> None:
+    """With allocations, copies to the host and waiting for its own stream, as the decoding does."""
+    over, rounds = threading.Event(), [0]
+
+    def record() -> None:
+        try:
+            record_many(cuda)
+        finally:
+            over.set()
+
+    def use() -> None:
+        stream = torch.cuda.Stream(cuda)
+        with torch.inference_mode(), torch.cuda.stream(stream):
+            while not over.is_set() or rounds[0] < 3:
+                size = 64 + 16 * (rounds[0] % 50)
+                x = torch.arange(size * size, device=cuda).reshape(size, size).remainder(7).float()
+                assert torch.equal((x @ x).cpu(), x.cpu() @ x.cpu())
+                stream.synchronize()
+                rounds[0] += 1
+
+    both(record, use)
+    assert rounds[0] >= 3
+
+
+@pytest.mark.gpu
+def test_two_threads_may_want_to_capture_at_once(cuda: str) -> None:
+    """Frames and sound are recorded by threads of their own, both as soon as they have nothing else to do."""
+    both(lambda: record_many(cuda), lambda: record_many(cuda))
+
+
+@pytest.mark.gpu
+def test_a_function_that_reads_on_the_host_is_refused_and_the_device_goes_on(cuda: str) -> None:
+    held = inputs(1, cuda)
+    before = torch.cuda.current_stream(cuda)
+
+    def reads(x: Tensor, *_: Tensor) -> Tensor:
+        return x * 2 if x.sum().item() > 0 else x
+
+    with pytest.raises(RuntimeError):
+        CudaGraphs(torch.device(cuda)).record(reads, *held)
+    assert torch.cuda.current_stream(cuda) == before
+    torch.cuda.synchronize()
+    close(reads(torch.ones(3, device=cuda)), torch.full((3,), 2.0, device=cuda))
+    replay = CudaGraphs(torch.device(cuda)).record(mixed, *held)
+    fill(held, inputs(2, cuda))
+    close(replay(), mixed(*inputs(2, cuda)))
+
+
+@pytest.mark.gpu
+def test_a_refused_function_is_no_end_of_decoding(cuda: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The codec is one that graphs can hold; here its first capture is made to fail."""
+
+    class Fails(CudaGraphs):
+        def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Callable[[], Tensor]:
+            return super().record(lambda *given: function(*given).sum().cpu(), *inputs)
+
+    device = torch.device(cuda)
+    decoder = load_codec_decoder(*codec_files(MINIATURE), device=device)
+    decoding = Decoding(decoder, ROWS, device, Fails(device))
+    try:
+        hear(decoding, decoder, tolerance=1e-4)
+    finally:
+        decoding.close()
+    assert [record.levelno for record in caplog.records if record.name == "engine.serving.codec_worker"] == [
+        logging.WARNING
+    ]
+
+
+@pytest.mark.gpu
+def test_sound_from_graphs_is_that_of_exact_steps(cuda: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Recorded when needed, and recorded ahead while nobody speaks; 1e-4, since kernels differ with the shapes."""
+
+    class Counting(CudaGraphs):
+        count = 0
+
+        def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Callable[[], Tensor]:
+            self.count += 1
+            return super().record(function, *inputs)
+
+    device = torch.device(cuda)
+    decoder, recorder = load_codec_decoder(*codec_files(MINIATURE), device=device), Counting(device)
+    decoding = Decoding(decoder, ROWS, device, recorder)
+    try:
+        hear(decoding, decoder, tolerance=1e-4)
+        until(lambda: recorder.count == BATCHES)
+        hear(decoding, decoder, tolerance=1e-4)
+    finally:
+        decoding.close()
+    assert recorder.count == BATCHES
+    assert [
+        record for record in caplog.records if record.name == "engine.serving.codec_worker"
+    ] == []  # nothing was refused
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="counts resident pages as Linux does")
+def test_a_forgotten_trace_lets_go_of_its_weights() -> None:
+    def resident() -> int:
+        gc.collect()
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    def record() -> None:
+        weight = torch.ones(4096, 4096)  # 64 MiB
+        replay = TorchScripts().record(lambda x: x @ weight, torch.ones(1, 4096))
+        assert torch.equal(replay(), torch.full((1, 4096), 4096.0))
+
+    record()
+    before = resident()
+    for _ in range(4):
+        record()
+    assert resident() - before < 64 << 20

@@ -1,0 +1,250 @@
+"""What is kept where: counted against the published sizes and against loaded modules; plans that fit and are no smaller
+than they must be."""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from engine.codec.checkpoint import codec_files, load_codec_decoder, load_codec_encoder
+from engine.codec.codec import CodecDecoder, CodecEncoder
+from engine.codec.config import CodecConfig
+from engine.config import DualARConfig, TransformerConfig
+from engine.errors import DoesNotFit, InvalidOption
+from engine.models.fast_ar import FastAR
+from engine.models.slow_ar import SlowAR
+from engine.release.release import BUNDLED, load_dual_ar, read_config
+from engine.serving import memory
+from engine.serving.memory import (
+    SHORTEST,
+    MemoryPlan,
+    Precision,
+    activation_dtype,
+    available_memory,
+    choose_precision,
+    held_bytes,
+    plan_memory,
+    reserved_memory,
+)
+from tests.paths import MINIATURE
+
+BLOCK = {"n_head": 32, "n_local_heads": 8, "head_dim": 128, "dim": 2560, "intermediate_size": 9728}
+S2_PRO = DualARConfig(
+    slow=TransformerConfig(vocab_size=155_776, n_layer=36, max_seq_len=32_768, attention_qk_norm=True, **BLOCK),
+    fast=TransformerConfig(vocab_size=4096, n_layer=4, max_seq_len=11, tie_word_embeddings=False, **BLOCK),
+    num_codebooks=10,
+    semantic_start_id=151_678,
+    semantic_end_id=155_773,
+    normed_fast_input=True,
+    scaled_codebook_embeddings=True,
+)
+CODEC = CodecConfig.s2_pro()
+SMALL = read_config(BUNDLED)
+GB = 10**9
+
+
+def plan(
+    precision: Precision = "bf16", available: int | None = None, slots: int = 1, positions: int = 4096
+) -> MemoryPlan:
+    return plan_memory(S2_PRO, CODEC, precision, available=available, slots=slots, positions=positions)
+
+
+def meta_stacks() -> tuple[SlowAR, FastAR]:
+    """Both transformers in bf16 without memory; their rotary tables stay in what they are."""
+    with torch.device("meta"):
+        stacks = SlowAR(S2_PRO, end_id=0), FastAR(S2_PRO)
+    for stack in stacks:
+        for parameter in stack.parameters():
+            parameter.data = parameter.data.to(torch.bfloat16)
+    return stacks
+
+
+def tables(module: nn.Module) -> int:
+    return sum(buffer.nbytes for buffer in module.buffers())
+
+
+def nbytes(module: nn.Module) -> int:
+    return sum(p.nbytes for p in module.parameters()) + tables(module)
+
+
+def test_s2_pro_is_as_large_as_published() -> None:
+    found = plan("bf16")
+    block = 2560 * (32 + 16) * 128 + 32 * 128 * 2560 + 3 * 2560 * 9728
+    slow = 36 * (block + 2 * 2560 + 2 * 128) + 2560 + (155_776 + 10 * 4096) * 2560
+    fast = 4 * (block + 2 * 2560) + 2560 + 2 * 4096 * 2560
+    slow_tables, fast_tables = (tables(stack) for stack in meta_stacks())
+    assert (found.slow - slow_tables, found.fast - fast_tables) == (2 * slow, 2 * fast)
+    assert slow + fast == pytest.approx(4.56e9, rel=1e-3)
+    assert found.encoder / 4 == pytest.approx(76.9e6 + 109.1e6 + 21.0e6 + 0.3e6, rel=2e-3)
+    assert found.decoder / 4 == pytest.approx(54.1e6 + 109.1e6 + 21.0e6 + 0.3e6, rel=2e-3)
+    assert found.kv_per_position == 147_456
+
+
+def test_the_plan_is_what_the_modules_hold() -> None:
+    with torch.device("meta"):
+        views = CodecEncoder(CODEC), CodecDecoder(CODEC)
+    found = plan("bf16")
+    assert [found.slow, found.fast, found.encoder, found.decoder] == [nbytes(m) for m in (*meta_stacks(), *views)]
+
+
+@pytest.mark.parametrize(("precision", "gigabytes"), [("bf16", 12), ("int8", 8), ("fp8", 8), ("int4", 8)])
+def test_s2_pro_fits_with_a_cache_of_4096(precision: Precision, gigabytes: int) -> None:
+    found = plan(precision, gigabytes * GB)
+    assert (found.slots, found.positions) == (1, 4096)
+    assert found.total <= gigabytes * GB
+    assert found.workspace > 0.5 * GB  # beside the weights and the cache, not out of what is forgotten
+
+
+@pytest.mark.parametrize("folder", [MINIATURE, BUNDLED], ids=["miniature", "bundled"])
+@pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
+def test_loaded_releases_are_as_large_as_planned(folder: Path, precision: Precision, dtype: torch.dtype) -> None:
+    model = load_dual_ar(folder, dtype=dtype, device="cpu", precision=precision)
+    path, codec = codec_files(folder) if folder == BUNDLED else (None, CODEC)
+    found = plan_memory(model.config, codec, precision, available=None, slots=2, positions=64)
+    assert (found.slow, found.fast) == (held_bytes(model.slow), held_bytes(model.fast))
+    if path is not None:
+        assert found.encoder == held_bytes(load_codec_encoder(path, codec))
+        assert found.decoder == held_bytes(load_codec_decoder(path, codec))
+    cache = model.slow.new_cache(1, 1)
+    assert found.kv_per_position == cache.buffer.nbytes
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_quantized_releases_are_as_large_as_planned(dtype: torch.dtype) -> None:
+    pytest.importorskip("torchao", reason="torchao is an optional package")
+    model = load_dual_ar(BUNDLED, dtype=dtype, device="cpu", precision="int8")
+    found = plan_memory(model.config, CODEC, "int8", available=None, slots=1, positions=64, activations=dtype)
+    assert (found.slow, found.fast) == (held_bytes(model.slow), held_bytes(model.fast))
+
+
+def test_on_a_device_without_a_limit_the_wish_is_granted() -> None:
+    found = plan("fp32", None, slots=64, positions=100_000)
+    assert (found.slots, found.positions) == (64, 32_768)
+    assert found.total == found.slow + found.fast + found.encoder + found.decoder + found.kv + found.workspace
+
+
+@settings(deadline=None)  # the first plan of a precision counts the modules
+@given(
+    available=st.integers(6 * GB, 60 * GB),
+    slots=st.integers(1, 12),
+    positions=st.integers(1, 40_000),
+    precision=st.sampled_from(["bf16", "int8", "int4"]),
+)
+def test_plans_fit_and_are_no_smaller_than_they_must_be(
+    available: int, slots: int, positions: int, precision: Precision
+) -> None:
+    wished = min(positions, 32_768)
+    shortest = min(wished, SHORTEST)
+    least = plan(precision, None, 1, shortest).total
+    if least > available:
+        with pytest.raises(DoesNotFit):
+            plan(precision, available, slots, positions)
+        return
+    found = plan(precision, available, slots, positions)
+    assert found.total <= available
+    assert found.slots <= slots
+    assert shortest <= found.positions <= wished
+    if found.slots > 1 or found.positions == wished:
+        assert found.positions == wished
+        assert found.slots == slots or plan(precision, None, found.slots + 1, wished).total > available
+    else:
+        assert plan(precision, None, 1, min(wished, found.positions + 256)).total > available
+
+
+@pytest.mark.parametrize(
+    ("precision", "gigabytes", "says"),
+    [
+        ("bf16", 8, "choose int8"),
+        ("bf16", 7, "choose int4"),
+        ("fp32", 13, "choose bf16"),
+        ("int8", 7, "choose int4"),
+        ("bf16", 4, "the CPU"),
+        ("int4", 4, "the CPU"),
+    ],
+)
+def test_a_refusal_says_what_would_fit(precision: Precision, gigabytes: int, says: str) -> None:
+    with pytest.raises(DoesNotFit, match=says) as caught:
+        plan(precision, gigabytes * GB)
+    assert f"{gigabytes}.00 GB are free" in str(caught.value)
+    assert f"in {precision}" in str(caught.value)
+
+
+def test_int4_is_not_proposed_where_there_is_no_bf16() -> None:
+    with pytest.raises(DoesNotFit, match="the CPU"):
+        plan_memory(S2_PRO, CODEC, "int8", available=7 * GB, slots=1, positions=4096, activations=torch.float16)
+
+
+@pytest.mark.parametrize(("slots", "positions"), [(0, 10), (1, 0), (-1, 10)])
+def test_no_slots_are_no_plan(slots: int, positions: int) -> None:
+    with pytest.raises(InvalidOption, match="at least one"):
+        plan(slots=slots, positions=positions)
+
+
+@pytest.mark.parametrize(
+    ("config", "pays", "precision"),
+    [
+        (S2_PRO, True, "bf16"),
+        (S2_PRO, False, "fp32"),
+        (SMALL, True, "fp32"),
+    ],
+)
+def test_a_cpu_computes_large_models_in_bf16_where_it_pays(
+    monkeypatch: pytest.MonkeyPatch, config: DualARConfig, pays: bool, precision: Precision
+) -> None:
+    seconds = {torch.float32: 1.0, torch.bfloat16: 0.5 if pays else 0.9}
+    monkeypatch.setattr(memory, "_product_seconds", seconds.__getitem__)
+    memory._bf16_pays.cache_clear()
+    assert choose_precision("cpu", config) == precision
+    memory._bf16_pays.cache_clear()
+
+
+def test_products_are_really_timed() -> None:
+    assert memory._product_seconds(torch.bfloat16) > 0
+
+
+def test_the_cpu_has_no_limit() -> None:
+    assert available_memory("cpu") is None
+    assert reserved_memory("cpu") is None
+    assert activation_dtype("fp32", "cpu") == torch.float32
+    assert activation_dtype("int8", "cpu") == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("capability", "bf16", "precision", "activations"),
+    [
+        ((9, 0), True, "bf16", torch.bfloat16),
+        ((8, 0), True, "bf16", torch.bfloat16),
+        ((7, 5), True, "fp16", torch.float16),
+        ((8, 6), False, "fp16", torch.float16),
+    ],
+)
+def test_gpus_compute_in_bf16_where_they_have_it(
+    monkeypatch: pytest.MonkeyPatch,
+    capability: tuple[int, int],
+    bf16: bool,
+    precision: Precision,
+    activations: torch.dtype,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device", nullcontext)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bf16 or including_emulation)
+    assert choose_precision("cuda", S2_PRO) == precision
+    assert activation_dtype("int8", "cuda") == activations
+
+
+@pytest.mark.gpu
+def test_memory_that_pytorch_keeps_is_still_available() -> None:
+    before = available_memory("cuda")
+    assert before is not None
+    held = torch.empty(256 * 2**20, dtype=torch.uint8, device="cuda")
+    assert (reserved_memory("cuda") or 0) >= held.nbytes
+    taken = available_memory("cuda")
+    del held
+    freed = available_memory("cuda")
+    assert taken is not None
+    assert freed is not None
+    assert freed - taken == pytest.approx(256 * 2**20, rel=0.05)

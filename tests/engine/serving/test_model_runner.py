@@ -1,0 +1,243 @@
+"""Frames of many requests at once: each draws what it would have drawn alone, however it is run."""
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from engine.models.sampling import SamplingOptions
+from engine.release.release import BUNDLED, DualAR, load_dual_ar
+from engine.serving.model_runner import Runner
+from engine.serving.prefix_cache import PrefixCache
+from engine.serving.slots import PIECE, Prompt
+from engine.serving.steps import GraphMode
+from engine.serving.torch_script import TorchScripts
+from tests.engine.conftest import golden
+from tests.engine.recording import BrokenRecorder, Recordings
+
+RESIDUAL = 64
+FRAMES = 24
+SLOTS = 5
+Codes = NDArray[np.int64]
+
+
+@pytest.fixture(scope="module")
+def bundled() -> DualAR:
+    return load_dual_ar(BUNDLED, dtype=torch.float32, device="cpu")
+
+
+def runner(model: DualAR, **options: object) -> Runner:
+    kept = PrefixCache(torch.device("cpu"), 1 << 26, 0)
+    sizes = {"slots": SLOTS, "positions": 512, "prefixes": kept}
+    residual = min(model.config.fast.vocab_size, 512) if model.config.fast.vocab_size > 512 else RESIDUAL
+    return Runner(model, residual, **{**sizes, **options})  # type: ignore[arg-type]
+
+
+def prompt(model: DualAR, length: int, seed: int, shared: int = 0) -> Prompt:
+    columns = torch.zeros(model.config.num_codebooks + 1, length, dtype=torch.long)
+    columns[0] = torch.randint(0, 60, (length,), generator=torch.Generator().manual_seed(seed))
+    return Prompt(columns, shared)
+
+
+def options(index: int) -> SamplingOptions:
+    kinds = (SamplingOptions(), SamplingOptions(0.9, 0.95, 64), SamplingOptions(temperature=0), SamplingOptions(1.3, 1))
+    return kinds[index % len(kinds)]
+
+
+def begin(run: Runner, slot: int, asked: Prompt, index: int) -> int:
+    reused = run.begin(slot, asked, options(index), key=1000 + index)
+    while not run.prefill(slot):
+        pass
+    return reused
+
+
+def record_all(run: Runner) -> None:
+    while run.record_next():
+        pass
+
+
+def alone(model: DualAR, asked: Prompt, index: int, frames: int = FRAMES, slot: int = 0, **made: object) -> Codes:
+    run = runner(model, **made)
+    begin(run, slot, asked, index)
+    return np.stack([run.step([slot]).frames()[0] for _ in range(frames)])
+
+
+def together(run: Runner, asked: Sequence[Prompt], frames: int = FRAMES, seed: int = 0) -> list[Codes]:
+    """Requests that come in one after the other, each frame for a random part of those that are there."""
+    chance = random.Random(seed)
+    slots = chance.sample(range(SLOTS), len(asked))
+    drawn: list[list[Codes]] = [[] for _ in asked]
+    begun = 0
+    while any(len(codes) < frames for codes in drawn):
+        if begun < len(asked) and (begun == 0 or chance.random() < 0.3):
+            begin(run, slots[begun], asked[begun], begun)
+            begun += 1
+        unfinished = [i for i in range(begun) if len(drawn[i]) < frames]
+        chosen = sorted(chance.sample(unfinished, chance.randint(0, len(unfinished))), key=slots.__getitem__)
+        if chosen:
+            for i, frame in zip(chosen, run.step([slots[i] for i in chosen]).frames(), strict=True):
+                drawn[i].append(frame)
+    return [np.stack(codes) for codes in drawn]
+
+
+@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lengths=st.lists(st.integers(2, 300), min_size=1, max_size=SLOTS), seed=st.integers(0, 2**16))
+def test_a_request_draws_the_same_in_any_company(miniature: DualAR, lengths: list[int], seed: int) -> None:
+    asked = [prompt(miniature, length, seed + i) for i, length in enumerate(lengths)]
+    for i, codes in enumerate(together(runner(miniature), asked, seed=seed)):
+        np.testing.assert_array_equal(codes, alone(miniature, asked[i], i))
+
+
+@pytest.mark.slow
+def test_so_it_does_with_the_bundled_model(bundled: DualAR) -> None:
+    asked = [prompt(bundled, 40 + 70 * i, i) for i in range(SLOTS)]
+    for i, codes in enumerate(together(runner(bundled), asked, frames=60)):
+        np.testing.assert_array_equal(codes, alone(bundled, asked[i], i, frames=60))
+
+
+def test_greedy_frames_equal_the_reference(miniature: DualAR) -> None:
+    tensors = golden("dual_ar")
+    run = Runner(
+        miniature,
+        miniature.config.fast.vocab_size,
+        slots=2,
+        positions=256,
+        prefixes=PrefixCache(torch.device("cpu"), 0, 0),
+    )
+    run.begin(1, Prompt(tensors["prompt"].long()), SamplingOptions(temperature=0), key=0)
+    while not run.prefill(1):
+        pass
+    for expected in tensors["greedy_frames"].long():
+        np.testing.assert_array_equal(run.step([1]).frames()[0, 1:], expected[1:].numpy())
+
+
+@pytest.mark.parametrize("mode", ["frame", "fast"])
+def test_recorded_steps_draw_what_exact_ones_do(miniature: DualAR, mode: GraphMode) -> None:
+    """Recorded shapes are fixed and masked, so they are another computation; rounding aside it is the same."""
+    recordings = Recordings()
+    asked = [prompt(miniature, length, length) for length in (3, 130, 250, 290)]
+    run = runner(miniature, recorder=recordings, mode=mode)
+    record_all(run)
+    recorded = together(run, asked)
+    assert 0 < recordings.recorded < recordings.replayed
+    for i, codes in enumerate(recorded):
+        np.testing.assert_array_equal(codes, alone(miniature, asked[i], i))
+
+
+@pytest.mark.parametrize("mode", ["frame", "fast"])
+def test_traced_steps_draw_what_exact_ones_do(miniature: DualAR, mode: GraphMode) -> None:
+    """To the last bit, and whatever was spoken while they were traced."""
+    asked = [prompt(miniature, length, length) for length in (3, 130, 250, 290)]
+    run = runner(miniature, recorder=TorchScripts(), mode=mode)
+    begin(run, 0, asked[0], 0)
+    first = [run.step([0]).frames()[0] for _ in range(FRAMES // 2)]
+    record_all(run)
+    second = [run.step([0]).frames()[0] for _ in range(FRAMES - FRAMES // 2)]
+    np.testing.assert_array_equal(np.stack(first + second), alone(miniature, asked[0], 0))
+    for i, codes in enumerate(together(run, asked)):
+        np.testing.assert_array_equal(codes, alone(miniature, asked[i], i))
+    assert run.graph_state == mode
+
+
+def test_everything_is_recorded_beforehand(miniature: DualAR) -> None:
+    recordings = Recordings()
+    run = runner(miniature, recorder=recordings, mode="frame")
+    record_all(run)
+    made = recordings.recorded
+    asked = prompt(miniature, 200, 1)
+    begin(run, 3, asked, 0)
+    drawn = [run.step([3]).frames()[0] for _ in range(FRAMES)]
+    assert recordings.recorded == made > 0
+    assert recordings.replayed >= FRAMES
+    np.testing.assert_array_equal(np.stack(drawn), alone(miniature, asked, 0))
+    assert run.graph_state == "frame"
+
+
+@pytest.mark.parametrize("mode", ["frame", "fast"])
+def test_a_failed_recording_is_said_once_and_stops_nobody(
+    miniature: DualAR, mode: GraphMode, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = runner(miniature, recorder=BrokenRecorder(), mode=mode)
+    asked = prompt(miniature, 150, 2)
+    record_all(run)
+    begin(run, 1, asked, 0)
+    drawn = np.stack([run.step([1]).frames()[0] for _ in range(FRAMES)])
+    np.testing.assert_array_equal(drawn, alone(miniature, asked, 0))
+    assert len(caplog.records) == 1
+    assert "not permitted" in run.graph_state
+
+
+def test_a_known_prompt_is_not_computed_again_and_draws_the_same(miniature: DualAR) -> None:
+    voice = 2 * PIECE + 17
+    asked = prompt(miniature, voice + 40, 5, shared=voice)
+    fresh = alone(miniature, asked, 0)
+    run = runner(miniature)
+    assert begin(run, 0, asked, 0) == 0
+    # From the cache of voices, in a slot that never had it:
+    assert begin(run, 4, asked, 0) == 2 * PIECE
+    np.testing.assert_array_equal(np.stack([run.step([4]).frames()[0] for _ in range(FRAMES)]), fresh)
+    # From the slot itself, although it has spoken meanwhile:
+    assert begin(run, 4, asked, 0) == 2 * PIECE
+    np.testing.assert_array_equal(np.stack([run.step([4]).frames()[0] for _ in range(FRAMES)]), fresh)
+    # Another text in the same voice reuses the voice alone; another voice nothing.
+    other = Prompt(torch.cat((asked.columns[:, :voice], prompt(miniature, 60, 6).columns), dim=1), voice)
+    assert begin(run, 2, other, 1) == 2 * PIECE
+    np.testing.assert_array_equal(
+        np.stack([run.step([2]).frames()[0] for _ in range(FRAMES)]), alone(miniature, other, 1)
+    )
+    assert begin(run, 2, prompt(miniature, voice + 40, 7, shared=voice), 1) == 0
+
+
+def test_a_voice_changed_in_one_value_is_another_voice(miniature: DualAR) -> None:
+    asked = prompt(miniature, 300, 5, shared=290)
+    run = runner(miniature)
+    begin(run, 0, asked, 0)
+    changed = asked.columns.clone()
+    changed[3, 20] += 1
+    assert begin(run, 1, Prompt(changed, 290), 0) == 0
+
+
+def test_evicted_voices_move_on_and_come_back() -> None:
+    kept = PrefixCache(torch.device("cpu"), 100, 0)
+    kept._far.limit = 1000  # as on a GPU
+    voices = [torch.full((2, 3), i) for i in range(3)]
+    for i, columns in enumerate(voices):
+        kept.keep(columns, torch.full((20,), float(i)))
+    assert kept.nbytes == (80, 160)
+    back = kept.find(voices[0])
+    assert back is not None
+    assert torch.equal(back, torch.zeros(20))
+    assert kept.nbytes == (80, 160)
+    assert kept.find(torch.full((3, 2), 0)) is None  # the same values in another shape
+
+
+def test_prompts_that_no_slot_holds_are_refused(miniature: DualAR) -> None:
+    run = runner(miniature, positions=100)
+    with pytest.raises(ValueError, match="99"):
+        run.begin(0, prompt(miniature, 100, 0), SamplingOptions(), 0)
+    with pytest.raises(ValueError, match="prompt of 1 "):
+        run.begin(0, prompt(miniature, 1, 0), SamplingOptions(), 0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mode", ["frame", "fast"])
+def test_cuda_graphs_draw_what_eager_steps_do(mode: GraphMode) -> None:
+    from engine.serving.graphs import CudaGraphs
+    from tests.paths import MINIATURE
+
+    device = torch.device("cuda:0")
+    model = load_dual_ar(MINIATURE, dtype=torch.bfloat16, device=device)
+    asked = [prompt(model, length, length) for length in (3, 130, 250, 290)]
+    drawn = {}
+    for recorder in (None, CudaGraphs(device)):
+        run = runner(model, prefixes=PrefixCache(device, 1 << 26, 1 << 26), recorder=recorder, mode=mode)
+        record_all(run)
+        drawn[recorder is None] = together(run, asked)
+        assert run.graph_state == ("off" if recorder is None else mode)
+    for eager, graph in zip(drawn[True], drawn[False], strict=True):
+        np.testing.assert_array_equal(eager, graph)

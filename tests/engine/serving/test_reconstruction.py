@@ -1,0 +1,93 @@
+"""What the codec keeps of a voice's clips, on the miniature release."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from engine import request as speech_module
+from engine.codec.checkpoint import codec_files, load_codec_decoder
+from engine.engine import Engine, SpeakOptions
+from engine.errors import EngineClosed, EngineFailed, UnusableReference
+from engine.serving.codec_worker import Decoding
+from engine.serving.reconstruction import decode_apart
+from engine.voice import Voice
+from tests.paths import MINIATURE, SPEECH
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    loaded = Engine.load(MINIATURE, "cpu")
+    yield loaded
+    loaded.close()
+
+
+@pytest.fixture(scope="module")
+def voice(engine: Engine) -> Voice:
+    clips = [(SPEECH / name, "Words.") for name in ("flite_slt.flac", "espeak_en_gb.flac")]
+    return engine.encode_voice("Both", clips).voice
+
+
+def test_the_sound_is_one_decode_of_the_codes_of_all_clips(engine: Engine, voice: Voice) -> None:
+    codes = np.concatenate([reference.codes for reference in voice.references], axis=1).astype(np.int64)
+    decoder = load_codec_decoder(*codec_files(MINIATURE))
+    whole = decoder.decode(torch.from_numpy(codes)[None])[0, 0].detach().numpy()
+    heard = engine.reconstruct(voice)
+    assert heard.dtype == np.float32
+    np.testing.assert_allclose(heard, whole, atol=1e-5)
+    np.testing.assert_allclose(engine.reconstruct(voice), heard, atol=1e-5)
+
+
+def test_a_take_that_is_spoken_meanwhile_is_the_same(
+    engine: Engine, voice: Voice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(speech_module, "ATTEMPTS", 1)
+    alone = np.concatenate([chunk.samples for chunk in engine.speak("Hello.", voice, SpeakOptions(seed=4))])
+    quiet = engine.reconstruct(voice)
+    heard: list[np.ndarray] = []
+    threads = [threading.Thread(target=lambda: heard.append(engine.reconstruct(voice))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    spoken = np.concatenate([chunk.samples for chunk in engine.speak("Hello.", voice, SpeakOptions(seed=4))])
+    for thread in threads:
+        thread.join()
+    np.testing.assert_allclose(spoken, alone, atol=1e-5)
+    assert len(heard) == 3
+    for each in heard:
+        np.testing.assert_allclose(each, quiet, atol=1e-5)
+
+
+def test_codes_of_another_codec_are_made_again_where_the_clip_is_there(engine: Engine, voice: Voice) -> None:
+    other = replace(voice, codec_fingerprint="another")
+    np.testing.assert_allclose(engine.reconstruct(other), engine.reconstruct(voice), atol=1e-5)
+    gone = replace(other, references=tuple(replace(reference, clip=b"") for reference in voice.references))
+    with pytest.raises(UnusableReference):
+        engine.reconstruct(gone)
+
+
+class _Failing(torch.nn.Module):
+    """A decoder whose steps fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decoder = load_codec_decoder(*codec_files(MINIATURE))
+        self.config = self.decoder.config
+
+    def init_state(self, rows: int) -> object:
+        return self.decoder.init_state(rows)
+
+    def decode_step(self, _codes: object, _state: object) -> object:
+        raise RuntimeError("out of memory\nand more")
+
+
+def test_a_codec_that_fails_is_said_and_a_closed_one_too(voice: Voice) -> None:
+    codes = np.concatenate([voice.references[0].codes.astype(np.int64)] * 2, axis=1)
+    decoding = Decoding(_Failing(), 1, torch.device("cpu"))  # type: ignore[arg-type]
+    with pytest.raises(EngineFailed, match=r"out of memory$"):
+        decode_apart(decoding, codes)
+    decoding.close()
+    with pytest.raises(EngineClosed):
+        decode_apart(decoding, codes)

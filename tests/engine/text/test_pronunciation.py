@@ -1,0 +1,177 @@
+"""The text front end of the small English model, on the lexicon that ships."""
+
+import gzip
+import itertools
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import InvalidConfig
+from engine.text.english import normalization
+from engine.text.english.pronunciation import MARKS, PHONES, TOKENS, WORD_BREAK, Lexicon
+from tests.paths import BUNDLED
+
+LEXICON = Lexicon.load(BUNDLED / "lexicon.json.gz")
+
+
+def words(text: str) -> str:
+    return " ".join(LEXICON.words(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "phones"),
+    [
+        ("Hello there.", "hh ax l ow _ dh eh r ."),
+        ("Hello", "hh ax l ow ."),
+        ("Is it? Yes!", "ih z _ ih t ? y eh s !"),
+        ("A cat, a dog", "ax _ k ae t , ax _ d ao g ."),
+        ("the apple and the pear", "dh iy _ ae p ax l _ ae n d _ dh ax _ p eh r ."),
+        ("Wait -- what?!", "w ey t , w ah t ?"),
+        ("dog: cat; hat,", "d ao g , k ae t , hh ae t ."),
+        ("It does.", "ih t _ d ah z ."),
+    ],
+)
+def test_phones_of_plain_text(text: str, phones: str) -> None:
+    assert LEXICON.phones(text) == phones
+
+
+@pytest.mark.parametrize("text", ["", "  ", "...", "[laughing]", "你好", "!?"])
+def test_nothing_to_say(text: str) -> None:
+    assert LEXICON.phones(text) == ""
+
+
+def test_every_speaker_turn_is_ended_and_its_tag_kept() -> None:
+    phones = LEXICON.phones("<|speaker:0|>hello[whisper]<|speaker:11|>Yes? <|speaker:0|>go,")
+    assert phones == "<|speaker:0|> hh ax l ow . <|speaker:11|> y eh s ? <|speaker:0|> g ow ."
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1,234 and 56", "one thousand two hundred thirty four and fifty six"),
+        ("1000000 or 12000000000", "one million or twelve billion"),
+        ("3.14, 0.5", "three point one four , zero point five"),
+        ("007 agents", "zero zero seven agents"),
+        ("in 1984, 1900 and 1905", "in nineteen eighty four , nineteen hundred and nineteen oh five"),
+        ("from 2007 to 2026", "from two thousand seven to twenty twenty six"),
+        ("the 1990s and the '80s", "the nineteen nineties and the eighties"),
+        ("1st, 2nd, 12th, 20th, 101st", "first , second , twelfth , twentieth , one hundred first"),
+        ("$5.50, $1, £2", "five dollars and fifty cents , one dollar , two pounds"),
+        ("$0.99", "ninety nine cents"),
+        ("He ate a fig. Col. Brown is 5 ft. tall. I saw Jan.",
+         "he ate a fig . colonel brown is five feet . tall . i saw jan ."),
+        ("$3.5 million", "three point five million dollars"),
+        ("10% of 3/4", "ten percent of three quarters"),
+        ("3:30 p.m., 9:05, 5:00", "three thirty P M , nine oh five , five o'clock"),
+        ("at 3 p.m.", "at three P M ."),
+        ("Mr. and Mrs. Brown vs. Dr. Ames, etc.", "mister and missus brown versus doctor ames , et cetera ."),
+        ("She lives on Main St. He left.", "she lives on main street . he left ."),
+        ("Visit St. Paul.", "visit saint paul ."),
+        ("Jan. 3, 2007", "january three , two thousand seven"),
+        ("June 21 and 5 km at 1 ft", "june twenty first and five kilometers at one foot"),
+        ("the FBI, NASA and the U.S.A. saw TVs", "the F B I , nasa and the U S A saw T V's"),
+        ("I SAID NO TO THIS", "i said no to this"),
+        ("rock & roll @ 5 + 6 = 11", "rock and roll at five plus six equals eleven"),
+        ("me@example.com", "me at example dot com"),
+        ("version 2.0.1", "version two point zero point one"),
+        ("from 3-5, -4 degrees", "from three to five , minus four degrees"),
+        ("Café naïve façade Ångström", "cafe naive facade angstrom"),
+        ("well-known mother-in-law", "well known mother in law"),
+        ("‘It’s’ “fine” — really…", "it's' fine , really ."),
+    ],
+)  # fmt: skip
+def test_text_is_written_out(text: str, expected: str) -> None:
+    assert words(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "phones"),
+    [
+        ("googles", "g uw g ax l z"),
+        ("blick's", "b l ih k s"),
+        ("walked", "w ao k t"),
+        ("F", "eh f"),
+        ("V's", "v iy z"),
+        ("pdf", "p iy d iy eh f"),
+    ],
+)
+def test_inflected_and_spelled_words(word: str, phones: str) -> None:
+    assert LEXICON.word(word) == phones
+
+
+def test_suffix_rules_on_a_word_that_only_they_know() -> None:
+    small = Lexicon({"zib": "z ih b", "kosh": "k aa sh", "fot": "f aa t", "late": "l ey t"}, {})
+    derived = {word: small.word(word) for word in ("zibs", "kosh's", "fotted", "fotting", "zibbed", "lating")}
+    assert derived == {
+        "zibs": "z ih b z",
+        "kosh's": "k aa sh ax z",
+        "fotted": "f aa t ax d",
+        "fotting": "f aa t ih ng",
+        "zibbed": "z ih b d",
+        "lating": "l ey t ih ng",
+    }
+
+
+def test_unknown_words_are_sounded_out() -> None:
+    assert LEXICON.word("blick") == "b l ih k"
+    assert LEXICON.word("thrimble") == "th r ih m b ax l"
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [
+        ("Plain English, with 5 % and a café 😀™.", []),
+        ("Say 你好, friend", ["你好"]),
+        ("Привет and привет, مرحبا", ["Привет", "привет", "مرحبا"]),
+        ("π is ∞ and Ωmega", ["π", "∞", "Ωmega"]),
+        ("<|speaker:0|>fine [愉快]", []),
+    ],
+)
+def test_words_of_other_scripts_are_named(text: str, lost: list[str]) -> None:
+    assert LEXICON.unspoken(text) == lost
+
+
+@given(st.text(max_size=60))
+def test_any_text_gives_known_tokens_in_good_order(text: str) -> None:
+    tokens = LEXICON.phones(text).split()
+    assert all(token in TOKENS or re.fullmatch(r"<\|speaker:\d+\|>", token) for token in tokens)
+    if tokens and tokens[-1] in TOKENS:
+        assert tokens[-1] in ".?!"
+    for before, after in itertools.pairwise(tokens):
+        assert before in PHONES or after in PHONES or "<|" in before + after
+        assert not (before == WORD_BREAK and after in MARKS)
+
+
+@given(st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=14))
+def test_any_letters_can_be_looked_up(word: str) -> None:
+    assert set(LEXICON.word(word).split()) <= set(PHONES)
+
+
+@given(st.integers(0, 10**15 - 1))
+def test_numbers_are_words(number: int) -> None:
+    assert all(word in LEXICON for word in normalization.cardinal(number).split())
+    assert words(str(number) if number > 9999 else f"{number:,}")
+
+
+def test_a_number_of_any_length_is_read() -> None:
+    assert words("9" * 5000 + ".5") == "nine " * 5000 + "point five"
+    assert words("$" + "9" * 5000).endswith("nine dollars")
+
+
+@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"{]", mtime=0), gzip.compress(b"[]", mtime=0)])
+def test_a_damaged_lexicon_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "lexicon.json.gz"
+    path.write_bytes(content)
+    with pytest.raises(InvalidConfig, match="lexicon"):
+        Lexicon.load(path)
+
+
+def test_a_lexicon_of_another_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "lexicon.json.gz"
+    path.write_bytes(gzip.compress(json.dumps({"version": 99}).encode()))
+    with pytest.raises(InvalidConfig, match="version"):
+        Lexicon.load(path)

@@ -1,0 +1,397 @@
+"""Text is normalised, cut where a reader would pause, never dropped; turns are those of the S2 reference."""
+
+import json
+import unicodedata
+from itertools import pairwise
+
+import pytest
+import regex
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from engine.errors import InvalidText
+from engine.text import (
+    Segment,
+    batch_turns,
+    cut_text,
+    frame_budget,
+    normalise,
+    plan_segments,
+    speaking_time,
+    split_segments,
+    split_speaker_turns,
+)
+from engine.text.sentences import sentences
+from tests.paths import MINIATURE
+
+FIXTURES = MINIATURE
+GOLDEN = json.loads((FIXTURES / "turns_golden.json").read_text("utf-8"))
+
+# Pieces that text is made of, so that marks, tags and scripts meet each other often.
+PIECES = (
+    *(
+        "Hello",
+        "the",
+        "Dr.",
+        "e.g.",
+        "U.S.",
+        "3.14",
+        "No. 5",
+        "1.",
+        "it's",
+        "don't",
+        "https://example.com/a.b?c=d ",
+    ),
+    *(
+        ". ",
+        "! ",
+        "? ",
+        "... ",
+        "…",
+        ", ",
+        "; ",
+        ": ",
+        " — ",
+        " - ",
+        "--",
+        '"',
+        "“",
+        "”",
+        "’",
+        "(",
+        ")",
+        "[",
+        "]",
+    ),
+    *(
+        "\n",
+        "\n\n",
+        " ",
+        "  ",
+        "\t",
+        "\u00a0",
+        "\u3000",
+        "\u200b",
+        "\ufeff",
+        "\u202e",
+        "\x00",
+        "\ud800",
+        "\ue000",
+    ),
+    *("[whisper]", "[laugh] ", "<|speaker:0|>", "<|speaker:12|>", "<|im_end|>", "<|", "|>"),
+    *(
+        "漢字",
+        "。",
+        "、",
+        "「",
+        "」",
+        "かな",
+        "カー",
+        "مرحبا",
+        "؟ ",
+        "नमस्ते",
+        "। ",
+        "สวัสดี",
+        "မြန်မာ",
+        "။",
+        "안녕",
+    ),
+    *("Здравствуй", "e\u0301", "👩\u200d👩\u200d👧", "🇩🇪", "* * *", "x" * 50),
+)
+texts = st.one_of(st.text(max_size=200), st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
+
+
+def solid(text: str) -> str:
+    return "".join(text.split())
+
+
+def normalised(text: str) -> str:
+    """As `normalise`, with a word to say put in front."""
+    return normalise("Say " + text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Cafe\u0301", "Café"),
+        ("“Hi,” he said — ‘there’… ", "\"Hi,\" he said — 'there'…"),
+        ("one -- two --- three", "one — two — three"),
+        ("wait.... . .now", "wait…now"),
+        ("a\u00a0b\u2003c\td\u3000e", "a b c d e"),
+        ("a\u200bb\ufeffc\u202ed\x07e\x00", "abcde"),
+        ("می‌خواهم", "می‌خواهم"),
+        ("first\r\n\r\n\r\nSecond", "first\nSecond"),
+        (
+            "A line that was\nwrapped in an email.\nNext one.",
+            "A line that was wrapped in an email.\nNext one.",
+        ),
+        ("non\u2011breaking \u22125", "non-breaking -5"),
+        ("no!!!!!!!!!", "no!!!"),
+        ("[whisper] psst <|speaker:1|>yes", "[whisper] psst <|speaker:1|>yes"),
+        ("a<|im_end|>b <|semantic:5|>", "a b"),
+        ("<|im<|pad|>_end|> c", "im _end|> c"),
+        ("<|speaker:x|> d <|speaker:99999|>", "d"),
+    ],
+)
+def test_normalise(text: str, expected: str) -> None:
+    assert normalise(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "  \n\t", "…!?", "— * — *", "😀🎉", "\x00\u200b", "<|speaker:0|>", "<|im_end|>"])
+def test_nothing_to_say_is_refused(text: str) -> None:
+    with pytest.raises(InvalidText, match=r"no words to say: .+\.$"):
+        normalise(text)
+    with pytest.raises(InvalidText):
+        plan_segments(text)
+
+
+@pytest.mark.parametrize("text", ["42", "%", "[sigh]", "語", "ok", "½", "€"])
+def test_whatever_has_a_sound_is_accepted(text: str) -> None:
+    assert normalise(text) == text
+
+
+@given(texts)
+@example("...…")
+@example(". \n. \n.")
+def test_normalise_is_stable_and_lets_no_control_token_through(text: str) -> None:
+    once = normalised(text)
+    assert normalise(once) == once
+    assert once == unicodedata.normalize("NFC", once)
+    assert "<|" not in regex.sub(r"<\|speaker:[0-9]{1,4}\|>", "", once)
+    assert not regex.search(r"[^\P{C}\n\u200c\u200d\u0600-\u0605\u06dd\u08e2\p{Cn}]", once)
+    assert "  " not in once
+
+
+# Sentences parted by |.
+@pytest.mark.parametrize(
+    "marked",
+    [
+        "Dr. Smith met Mrs. Jones at 3.14 St. James Lane.| J. R. R. Tolkien wrote it in the U.S. and left.",
+        'He said: "Stop that at once!" and then he left.| "Where to, my dear?" she asked him (softly).',
+        "See https://example.com/a.b?c=d for the details.| It is on p. 12 or in Fig. 3 of the book, no?",
+        "I said no.| Then we left… and nobody ever came back!| Really?| Yes, we all did, for all I know.",
+        "1. The first item is this one here.|\n2. The second item is this one here.",
+        "We meet at 5 p.m. on Jan. 3 in the old hall.| It was I who asked for the new one then.",
+        "so they type without capitals.| like this all day.| and nobody seems to mind it.",
+        "你好，今天天气很好！|我们一起去公园吧？|「好的，走吧。」|他这样说了一句话。",
+        "你好。\u3099你们好吧。|我们走。",
+        "これは最初の文です。|これは次の文ですか？|はい、そうですよね。",
+        "مرحبا بكم جميعا هنا.| كيف حالك اليوم يا صديقي؟| أنا بخير، شكرا لك۔",
+        "नमस्ते, आप सब कैसे हैं।| मैं बिल्कुल ठीक हूँ॥| और आप सब कैसे हैं?",
+        "မင်္ဂလာပါ ခင်ဗျာ။|နေကောင်းလား ခင်ဗျာ။",
+        "ሰላም ለሁላችሁም ይሁን።| እንዴት ነህ ወንድሜ፧| ደህና ነኝ አንተስ።",
+        "Բարեւ ձեզ բոլորիդ։| Ինչպե՞ս եք դուք այսօր։",
+        "გამარჯობა ყველას აქ.| როგორ ხარ დღეს შენ?| კარგად ვარ, მადლობა.",
+        "Здравствуйте, как дела?| Хорошо, спасибо вам!| А у вас?",
+        "네, 그래요 정말로요.| 안녕히 가세요 여러분.",
+        "¿Cómo estás, amigo mío?| ¡Muy bien, gracias a ti!",
+        "Wait for it.| [laugh] It is funny.| [whisper] Do not tell them all.",
+    ],
+)
+def test_sentence_ends(marked: str) -> None:
+    text = marked.replace("|", "")
+    lines = [found.span() for found in regex.finditer(r".+", text)]
+    found = [text[start:end].strip() for line in lines for start, end in sentences(text, line)]
+    assert found == [part.strip() for part in marked.split("|")]
+
+
+@given(texts, st.integers(1, 400))
+@example("[whisper]\n* * *\n", 5)
+@example("a" * 30 + "[b]" * 30, 7)
+def test_nothing_is_ever_dropped(text: str, max_bytes: int) -> None:
+    text = normalised(text)
+    segments = split_segments(text, max_bytes)
+    assert solid("".join(segments)) == solid(text)
+    assert all(segment.strip() == segment != "" for segment in segments)
+    assert "\n" not in "".join(segments)
+
+
+@given(st.text(max_size=300), st.integers(1, 50))
+def test_nothing_is_dropped_of_raw_text_either(text: str, max_bytes: int) -> None:
+    assert solid("".join(split_segments(text, max_bytes))) == solid(text)
+
+
+WORDS = (
+    "a",
+    "be",
+    "sea",
+    "bridge",
+    "naïve",
+    "кот",
+    "it's",
+    "3.14",
+    "end.",
+    "so,",
+    "[low]",
+    "Yes!",
+    "(no)",
+    "co-op",
+)
+
+
+@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=80), st.integers(20, 120))
+def test_words_and_tags_are_whole_and_segments_fit(words: list[str], max_bytes: int) -> None:
+    text = " ".join([*words, "end"])
+    segments = split_segments(text, max_bytes)
+    assert " ".join(segments) == text
+    chained = [2 * max_bytes if "[low] [low]" in segment else max_bytes for segment in segments]
+    assert all(len(segment.encode()) <= limit for segment, limit in zip(segments, chained, strict=True))
+    assert not any(segment.endswith("[low]") for segment in segments)
+
+
+@given(st.text(st.sampled_from("漢字かなสวัสดีครับကျေးဇူး。、「」ー"), min_size=1, max_size=150), st.integers(20, 90))
+def test_scripts_without_spaces_are_cut_between_graphemes(text: str, max_bytes: int) -> None:
+    segments = split_segments(text + "字", max_bytes)
+    ends = {found.end() for found in regex.finditer(r"\X", "".join(segments))}
+    position = 0
+    for segment in segments:
+        position += len(segment)
+        assert position in ends
+    if not regex.search(r"[。、「」ー]{2}", text):
+        assert all(segment[0] not in "。、」ー" for segment in segments[1:])
+
+
+def test_phrases_stay_whole_in_scripts_that_part_only_them() -> None:
+    assert split_segments("สวัสดี ผมชื่อสมชาย", 40) == ["สวัสดี", "ผมชื่อสมชาย"]
+
+
+def test_what_closes_or_lengthens_stays_with_what_is_before_it() -> None:
+    for pair in ("カー", "語」", "あ、"):
+        segments = split_segments(pair * 12, 21)
+        assert "".join(segments) == pair * 12
+        assert all(segment[0] == pair[0] for segment in segments)
+
+
+def test_an_em_dash_parts_words() -> None:
+    assert split_segments("over—under—over—under—", 15) == ["over—under—", "over—under—"]
+
+
+def test_one_endless_word_is_cut_between_graphemes() -> None:
+    word = "e\u0323\u0301" * 200
+    segments = split_segments(word, 60)
+    assert "".join(segments) == word
+    assert all(len(segment.encode()) <= 60 for segment in segments)
+    assert all(segment[0] == "e" for segment in segments)
+
+
+def test_long_sentences_are_cut_at_clauses_into_like_parts() -> None:
+    text = "When the rain had stopped at last, we took the path down to the river, and we sat there for hours."
+    assert split_segments(text, 60) == [
+        "When the rain had stopped at last,",
+        "we took the path down to the river,",
+        "and we sat there for hours.",
+    ]
+    sizes = [len(segment) for segment in split_segments("word " * 100, 130)]
+    assert max(sizes) <= 130
+    assert min(sizes) > 60
+
+
+def test_tags_stay_with_what_they_colour() -> None:
+    text = normalise("[whisper]\nHello there.\n[sad] It is over. [sigh]\nThe end.")
+    assert split_segments(text, 22) == ["[whisper] Hello there.", "[sad] It is over.", "[sigh] The end."]
+
+
+def test_paragraphs_and_rows_of_stars() -> None:
+    text = normalise("Chapter One\n\n* * *\n\nIt was late. It was dark.\nThe end.\n***")
+    assert split_segments(text) == ["Chapter One * * *", "It was late. It was dark.", "The end. ***"]
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=range(len(GOLDEN)))
+def test_turns_are_those_of_the_reference(case: dict[str, object]) -> None:
+    turns = split_speaker_turns(str(case["text"]))
+    assert turns == case["turns"]
+    assert batch_turns(turns, max_turns=5, max_bytes=300) == case["batches_300_5"]
+
+
+def test_batches_keep_their_limits() -> None:
+    turns = [f"<|speaker:{i % 3}|>{'x' * 50}" for i in range(20)]
+    for batch in batch_turns(turns, 3, 200):
+        assert len(batch.encode()) <= 200
+        assert batch.count("<|") <= 3
+    assert [batch.count("<|") for batch in batch_turns(turns, 2, 10_000)] == [2] * 10
+
+
+def test_a_plan_without_speakers() -> None:
+    assert plan_segments("  Hello there.  How are you? ") == [Segment("Hello there. How are you?", None)]
+
+
+def test_a_plan_with_speakers_drops_nothing() -> None:
+    text = "Intro first. <|speaker:1|> Hi. <|speaker:0|>\nOh, hi!\n<|speaker:2|> <|speaker:1|>Bye"
+    assert plan_segments(text, max_turns=2) == [
+        Segment("<|speaker:0|>Intro first.\n<|speaker:1|>Hi.", 0),
+        Segment("<|speaker:0|>Oh, hi!\n<|speaker:1|>Bye", 0),
+    ]
+
+
+def test_long_turns_are_cut_and_every_part_is_tagged() -> None:
+    text = "<|speaker:7|>" + "This is a sentence of some length. " * 8 + "<|speaker:1|>Short."
+    segments = plan_segments(text, max_bytes=100)
+    assert len(segments) == 5
+    assert all(len(segment.text.encode()) <= 100 for segment in segments)
+    assert [segment.speaker for segment in segments[:4]] == [7] * 4
+    assert all(segment.text.startswith("<|speaker:7|>This") for segment in segments[:4])
+    assert segments[-1] == Segment("<|speaker:1|>Short.", 1)
+
+
+@given(texts, st.integers(30, 300), st.integers(1, 5))
+def test_a_plan_says_everything(text: str, max_bytes: int, max_turns: int) -> None:
+    untagged = regex.compile(r"<\|speaker:\d+\|>")
+    segments = plan_segments("Say " + text, max_bytes, max_turns)
+    assert solid(untagged.sub("", "".join(s.text for s in segments))) == solid(untagged.sub("", normalised(text)))
+    tagged = "<|speaker:" in normalised(text)
+    assert all((segment.speaker is not None) == tagged for segment in segments)
+    assert all(not tagged or segment.text.startswith(f"<|speaker:{segment.speaker}|>") for segment in segments)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),  # as people read it aloud at an ordinary pace
+    [
+        ("The morning train was late, so we walked along the river and talked.", 4.2),
+        ("Call 555 0199 before 17:30.", 5.0),
+        ("The FBI and the BBC paid $1,234,567.89.", 8.0),
+        ("今天天气很好，我们一起去公园散步吧。", 4.2),
+        ("きょうはてんきがいいので、こうえんへさんぽにいきましょう。", 4.5),
+        ("오늘은 날씨가 좋으니까 공원으로 산책하러 가요.", 4.0),
+        ("Сегодня хорошая погода, пойдём гулять в парк.", 3.2),
+        ("الطقس جميل اليوم، هيا نذهب إلى الحديقة.", 3.2),
+        ("आज मौसम अच्छा है, चलो पार्क में टहलने चलते हैं।", 3.3),
+        ("วันนี้อากาศดี เราไปเดินเล่นที่สวนกันเถอะ", 3.2),
+    ],
+)
+def test_budgets_are_generous_and_not_endless(text: str, seconds: float) -> None:
+    frames = frame_budget(text, 20)
+    assert 2 * seconds <= frames / 20 <= 5 * seconds
+    assert frame_budget(text, 40) == pytest.approx(2 * frames, abs=1)
+
+
+@given(texts, texts)
+def test_more_text_never_has_a_smaller_budget(text: str, more: str) -> None:
+    text, both = normalised(text), f"{normalised(text)} {normalised(more)}"
+    assert 1.5 * 21.5 <= frame_budget(text, 21.5) <= frame_budget(both, 21.5)
+    budgets = [speaking_time(" ".join(both.split()[:words])) for words in range(len(both.split()))]
+    assert all(a <= b + 1e-9 for a, b in pairwise(budgets))
+
+
+PROSE = "The morning train was late. We walked along the river. It was cold, and nobody spoke for a while."
+
+
+@pytest.mark.parametrize(
+    ("share", "kept"),
+    [
+        (1.0, PROSE),
+        (0.53, "The morning train was late. We walked along the river."),
+        (0.3, "The morning train was late."),
+        (0.42, "The morning train was late. We walked along"),
+        (0.0, "The"),
+    ],
+)
+def test_cutting_a_transcript(share: float, kept: str) -> None:
+    assert cut_text(PROSE, share) == kept
+
+
+@given(texts, st.floats(0, 1))
+def test_a_cut_transcript_is_a_beginning(text: str, share: float) -> None:
+    text = normalised(text)
+    kept = cut_text(text, share)
+    assert kept
+    assert text.startswith(kept)

@@ -1,0 +1,281 @@
+"""Texts as people write them become cards, and no word is lost on the way."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.errors import InvalidText
+from engine.text import plan_segments
+from studio.script import Card, Script, parse
+from studio.script.blocks import PARAGRAPH_PAUSE, SECTION_PAUSE, SENTENCE_PAUSE
+from tests.studio.script.words import WORDS, plain_texts, words
+
+
+def texts(script: Script) -> list[str]:
+    return [card.text for card in script.cards]
+
+
+def said(script: Script) -> list[str]:
+    return [word for card in script.cards for word in words(card.text)]
+
+
+@settings(deadline=None, max_examples=50)
+@given(plain_texts)
+def test_the_words_of_the_cards_are_those_of_the_text(text: str) -> None:
+    for name in ("a.txt", "a.md", ""):
+        script = parse(text, name)
+        assert said(script) == words(text)
+        assert script.omitted == ()
+
+
+@settings(deadline=None, max_examples=50)
+@given(plain_texts)
+def test_every_card_can_be_spoken_and_is_of_a_sensible_length(text: str) -> None:
+    for card in parse(text, "a.txt").cards:
+        assert plan_segments(card.text)
+        assert len(card.text) <= 320, "a card's length, half as much for a long sentence, marks"
+        assert "\n" not in card.text
+        assert 0 <= card.pause <= SECTION_PAUSE
+
+
+def test_sentences_are_grouped_and_never_cut() -> None:
+    sentence = "This is a sentence of some fifty characters, you see. "
+    assert texts(parse(sentence * 7)) == [(sentence * 3).strip(), (sentence * 3).strip(), sentence.strip()]
+    long = "A sentence " + "that goes on " * 18 + "ends."
+    assert 200 < len(long) < 300
+    assert texts(parse(f"Short. {long} Short.")) == ["Short.", long, "Short."]
+
+
+def test_huge_sentences_are_cut_at_clauses() -> None:
+    clause = "and a clause of some forty characters here"
+    script = parse(", ".join([clause] * 12) + ".")
+    assert all(len(card.text) <= 200 for card in script.cards)
+    assert all(card.text.endswith(("here,", "here.")) for card in script.cards)
+
+
+def test_scripts_without_spaces_are_measured_by_time() -> None:
+    script = parse("名前はまだ無い。どこで生れたか頓と見当がつかぬ。" * 8)
+    assert all(len(card.text) <= 80 for card in script.cards)
+    assert "".join(texts(script)) == "名前はまだ無い。どこで生れたか頓と見当がつかぬ。" * 8
+
+
+def test_paragraphs_and_scene_breaks_bring_longer_pauses() -> None:
+    script = parse("One. Two. Three. Four.\n\nFive.\n\n* * *\n\nSix.")
+    assert [(card.text, card.pause) for card in script.cards] == [
+        ("One. Two. Three.", SENTENCE_PAUSE),
+        ("Four.", PARAGRAPH_PAUSE),
+        ("Five.", SECTION_PAUSE),
+        ("Six.", PARAGRAPH_PAUSE),
+    ]
+
+
+def test_wrapped_lines_are_one_paragraph() -> None:
+    wrapped = "This letter was wrapped by a program that breaks lines at\nsome column, which nobody wants to hear."
+    assert texts(parse(wrapped, "letter.txt")) == [wrapped.replace("\n", " ")]
+
+
+def test_what_says_nothing_stays_with_a_neighbour() -> None:
+    assert texts(parse("🎉🎉\n\nHello.\n\n🎉\n\n—")) == ["🎉🎉 Hello. 🎉 —"]
+    with pytest.raises(InvalidText, match="no words"):
+        parse("🎉\n\n***\n")
+
+
+def test_bidirectional_marks_and_joined_emoji_stay() -> None:
+    text = "\u200fשלום \u2067עולם\u2069. 👩‍👩‍👧 नमस्ते\u200d."
+    assert texts(parse(text)) == [text]
+
+
+def test_nothing_that_databases_refuse() -> None:
+    assert texts(parse("A\0b \ud800c\ufeff \x1bd.")) == ["Ab c d."]
+
+
+DIALOGUE = """Anna: Good morning! How are you?
+Ben: Fine. And
+you?
+
+She laughed.
+
+ANNA B.: Never better: at 12:30, see https://example.org.
+李明：你好。
+"""
+
+
+def test_dialogue_lines_name_their_speakers() -> None:
+    assert [(card.speaker, card.text) for card in parse(DIALOGUE).cards] == [
+        ("Anna", "Good morning! How are you?"),
+        ("Ben", "Fine. And you?"),
+        (None, "She laughed."),
+        ("ANNA B.", "Never better: at 12:30, see https://example.org."),
+        ("李明", "你好。"),
+    ]
+    assert parse(DIALOGUE).speakers == ("Anna", "Ben", "ANNA B.", "李明")
+
+
+def test_other_ways_to_write_dialogue() -> None:
+    bracketed = parse("[Anna] Hello.\n\n[Ben]: [laughs] Hi.\n\n[whisper] Who is there?\n\n[Anna] Me.")
+    assert [(card.speaker, card.text) for card in bracketed.cards] == [
+        ("Anna", "Hello."),
+        ("Ben", "[laughs] Hi."),
+        (None, "[whisper] Who is there?"),
+        ("Anna", "Me."),
+    ]
+    play = parse("ANNA:\nHello there.\nHow are you?\n\nBEN:\nFine.\n\nANNA:\nGood.")
+    assert [(card.speaker, card.text) for card in play.cards] == [
+        ("ANNA", "Hello there."),
+        ("ANNA", "How are you?"),
+        ("BEN", "Fine."),
+        ("ANNA", "Good."),
+    ]
+    markdown = parse("# Talk\n\n**Anna:** Hello *there*.\n\n**Ben:** Hi.\n\n**Anna:** Bye.", "talk.md")
+    assert [(card.speaker, card.text) for card in markdown.cards] == [
+        (None, "Talk"),
+        ("Anna", "Hello there."),
+        ("Ben", "Hi."),
+        ("Anna", "Bye."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Note: this is no dialogue. It goes on.",
+        "There is a house. \n\nNote: it is old.\n\nIt is red.\n\nIt is tall.",
+        "see http://example.org\nand HTTP://example.org",
+        "12:30 We meet.\n13:15 We part.",
+        "Ingredients:\n\nFlour and water.\n\nSteps:\n\nMix them.",
+        "[sigh] Well.\n[laugh] Yes.",
+    ],
+)
+def test_what_is_no_dialogue_is_read_out(text: str) -> None:
+    script = parse(text)
+    assert script.speakers == ()
+    assert said(script) == words(text)
+
+
+names = st.sampled_from(["Anna", "Ben", "Zoë K.", "Сергей", "李明", "Mary Ann Smith"])
+turns = st.lists(st.tuples(names, plain_texts.filter(lambda text: "\n" not in text.strip())), min_size=2, max_size=6)
+
+
+@settings(deadline=None, max_examples=50)
+@given(turns, st.sampled_from(["{}: {}", "[{}] {}"]))
+def test_no_word_of_a_dialogue_is_lost(lines: list[tuple[str, str]], style: str) -> None:
+    lines = [(name, " ".join(text.split())) for name, text in lines]
+    script = parse("\n\n".join(style.format(*line) for line in lines), "a.txt")
+    spoken = {name: [] for name, _ in lines}
+    for card in script.cards:
+        spoken[card.speaker] += words(card.text)
+    for name in spoken:
+        assert spoken[name] == [word for speaker, text in lines if speaker == name for word in words(text)]
+
+
+PAGE = """---
+title: Not read
+---
+# A *tale* of **two** cities #
+
+It was the [best](https://example.com/best "Title") of times,
+it was the `worst` of ~~times~~ &amp; so\\* on. <b>Bold</b> 3 < 4 and snake_case_name.[^1]
+
+Setext
+------
+
+```python
+print("not read")
+```
+
+1. First
+2. Second
+- [x] Done
+
+| Name | Age |
+|:-----|----:|
+| Ada  | 36  |
+
+> Quoted ![a picture](p.png), <https://example.org>.
+<!-- hidden
+remark -->
+[ref]: https://example.com/ref
+"""
+
+
+def test_markdown_is_read_as_it_would_look() -> None:
+    script = parse(PAGE, "page.md")
+    assert texts(script) == [
+        "A tale of two cities",
+        "It was the best of times, it was the worst of times & so* on. Bold 3 < 4 and snake_case_name.",
+        "Setext",
+        "1. First",
+        "2. Second",
+        "Done",
+        "Name, Age",
+        "Ada, 36",
+        "Quoted a picture, https://example.org.",
+    ]
+    for omitted in ("title: Not read", 'print("not read")', "https://example.com/best", "p.png", "hidden", "/ref"):
+        assert any(omitted in text for text in script.omitted), omitted
+
+
+def test_headings_have_longer_pauses() -> None:
+    before, heading, after = parse("One.\n\n## Two\n\nThree.", "a.md").cards
+    assert before.pause == SECTION_PAUSE > heading.pause > after.pause == PARAGRAPH_PAUSE
+
+
+def test_pasted_markdown_is_recognised() -> None:
+    assert texts(parse("# Title\n\nText.")) == ["Title", "Text."]
+    assert texts(parse("Number #1 is 2 * 3 * 4.")) == ["Number #1 is 2 * 3 * 4."]
+
+
+decorations = st.sampled_from(
+    ["{}", "{}", "{}", "*{}*", "**{}**", "_{}_", "~~{}~~", "`{}`", "[{}](http://a.b/c)", "<em>{}</em>", "***{}***"]
+)
+starts = st.sampled_from(["", "", "# ", "### ", "- ", "* ", "> ", "> - ", "+ [ ] "])
+markdown_lines = st.lists(
+    st.tuples(starts, st.lists(st.tuples(decorations, st.sampled_from(WORDS)), min_size=1, max_size=8)),
+    min_size=1,
+    max_size=10,
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(markdown_lines)
+def test_no_word_of_markdown_is_lost(lines: list[tuple[str, list[tuple[str, str]]]]) -> None:
+    page = "\n\n".join(start + " ".join(mark.format(word) for mark, word in line) for start, line in lines)
+    script = parse(page, "a.md")
+    assert said(script) == [part for _, line in lines for _, word in line for part in words(word)]
+    assert set(script.omitted) <= {"http://a.b/c"}
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.text(alphabet="xy *_`~[](){}<>#|-!\\&;:\n", max_size=200))
+def test_no_letter_of_any_markdown_is_lost(text: str) -> None:
+    try:
+        script = parse(f"x {text}", "a.md")
+    except InvalidText:
+        return
+    kept = "".join(card.text + (card.speaker or "") for card in script.cards) + "".join(script.omitted)
+    assert sorted(letter for letter in kept if letter in "xy") == sorted(
+        letter for letter in f"x{text}" if letter in "xy"
+    )
+
+
+@pytest.mark.parametrize(
+    "unit", ["<!-- ", "[", "![](", "`a ", "*a ", "_a ", "<a ", "| ", "> ", "a" * 99 + ": ", "  ", "\\", "&", "a b. "]
+)
+def test_no_text_takes_for_ever(unit: str) -> None:
+    text = "# a\n\n" + unit * (20_000 // len(unit)) + " a"
+    assert parse(text, "a.md").cards
+    assert parse(text, "a.txt").cards
+
+
+def test_too_long_and_too_many() -> None:
+    with pytest.raises(InvalidText, match="too long"):
+        parse("a " * 300_000)
+    with pytest.raises(InvalidText, match="cards"):
+        parse("Line.\n\n" * 10_001)
+
+
+def test_cards_are_values() -> None:
+    assert parse("Hello.").cards == (Card("Hello.", None, PARAGRAPH_PAUSE),)
+    assert all(first.text != second.text for first, second in pairwise(parse("One.\n\nTwo.").cards))

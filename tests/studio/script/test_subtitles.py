@@ -1,0 +1,168 @@
+"""Subtitles in and out: timed by pauses, cut where a reader would, and the same words both ways."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.errors import InvalidText
+from studio.script import Card, cues, parse, parse_file, progress, to_srt, to_vtt
+from studio.script.subtitles import LINE, _width
+from tests.studio.script.words import plain_texts, words
+
+SRT = """1
+00:00:01,000 --> 00:00:02,500
+<i>Hello</i>
+there.
+
+2
+00:00:03,000 --> 00:00:04,000
+♪ ♪
+
+3
+00:00:05,250 --> 00:00:06,000 X1:40 X2:600
+{\\an8}It was 1984
+
+and cold.
+
+4
+0:00:05,500 --> 0:00:07,000
+1984
+"""
+
+VTT = """\ufeffWEBVTT - A title
+
+STYLE
+::cue { color: red }
+
+intro
+00:01.000 --> 00:02.500 align:start
+<v.loud Anna Lee>Hello &amp; <c.x>welcome</c> <00:02.000>all.
+
+NOTE about the next
+
+00:04.000 --> 00:05.000
+<v Ben>Hi.
+"""
+
+
+@dataclass(frozen=True)
+class Spoken:
+    text: str
+    pause: float = 0.0
+    duration: float | None = 1.0
+    speaker: str | None = None
+
+
+def test_cues_become_cards_and_gaps_pauses() -> None:
+    script = parse_file(SRT.encode(), "film.srt")
+    assert script.cards == (
+        Card("Hello there.", None, 2.75),
+        Card("It was 1984 and cold.", None, 0.0),
+        Card("1984", None, 0.0),
+    )
+    assert parse(SRT.replace("\n", "\r\n")).cards == script.cards, "recognised when pasted"
+
+
+def test_webvtt_names_speakers_and_tells_what_it_leaves_out() -> None:
+    script = parse(VTT, "film.vtt")
+    assert [(card.speaker, card.text, card.pause) for card in script.cards] == [
+        ("Anna Lee", "Hello & welcome all.", 1.5),
+        ("Ben", "Hi.", 0.0),
+    ]
+    assert script.omitted == ("STYLE\n::cue { color: red }", "NOTE about the next")
+
+
+def test_dialogue_within_subtitles() -> None:
+    text = "1\n00:00:00,000 --> 00:00:01,000\nAnna: Hi.\nBen: Hello.\n\n2\n00:00:02,000 --> 00:00:03,000\nAnna: Bye.\n"
+    assert [(card.speaker, card.text, card.pause) for card in parse(text, "a.srt").cards] == [
+        ("Anna", "Hi.", 0.0),
+        ("Ben", "Hello.", 1.0),
+        ("Anna", "Bye.", 0.0),
+    ]
+
+
+@pytest.mark.parametrize("text", ["no cues here", "1\n00:00:01,000 --> 00:00:02,000\n♪\n"])
+def test_no_subtitles_are_refused(text: str) -> None:
+    with pytest.raises(InvalidText, match="subtitles"):
+        parse(text, "a.srt")
+
+
+def test_files_as_programs_wrote_them() -> None:
+    assert to_srt([*cues([Spoken("Hello, Anna.", 0.5, 1.25), Spoken("Bye.", 1.0, 3600.0)])]) == (
+        "1\n00:00:00,000 --> 00:00:01,250\nHello, Anna.\n\n2\n00:00:01,750 --> 01:00:01,750\nBye.\n\n"
+    )
+    assert to_vtt(cues([Spoken("Q & A <b>", speaker="Anna & Co")])) == (
+        "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\n<v Anna &amp; Co>Q &amp; A &lt;b&gt;\n\n"
+    )
+
+
+def test_style_tags_are_not_shown_and_cards_without_takes_have_no_time() -> None:
+    shown = cues([Spoken("[whisper] Hello [laugh]  you."), Spoken("Missing.", 9.0, None), Spoken("[sigh]")])
+    assert [(cue.lines, cue.start, cue.end) for cue in shown] == [
+        (("Hello you.",), 0.0, 1.0),
+        (("[sigh]",), 1.0, 2.0),
+    ]
+
+
+def test_long_cards_are_cut_after_sentences_and_share_their_time() -> None:
+    text = "The first sentence is about as long as this one here, more or less. " * 2
+    first, second = cues([Spoken(text.strip(), duration=8.0)])
+    assert " ".join(first.lines) == " ".join(second.lines) == text[: len(text) // 2].strip()
+    assert first.lines == ("The first sentence is about as long", "as this one here, more or less.")
+    assert (first.start, first.end, second.end) == (0.0, pytest.approx(4.0, abs=0.1), pytest.approx(8.0))
+
+
+cards = st.lists(
+    st.builds(
+        Spoken,
+        plain_texts,
+        st.integers(0, 3000).map(lambda ms: ms / 1000),
+        st.one_of(st.none(), st.integers(500, 30_000).map(lambda ms: ms / 1000)),
+        st.sampled_from([None, "Anna", "小明", "<b>"]),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(cards)
+def test_cues_are_readable_in_order_and_hold_every_word(spoken: list[Spoken]) -> None:
+    shown = cues(spoken)
+    for cue in shown:
+        assert 1 <= len(cue.lines) <= 2
+        assert all(_width(line) <= LINE and line == line.strip() for line in cue.lines)
+        assert cue.start < cue.end
+    assert all(first.end <= second.start + 1e-9 for first, second in pairwise(shown))
+    expected = "".join(word for card in spoken if card.duration is not None for word in words(card.text))
+    # Without spaces, words of some scripts are cut.
+    assert "".join(word for cue in shown for line in cue.lines for word in words(line)) == expected
+
+
+@settings(deadline=None, max_examples=50)
+@given(cards.filter(lambda spoken: any(card.duration for card in spoken)))
+def test_what_is_written_reads_back(spoken: list[Spoken]) -> None:
+    shown = cues(spoken)
+    for written, name in ((to_srt(shown), "a.srt"), (to_vtt(shown), "a.vtt")):
+        script = parse(written, name)
+        assert script.omitted == ()
+        read = [word for card in script.cards for word in words(card.text)]
+        assert read == [word for cue in shown for line in cue.lines for word in words(line)]
+    voiced = parse(to_vtt(shown), "a.vtt")
+    assert set(voiced.speakers) == {cue.speaker for cue in shown} - {None}
+    gaps = [round(second.start, 3) - round(first.end, 3) for first, second in pairwise(shown)]
+    if len(voiced.cards) == len(shown):
+        assert [card.pause for card in voiced.cards[:-1]] == pytest.approx(gaps, abs=2e-3)
+
+
+def test_progress_reckons_at_the_pace_so_far() -> None:
+    none = progress([Spoken("Hello there.", duration=None)] * 2, 0.5)
+    assert (none.cards, none.done, none.spoken) == (2, 0, 0.0)
+    assert none.wait == pytest.approx(none.left / 2)
+    slow = progress([Spoken("Hello there.", duration=3.0), Spoken("Hello there.", duration=None)], 2.0)
+    assert (slow.cards, slow.done, slow.spoken) == (2, 1, 3.0)
+    assert (slow.left, slow.wait) == (pytest.approx(3.0), pytest.approx(6.0))
+    assert progress([], 1.0).left == 0

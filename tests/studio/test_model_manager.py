@@ -1,0 +1,215 @@
+"""One engine at a time: what is begun goes on, and another model takes over for everyone."""
+
+import gc
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from engine.errors import DoesNotFit, EngineBusy, EngineClosed, InvalidOption, ReleaseIncomplete
+from studio.model_manager import Choice, Engines, Loading
+from tests.fake_engine import FakeEngine, Script, voice
+
+NOTICES = {"small": "Free for all.", "large": "For research only."}
+
+
+class Garage:
+    """Makes engines, and notes what was asked."""
+
+    def __init__(self) -> None:
+        self.fetched: list[str] = []
+        self.loaded: list[str] = []
+        self.broken: set[str] = set()
+        self.missing: set[str] = set()
+        self.during: Callable[[], None] = lambda: None
+
+    def fetch(self, model: str, report: Callable[[str, float], None]) -> None:
+        report("Downloading", 0.5)
+        self.fetched.append(model)
+        if model in self.missing:
+            raise ReleaseIncomplete("It could not be downloaded.")
+
+    def load(self, model: str, _report: Callable[[str, float], None]) -> FakeEngine:
+        self.loaded.append(model)
+        self.during()
+        if model in self.broken:
+            raise DoesNotFit("It does not fit.")
+        return made(model)
+
+
+def made(model: str, **script: float) -> FakeEngine:
+    engine = FakeEngine(Script(**script))  # type: ignore[arg-type]
+    engine.name, engine.codec_fingerprint = model, f"codec of {model}"
+    engine.notice = NOTICES.get(model, "")
+    return engine
+
+
+@pytest.fixture
+def garage() -> Garage:
+    return Garage()
+
+
+@pytest.fixture
+def engines(garage: Garage) -> Engines:
+    choice = Choice(NOTICES, garage.fetch, garage.load)  # type: ignore[arg-type]
+    return Engines(made("small"), choice, patience=0.2)  # type: ignore[arg-type]
+
+
+def test_it_is_the_engine_that_it_stands_for(engines: Engines) -> None:
+    engine = made("small")
+    for name in ("name", "device", "notice", "sample_rate", "frame_length", "frame_rate", "slots"):
+        assert getattr(engines, name) == getattr(engine, name)
+    assert engines.reencode(voice("Anna")).codec_fingerprint == "codec of small" == engines.codec_fingerprint
+    speech = engines.speak("Hello there.")
+    chunks = list(speech)
+    assert speech.seed == 7
+    assert speech.result is not None
+    assert sum(len(chunk.samples) for chunk in chunks) == speech.result.frames * engine.frame_length
+
+
+def test_another_model_takes_over(engines: Engines, garage: Garage) -> None:
+    seen: list[object] = []
+    garage.during = lambda: seen.append((engines.loading, engines.name, engines.status().speaking))
+    assert engines.models == NOTICES
+    engines.switch("large")
+    assert (engines.name, engines.notice, engines.codec_fingerprint) == ("large", NOTICES["large"], "codec of large")
+    assert seen == [(Loading("large"), "small", 0)], "what was there is shown until the other is there"
+    assert engines.loading is None
+    assert list(engines.speak("Hello."))
+    engines.switch("large")
+    assert garage.loaded == ["large"], "it is there already"
+
+
+def test_nothing_of_the_model_before_is_left_when_the_other_is_loaded(garage: Garage) -> None:
+    first = made("small")
+    gone = weakref.ref(first)
+    engines = Engines(first, Choice(NOTICES, garage.fetch, garage.load))  # type: ignore[arg-type]
+    del first
+    list(engines.speak("Hello."))
+    left: list[object] = []
+    garage.during = lambda: left.append((gc.collect(), gone())[1])
+    engines.switch("large")
+    assert left == [None]
+
+
+def test_only_what_the_host_allows(engines: Engines, garage: Garage) -> None:
+    for model in ("other", "", "../small"):
+        with pytest.raises(InvalidOption):
+            engines.switch(model)
+    alone = Engines(made("small"))  # type: ignore[arg-type]
+    assert alone.models == {}
+    with pytest.raises(InvalidOption):
+        alone.switch("small")
+    assert garage.fetched == garage.loaded == []
+
+
+def test_takes_under_way_end_first_and_new_ones_are_refused(engines: Engines, garage: Garage) -> None:
+    engines._patience = 60
+    speech = engines.speak("A long text. " * 5)
+    next(speech)
+    switching = threading.Thread(target=engines.switch, args=["large"])
+    switching.start()
+    with pytest.raises(EngineBusy, match="being loaded"):  # as soon as the other thread has come that far
+        [engines.speak("Me too.").close() for _ in iter(int, 1)]
+    assert garage.loaded == []
+    assert engines.name == "small"
+    assert engines.loading == Loading("large", waits=True)
+    assert list(speech)[-1].segment == 4, "it is spoken to its end, by the model that it began with"
+    switching.join()
+    assert engines.name == "large"
+
+
+@pytest.mark.parametrize("leave", ["close", "drop", "end", "fail"])
+def test_a_take_that_is_over_keeps_nobody_waiting(engines: Engines, leave: str) -> None:
+    assert engines._engine is not None
+    engines._engine.script.fail_after, engines._engine.script.failure = (1, RuntimeError()) if leave == "fail" else (
+        None, None
+    )  # type: ignore[attr-defined]  # fmt: skip
+    speech = engines.speak("A long text. " * 5)
+    next(speech)
+    if leave == "close":
+        speech.close()
+    elif leave != "drop":
+        with suppress(RuntimeError):
+            list(speech)
+    if leave == "drop":
+        del speech
+    engines.switch("large")
+    assert engines.name == "large"
+    assert engines.pace._runs == set()
+
+
+def test_who_speaks_for_ever_keeps_the_model(engines: Engines, garage: Garage) -> None:
+    speech = engines.speak("Hello.")
+    with pytest.raises(EngineBusy, match="still being spoken"):
+        engines.switch("large")
+    assert garage.loaded == []
+    assert engines.loading is None
+    assert list(speech)
+    assert list(engines.speak("Hello again."))
+
+
+def test_a_refused_text_counts_as_nobody_speaking(engines: Engines) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise InvalidOption("No.")
+
+    assert engines._engine is not None
+    engines._engine.speak = refuse  # type: ignore[assignment, method-assign]
+    with pytest.raises(InvalidOption):
+        engines.speak("Hello.")
+    engines.switch("large")
+
+
+def test_one_at_a_time(engines: Engines, garage: Garage) -> None:
+    refused: list[str] = []
+
+    def another() -> None:
+        for call in (lambda: engines.switch("large"), lambda: engines.speak("Hello."), lambda: engines.reencode(None)):  # type: ignore[arg-type, func-returns-value]
+            with pytest.raises(EngineBusy) as error:
+                call()
+            refused.append(str(error.value))
+
+    garage.during = another
+    engines.switch("large")
+    assert len(refused) == 3
+
+
+def test_a_model_that_cannot_be_had_changes_nothing(engines: Engines, garage: Garage) -> None:
+    garage.missing = {"large"}
+    with pytest.raises(ReleaseIncomplete):
+        engines.switch("large")
+    assert garage.loaded == []
+    assert list(engines.speak("Hello.")), "it spoke on while the other was looked for"
+
+
+def test_a_model_that_cannot_be_loaded_brings_back_the_one_before(engines: Engines, garage: Garage) -> None:
+    garage.broken = {"large"}
+    with pytest.raises(DoesNotFit):
+        engines.switch("large")
+    assert garage.loaded == ["large", "small"]
+    assert engines.name == "small"
+    assert list(engines.speak("Hello."))
+
+
+def test_when_neither_can_be_loaded_everyone_is_told_and_one_may_try_again(engines: Engines, garage: Garage) -> None:
+    garage.broken = {"large", "small"}
+    with pytest.raises(DoesNotFit):
+        engines.switch("large")
+    assert engines.name == "small", "the page still has something to show"
+    with pytest.raises(EngineClosed, match="no model"):
+        engines.speak("Hello.")
+    garage.broken = set()
+    engines.switch("small")
+    assert list(engines.speak("Hello."))
+
+
+def test_closing_closes_the_engine_of_the_moment(engines: Engines) -> None:
+    engines.switch("large")
+    closed: list[bool] = []
+    assert engines._engine is not None
+    engines._engine.close = lambda: closed.append(True)  # type: ignore[method-assign]
+    engines.close()
+    engines.close()
+    assert closed == [True]

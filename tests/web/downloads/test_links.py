@@ -1,0 +1,253 @@
+"""Signed links: rules by themselves, then followed over HTTP on a served page."""
+
+import threading
+from collections.abc import Callable, Iterator
+from urllib.parse import unquote
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
+from engine.voice import Voice
+from storage import Studio, VoiceLibrary
+from tests.fake_engine import FakeEngine, voice
+from tests.waiting import until
+from web.downloads.links import MAX_SECONDS, SECONDS, File, Links, is_export, span, voice_files
+from web.identity.owners import Owner, Owners
+
+Serve = Callable[..., str]
+ANNA, BEN = Owner("browser", "a" * 32), Owner("browser", "b" * 32)
+TAKE = bytes(range(256)) * 40
+SECRET = b"signing"
+
+
+class Clock:
+    """A time that a test may change."""
+
+    now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def links(library: VoiceLibrary, clock: Clock) -> Links:
+    def take(owner: str, id: str) -> File:
+        match id:
+            case "broken":
+                raise RuntimeError("/secret/path")
+            case "empty":
+                return File(b"", "nothing.wav", "audio/wav")
+            case "named":
+                return File(b"<script>", '../../Zoë "1"\r\nX-Evil: yes.html', "text/html")
+        if owner != ANNA.key:
+            raise VoiceNotFound("There is no such take.")
+        return File(TAKE, "Anna.wav", "audio/wav")
+
+    return Links(SECRET, {"take": take, "voice": voice_files(library)}, clock=clock)
+
+
+@pytest.fixture
+def http(
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio, links: Links
+) -> Iterator[httpx.Client]:
+    url = serve(engine, studio, "browser", routes=links.routes())
+    with httpx.Client(base_url=url, timeout=60) as client:
+        yield client
+
+
+def test_a_link_gives_its_file_to_whoever_has_it_until_it_expires(
+    http: httpx.Client, links: Links, clock: Clock
+) -> None:
+    link = links.sign(ANNA, "take", "1", seconds=60)
+    answer = http.get(link)
+    assert (answer.status_code, answer.content) == (200, TAKE)
+    assert answer.headers["content-type"] == "audio/wav"
+    assert answer.headers["accept-ranges"] == "bytes"
+    assert answer.headers["cache-control"] == "private, no-store"
+    assert answer.headers["content-disposition"] == "attachment; filename*=UTF-8''Anna.wav"
+    head = http.head(link)
+    assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", str(len(TAKE)))
+    assert http.post(link).status_code == 404
+
+    clock.now += 59
+    assert http.get(link).status_code == 200
+    clock.now += 1
+    refused = http.get(link)
+    assert refused.status_code == 410
+    assert refused.json() == {"detail": "This link is no longer good. Reload the page to get a new one."}
+
+
+def test_ranges_are_as_safari_asks_for_them(http: httpx.Client, links: Links) -> None:
+    link = links.sign(ANNA, "take", "1")
+    size = len(TAKE)
+    for asked, part in {"bytes=0-1": TAKE[:2], "bytes=100-": TAKE[100:], "bytes=-5": TAKE[-5:]}.items():
+        answer = http.get(link, headers={"range": asked, "accept-encoding": "br, gzip"})
+        assert (answer.status_code, answer.content) == (206, part)
+        start = TAKE.index(part) if asked != "bytes=-5" else size - 5
+        assert answer.headers["content-range"] == f"bytes {start}-{start + len(part) - 1}/{size}"
+        assert answer.headers["content-length"] == str(len(part))
+        assert "content-encoding" not in answer.headers
+    beyond = http.get(link, headers={"range": f"bytes={size}-"})
+    assert (beyond.status_code, beyond.headers["content-range"]) == (416, f"bytes */{size}")
+    tag = http.get(link).headers["etag"]
+    for condition, status in ((tag, 206), ('"another"', 200)):
+        assert http.get(link, headers={"range": "bytes=5-9", "if-range": condition}).status_code == status
+    empty = links.sign(ANNA, "take", "empty")
+    assert (http.get(empty).status_code, http.get(empty, headers={"range": "bytes=0-"}).status_code) == (200, 416)
+
+
+def test_forged_links_and_tokens_of_another_kind_are_refused(http: httpx.Client, links: Links, clock: Clock) -> None:
+    link = links.sign(BEN, "take", "1")
+    head, _, token = link.rpartition("/")
+    payload, _, signature = token.rpartition(".")
+    hers = links.sign(ANNA, "take", "1").rpartition("/")[2].rpartition(".")[0]
+    foreign = Links(b"another", {"take": lambda *_: File(b"", "", "")}, clock=clock).sign(ANNA, "take", "1")
+    unknown = Links(SECRET, {"secret": lambda *_: File(b"", "", "")}, clock=clock).sign(ANNA, "secret", "1")
+    key = Owners("browser", SECRET).welcome(None, None).token
+    for wrong in (
+        f"{hers}.{signature}",
+        payload,
+        f"{payload}.",
+        f".{signature}",
+        "x",
+        str(key),
+        "%00",
+        "..%2f..%2fapp",
+    ):
+        answer = http.get(f"{head}/{wrong}")
+        assert answer.status_code in (403, 404), wrong
+        assert b"RIFF" not in answer.content
+        if answer.status_code == 403:
+            assert answer.json() == {
+                "detail": "This link is not one of this server's. Reload the page to get a new one."
+            }
+    for other in (foreign, unknown):
+        assert http.get(other).status_code == 403
+    assert http.get(head + "/").status_code in (404, 404)
+
+
+def test_a_link_reaches_only_its_owners_things(http: httpx.Client, links: Links, library: VoiceLibrary) -> None:
+    assert http.get(links.sign(BEN, "take", "1")).json() == {"detail": "There is no such take."}
+    hers = library.add(voice("Hers"), owner=ANNA.key).id
+    found = http.get(links.sign(ANNA, "voice", hers))
+    assert Voice.from_bytes(found.content).name == "Hers"
+    assert found.headers["content-disposition"].endswith("Hers.voice")
+    for id in (hers, hers.upper(), "../voices.db", "/etc/passwd", "' OR 1=1 --", ""):
+        answer = http.get(links.sign(BEN, "voice", id))
+        assert answer.status_code == 404
+        assert list(answer.json()) == ["detail"]
+    library.delete(hers, owner=ANNA.key)
+    assert http.get(links.sign(ANNA, "voice", hers)).status_code == 404, "what is deleted is gone at once"
+
+
+def test_a_file_cannot_do_more_than_be_saved(http: httpx.Client, links: Links) -> None:
+    answer = http.get(links.sign(ANNA, "take", "named"))
+    name = answer.headers["content-disposition"].partition("''")[2]
+    assert unquote(name) == "_.._Zoë _1___X-Evil_ yes.html"
+    assert "x-evil" not in answer.headers
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "sandbox" in answer.headers["content-security-policy"]
+
+
+def test_our_own_failures_tell_nothing(http: httpx.Client, links: Links) -> None:
+    answer = http.get(links.sign(ANNA, "take", "broken"))
+    assert answer.status_code == 500
+    assert "went wrong on the server" in answer.json()["detail"]
+    assert "secret" not in answer.text
+
+
+def test_links_work_where_a_proxy_serves_the_page(
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio, clock: Clock
+) -> None:
+    for root in ("/reprise", "https://voices.example/reprise/"):
+        links = Links(SECRET, {"voice": voice_files(library)}, root_path=root, clock=clock)
+        assert links.sign(ANNA, "voice", "1").startswith("/reprise/reprise/files/")
+    links = Links(SECRET, {"voice": voice_files(library)}, root_path="/reprise", clock=clock)
+    url = serve(engine, studio, "browser", routes=links.routes(), root_path="/reprise")
+    link = links.sign(ANNA, "voice", library.add(voice("Hers"), owner=ANNA.key).id)
+    # Proxies pass the path on as it came, or without the place that they serve.
+    for passed_on in (link, link.removeprefix("/reprise")):
+        assert httpx.get(url.rstrip("/") + passed_on, timeout=60).status_code == 200
+
+
+def test_what_cannot_be_linked_to_is_refused(links: Links) -> None:
+    for kind, seconds in (("nothing", SECONDS), ("take", 0), ("take", MAX_SECONDS + 1)):
+        with pytest.raises(InvalidOption, match="There are no links"):
+            links.sign(ANNA, kind, "1", seconds)
+    with pytest.raises(InvalidInput, match="200 characters"):
+        links.sign(ANNA, "take", "x" * 201)
+
+
+@given(st.integers(0, 300), st.integers(0, 300), st.integers(0, 200))
+def test_a_span_is_what_slicing_gives(first: int, last: int, size: int) -> None:
+    data = bytes(size)
+    both, rest, end = (span(text, size) for text in (f"bytes={first}-{last}", f"bytes={first}-", f"bytes=-{last}"))
+    if last < first:
+        assert both is None
+    else:
+        assert both is not None
+        assert len(data[both.start : both.stop]) == len(data[first : last + 1])
+    assert rest is not None
+    assert len(rest) == len(data[first:])
+    assert end is not None
+    assert len(end) == min(last, size)
+
+
+@given(st.text())
+def test_a_range_that_cannot_be_read_is_no_range(text: str) -> None:
+    for asked in (text, f"bytes={text}-x", "bytes=-", "bytes=1-2,4-5", "items=0-1", f"bytes={'9' * 30}-"):
+        assert span(asked, 100) is None
+
+
+def test_exports_have_a_line_of_their_own(serve: Serve, engine: FakeEngine, studio: Studio) -> None:
+    """Two of an owner that take long: a third is refused, and what is quick is not held up."""
+    go, begun = threading.Event(), []
+
+    def script(_owner: str, id: str) -> File:
+        begun.append(id)
+        go.wait(30)
+        return File(b"sound", "Play.mp3", "audio/mpeg")
+
+    links = Links(SECRET, {"script": script, "take": lambda _owner, _id: File(TAKE, "Take.wav", "audio/wav")})
+    url = serve(engine, studio, "browser", routes=links.routes())
+    answers: list[int] = []
+
+    def fetch(number: int) -> None:
+        answers.append(httpx.get(url.rstrip("/") + links.sign(ANNA, "script", f"{number}.mp3"), timeout=60).status_code)
+
+    threads = [threading.Thread(target=fetch, args=(number,), daemon=True) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(begun) == 2)
+    refused = httpx.get(url.rstrip("/") + links.sign(ANNA, "script", "3.mp3"), timeout=60)
+    assert (refused.status_code, "Try again" in refused.json()["detail"]) == (429, True)
+    assert httpx.get(url.rstrip("/") + links.sign(ANNA, "take", "1.wav"), timeout=60).content == TAKE
+    go.set()
+    for thread in threads:
+        thread.join(30)
+    assert answers == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("slow", "kind", "id"),
+    [
+        (True, "voices", "all"),
+        (True, "script", "1.wav"),
+        (True, "take", "1.mp3"),
+        (True, "take", "1.opus"),
+        (False, "take", "1.wav"),
+        (False, "take", "1"),
+        (False, "clip", "1.2"),
+        (False, "voice", "1"),
+    ],
+)
+def test_what_takes_long_is_known(kind: str, id: str, slow: bool) -> None:
+    assert is_export(kind, id) is slow

@@ -1,0 +1,117 @@
+"""Whole scripts as files: as long as their cards and pauses, of what is spoken, and nobody else's."""
+
+import io
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+
+from engine.errors import InvalidInput, LibraryError
+from storage import Studio
+from storage.repositories.generations import Spoken
+from studio.script import Card, parse
+from tests.fake_engine import SAMPLE_RATE, FakeEngine, buzz
+from tests.web.conftest import furnished
+from web.downloads.links import File, OpenFile
+from web.downloads.scripts import SCRIPT_FORMATS, UNSPOKEN, script_files
+from web.identity.owners import Owner
+
+OWNER = "browser:ann"
+Serve = Callable[..., str]
+
+
+def spoken(text: str, seconds: float) -> Spoken:
+    file = io.BytesIO()
+    soundfile.write(file, buzz(0, round(seconds * SAMPLE_RATE), 110), SAMPLE_RATE, format="FLAC", subtype="PCM_16")
+    return Spoken(text=text, audio=file.getvalue(), duration=seconds, seed=7, voice_name="Ann")
+
+
+@pytest.fixture
+def script(studio: Studio) -> str:
+    """Three cards, the second without a take."""
+    cards = [Card("One.", "Ann", 0.5), Card("Two.", "Ben", 0.25), Card("Three.", None, 9.0)]
+    made = studio.scripts.create("A play / in parts", cards, owner=OWNER).id
+    one, _, three = studio.scripts.cards(made, owner=OWNER)
+    studio.scripts.attach(one.id, spoken("One.", 1.0), owner=OWNER)
+    studio.scripts.attach(three.id, spoken("Three.", 2.0), owner=OWNER)
+    return made
+
+
+def made(studio: Studio, script: str, format: str, owner: str = OWNER) -> tuple[str, bytes]:
+    file = script_files(studio.scripts)(owner, f"{script}.{format}")
+    if isinstance(file, File):
+        return file.name, file.data
+    with file.file:
+        return file.name, file.file.read()
+
+
+@pytest.mark.parametrize("format", ["wav", "flac", "mp3", "opus"])
+def test_sound_has_the_takes_and_the_pauses_between(studio: Studio, script: str, format: str) -> None:
+    name, data = made(studio, script, format)
+    assert name == f"A play / in parts.{format}"
+    samples, rate = soundfile.read(io.BytesIO(data), dtype="float32")
+    assert len(samples) / rate == pytest.approx(1.0 + 0.5 + 2.0, abs=0.1)
+    loud = np.abs(samples) > 0.01
+    assert loud[: round(0.9 * rate)].any()
+    assert not loud[round(1.1 * rate) : round(1.4 * rate)].any(), "a pause"
+    assert loud[round(1.6 * rate) :].any()
+
+
+def test_subtitles_are_timed_by_the_same_takes(studio: Studio, script: str) -> None:
+    name, data = made(studio, script, "srt")
+    assert name.endswith(".srt")
+    assert data.decode() == "1\n00:00:00,000 --> 00:00:01,000\nOne.\n\n2\n00:00:01,500 --> 00:00:03,500\nThree.\n\n"
+    assert made(studio, script, "vtt")[1].decode().startswith("WEBVTT\n\n00:00:00.000 --> 00:00:01.000\n<v Ann>One.")
+    assert [card.text for card in parse(data.decode(), "a.srt").cards] == ["One.", "Three."]
+
+
+@pytest.mark.parametrize("format", SCRIPT_FORMATS)
+def test_nothing_spoken_nothing_strange_and_nobody_elses(studio: Studio, script: str, format: str) -> None:
+    empty = studio.scripts.create("Empty", [Card("One.")], owner=OWNER).id
+    with pytest.raises(InvalidInput, match=UNSPOKEN.partition(":")[0]):
+        made(studio, empty, format)
+    with pytest.raises(LibraryError):
+        made(studio, script, format, owner="browser:ben")
+    for wrong in ("exe", "", f"{format}.{format}"):
+        with pytest.raises(LibraryError):
+            made(studio, script, wrong)
+
+
+def test_a_damaged_take_leaves_no_file_open(studio: Studio, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    two = studio.scripts.cards(script, owner=OWNER)[1]
+    broken = Spoken(text="Two.", audio=b"fLaC and nothing", duration=1.0, seed=7, voice_name="Ann")
+    studio.scripts.attach(two.id, broken, owner=OWNER)
+    with tempfile.TemporaryFile() as file:
+        monkeypatch.setattr(tempfile, "TemporaryFile", lambda: file)
+        with pytest.raises(InvalidInput, match="damaged"):
+            made(studio, script, "wav")
+        assert file.closed
+
+
+def test_a_link_sends_it_all_and_keeps_nothing(
+    serve: Serve, engine: FakeEngine, studio: Studio, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))  # of this test alone: others run beside it
+    house = furnished(engine, studio, tmp_path, "browser")
+    url = serve(engine, studio, "browser").rstrip("/")
+    produced = script_files(studio.scripts)(OWNER, f"{script}.wav")
+    assert isinstance(produced, OpenFile)
+    expected = produced.file.read()
+    before = set(temporary.iterdir())
+    link = url + house.links.sign(Owner("browser", "ann"), "script", f"{script}.wav")
+    answer = httpx.get(link, headers={"Range": "bytes=0-3"})
+    assert (answer.status_code, answer.content) == (200, expected)
+    assert answer.headers["content-length"] == str(len(expected))
+    assert "A%20play%20_%20in%20parts.wav" in answer.headers["content-disposition"]
+    assert "no-store" in answer.headers["cache-control"]
+    assert answer.headers["content-type"].startswith("audio/wav")
+    assert set(temporary.iterdir()) == before
+    nobodys = url + house.links.sign(Owner("browser", "ben"), "script", f"{script}.wav")
+    assert httpx.get(nobodys).status_code == 404
+    studio.scripts.discard(script, owner=OWNER)
+    assert httpx.get(link).status_code == 404

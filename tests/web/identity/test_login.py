@@ -1,0 +1,235 @@
+"""The gate before the login: by itself, and before Gradio's."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from storage import Studio
+from tests.fake_engine import FakeEngine
+from tests.looping import run
+from tests.web.visitor import page_config
+from web.identity import login
+from web.identity.accounts import accounts_from
+from web.identity.login import AT_ONCE, MAX_BODY, NOTE, LoginGuard
+from web.limits.throttle import PAIR, LoginThrottle
+
+RIGHT = "her password"
+Serve = Callable[..., str]
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Behind:
+    """A login as Gradio's; counts what reaches it."""
+
+    def __init__(self) -> None:
+        self.reached: list[tuple[str, str]] = []
+        self.clock = Clock()
+        self.gate: asyncio.Event | None = None
+        paths = ("/login", "/login/", "/reprise/login", "/other")
+        app = Starlette(routes=[Route(path, self._answer, methods=["GET", "POST"]) for path in paths])
+        self.app = LoginGuard(app, LoginThrottle(self.clock))
+
+    async def _answer(self, request: Request) -> JSONResponse:
+        form = await request.form()
+        self.reached.append((str(form.get("username")), str(form.get("password"))))
+        if self.gate:
+            await self.gate.wait()
+        right = form.get("password") == RIGHT
+        return JSONResponse({"success": True} if right else {"detail": "Incorrect credentials."}, 200 if right else 400)
+
+    def post(self, path: str = "/login", **request: Any) -> httpx.Response:
+        return run(partial(self.send, path, **request))
+
+    async def send(self, path: str = "/login", client: tuple[str, int] = ("192.0.2.1", 1), **request: Any) -> Any:
+        request = {"data": {"username": "anna", "password": "wrong"}} | request
+        if "content" in request or "files" in request:
+            del request["data"]
+        transport = httpx.ASGITransport(self.app, client=client)
+        async with httpx.AsyncClient(transport=transport, base_url="http://page") as visitor:
+            return await visitor.post(path, **request)
+
+
+def form(password: str, user: str = "anna") -> dict[str, Any]:
+    """As Gradio's page sends it."""
+    return {"files": {"username": (None, user), "password": (None, password)}}
+
+
+@pytest.mark.parametrize("path", ["/login", "/login/", "/reprise/login"])
+def test_after_wrong_passwords_a_login_has_to_wait(path: str) -> None:
+    behind = Behind()
+    for _ in range(PAIR.free):
+        assert behind.post(path, **form("wrong")).status_code == 400
+    refused = behind.post(path, **form(RIGHT))
+    assert refused.status_code == 429
+    assert refused.headers["retry-after"] == "1"
+    assert refused.json() == {"detail": "There were too many wrong tries. Log in again in 1 s."}
+    assert len(behind.reached) == PAIR.free, "no password is even looked at"
+    behind.clock.now += 1
+    assert behind.post(path, **form(RIGHT)).status_code == 200
+    assert behind.reached[-1] == ("anna", RIGHT), "all of the form goes on"
+    assert behind.post(path, **form("wrong")).status_code == 400, "it starts afresh"
+
+
+def test_both_kinds_of_form_and_all_ways_to_write_a_name_count_as_one() -> None:
+    behind = Behind()
+    for name in ("Zo\u00eb", "  Zoe\u0308 ", "Zoe\u0308"):
+        assert behind.post(**form("wrong", name)).status_code == 400
+    assert behind.post(data={"username": "Zo\u00eb", "password": RIGHT}).status_code == 429
+    assert behind.post(data={"username": "ben", "password": RIGHT}).status_code == 200
+
+
+def test_addresses_are_told_apart_as_the_server_says() -> None:
+    behind = Behind()
+    for _ in range(PAIR.free):
+        behind.post()
+    assert behind.post().status_code == 429
+    assert behind.post(client=("192.0.2.2", 1)).status_code == 400
+
+
+def test_many_at_once_get_no_further_than_in_a_row() -> None:
+    behind = Behind()
+
+    async def burst() -> list[int]:
+        return [answer.status_code for answer in await asyncio.gather(*(behind.send() for _ in range(50)))]
+
+    assert sorted(run(burst)).count(400) == PAIR.free
+    assert len(behind.reached) == PAIR.free
+
+
+def test_few_logins_are_under_way_at_once() -> None:
+    behind = Behind()
+
+    async def crowd() -> list[int]:
+        behind.gate = asyncio.Event()
+        visitors = [asyncio.ensure_future(behind.send(client=(f"192.0.2.{number}", 1))) for number in range(20)]
+        done, _ = await asyncio.wait(visitors, return_when=asyncio.FIRST_COMPLETED)
+        assert {visitor.result().headers["retry-after"] for visitor in done} == {"2"}
+        while len(behind.reached) < AT_ONCE:
+            await asyncio.sleep(0)
+        behind.gate.set()
+        return [answer.status_code for answer in await asyncio.gather(*visitors)]
+
+    statuses = run(crowd)
+    assert (statuses.count(400), statuses.count(503)) == (AT_ONCE, 20 - AT_ONCE)
+    behind.gate = None
+    assert behind.post(data={"username": "anna", "password": RIGHT}).status_code == 200, "the places came back"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"username=anna",
+        b"password=wrong",
+        b"username=anna&password=a&username=ben",
+        b"username=anna&password=a&password=b",
+        b"\xff\x00%%%=&&&===",
+        b"&".join(b"f%d=1" % number for number in range(50)),
+    ],
+)
+def test_what_is_no_form_of_a_login_goes_no_further(content: bytes) -> None:
+    behind = Behind()
+    refused = behind.post(content=content, headers={"content-type": "application/x-www-form-urlencoded"})
+    assert (refused.status_code, refused.json()) == (400, {"detail": login.NO_FORM})
+    for kind in ("multipart/form-data", "multipart/form-data; boundary=x", "application/json", "", "\xff"):
+        assert behind.post(content=content, headers={"content-type": kind.encode("latin-1")}).status_code == 400
+    assert behind.reached == []
+
+
+def test_a_file_is_no_password() -> None:
+    behind = Behind()
+    files = {"username": (None, "anna"), "password": ("a.txt", b"wrong")}
+    assert behind.post(files=files).status_code == 400
+    assert behind.reached == []
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_large_body_is_refused_while_it_arrives(chunked: bool) -> None:
+    behind = Behind()
+    read = 0
+
+    async def blocks() -> AsyncIterator[bytes]:
+        nonlocal read
+        for _ in range(1_000):
+            read += 1_000
+            yield b"a" * 1_000
+
+    refused = behind.post(content=blocks() if chunked else b"a" * (MAX_BODY + 1))
+    assert (refused.status_code, refused.json()) == (413, {"detail": login.TOO_LARGE})
+    assert read <= MAX_BODY + 1_000
+    assert behind.reached == []
+
+
+def test_a_slow_body_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(login, "MAX_SECONDS", 0.01)
+    behind = Behind()
+
+    async def nothing() -> AsyncIterator[bytes]:
+        yield b"username="
+        await asyncio.sleep(60)
+
+    assert behind.post(content=nothing()).status_code == 408
+    assert behind.reached == []
+
+
+def test_everything_else_passes() -> None:
+    behind = Behind()
+    for _ in range(30):
+        assert behind.post("/other", content=b"a" * (MAX_BODY + 1)).status_code == 400
+    assert len(behind.reached) == 30
+
+
+# --- before Gradio
+
+
+def test_a_served_page_makes_wrong_passwords_wait_and_logs_nothing_of_them(
+    serve: Serve,
+    engine: FakeEngine,
+    studio: Studio,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    logging.getLogger("web").setLevel(logging.INFO)  # as app.py has it
+    url = serve(engine, studio, "user", accounts=accounts_from(["anna-canary:right-canary"]))
+    with httpx.Client(base_url=url) as visitor:
+        assert NOTE in visitor.get("").text
+        wrong = {"username": "anna-canary", "password": "wrong-canary"}
+        statuses = [visitor.post("login", data=wrong).status_code for _ in range(PAIR.free)]
+        while statuses[-1] == 400:  # a busy machine may take longer for a hash than the first delay
+            statuses.append(visitor.post("login", data=wrong).status_code)
+        assert statuses[-1] == 429
+        assert set(statuses[:-1]) == {400}
+        for odd in ("\udcff-canary", "nobody-canary\0", "canary" * 500):
+            data = f"username={odd}&password={odd}".encode("utf-8", "surrogatepass")
+            headers = {"content-type": "application/x-www-form-urlencoded"}
+            assert visitor.post("login/", content=data, headers=headers).status_code in (400, 429)
+        assert visitor.get("login?username=canary&password=canary").status_code in (404, 405)
+    with httpx.Client(base_url=url, transport=httpx.HTTPTransport(local_address="127.0.0.2")) as elsewhere:
+        right = {"username": "anna-canary", "password": "right-canary"}
+        assert elsewhere.post("login", data=right).status_code == 200
+        token = next(iter(elsewhere.cookies.jar)).value
+        assert page_config(elsewhere.get("").text)["dependencies"]
+    out, err = capfd.readouterr()
+    ours = [record for record in caplog.records if not record.name.startswith(("httpx", "httpcore"))]
+    said = out + err + "".join(record.getMessage() + str(record.exc_text) for record in ours)
+    assert "canary" not in said
+    assert token
+    assert token not in said

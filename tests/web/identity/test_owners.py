@@ -1,0 +1,342 @@
+"""Who is who: rules by themselves, then visitors of a served page who must not reach each other's voices."""
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from playwright.sync_api import Browser, expect
+
+from engine.errors import InvalidInput, InvalidOption
+from storage import Studio, VoiceLibrary
+from storage.library import LOCAL
+from tests.fake_engine import FakeEngine, voice
+from tests.web.visiting import open_tab
+from tests.web.visitor import Visitor, page_config
+from web.http.client import LOCAL as LOCAL_MARK
+from web.identity.accounts import accounts_from
+from web.identity.owners import Hosting, Owner, Owners, way_of
+from web.serve import hosting
+from web.ui.components import STATIC
+
+Serve = Callable[..., str]
+expect.set_options(timeout=120_000)  # ms: a busy machine is slow, not wrong
+SECRET = b"a secret of this test's server...."
+NAMES = st.text(max_size=40)
+
+
+def request(**parts: Any) -> Any:
+    """What of a Gradio request the rules look at. `local`: as the gate has marked it."""
+    scope = {"session": parts.pop("session")} if "session" in parts else {}
+    scope |= {LOCAL_MARK: parts.pop("local")} if "local" in parts else {}
+    return SimpleNamespace(**{"username": None, "headers": {}, **parts}, request=SimpleNamespace(scope=scope))
+
+
+# --- rules
+
+
+@pytest.mark.parametrize(
+    ("served", "way"),
+    [
+        (Hosting("127.0.0.1"), "machine"),
+        (Hosting("localhost"), "machine"),
+        (Hosting("[::1]"), "machine"),
+        (Hosting("127.0.0.1", share=True), "browser"),
+        (Hosting("127.0.0.1", root_path="/reprise"), "browser"),
+        (Hosting("0.0.0.0"), "browser"),
+        (Hosting("192.168.1.5"), "browser"),
+        (Hosting("voices.example"), "browser"),
+        (Hosting("127.0.0.1", accounts=True), "user"),
+        (Hosting("0.0.0.0", accounts=True), "user"),
+        (Hosting("0.0.0.0", sign_in=True), "hub"),
+    ],
+)
+def test_who_can_come_decides_how_owners_are_told_apart(served: Hosting, way: str) -> None:
+    assert way_of("auto", served) == way
+    assert way_of("local", served) == "local"
+    assert way_of("browser", served) == "browser"
+
+
+def test_an_unknown_way_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="“everyone” is none of them"):
+        way_of("everyone", Hosting("127.0.0.1"))
+
+
+def test_the_environment_of_a_space_is_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert hosting(None, share=False, root_path=None, accounts=False) == Hosting("127.0.0.1")
+    monkeypatch.setenv("GRADIO_SERVER_NAME", "0.0.0.0")
+    monkeypatch.setenv("SPACE_ID", "someone/reprise")
+    assert hosting(None, share=False, root_path=None, accounts=False) == Hosting("0.0.0.0", space=True)
+    monkeypatch.setenv("OAUTH_CLIENT_ID", "an id")
+    assert hosting(None, share=False, root_path=None, accounts=False).sign_in
+
+
+@given(NAMES, NAMES)
+def test_owners_of_different_kinds_never_meet(one: str, other: str) -> None:
+    kinds = ("user", "hub", "browser")
+    keys = {Owner(kind, name).key for kind in kinds for name in (one, other)}
+    assert len(keys) == len(kinds) * len({one, other})
+    assert all(":" in key for key in keys), "the library's own owners have no colon"
+    assert ":" not in LOCAL == Owner("local", one).key
+
+
+def test_a_browser_is_known_again_by_the_token_it_was_given() -> None:
+    owners = Owners("browser", SECRET)
+    first, second = owners.welcome(None, None), owners.welcome(None, "")
+    assert first.owner != second.owner
+    assert (first.refused, first.owner.kind, len(first.owner.name)) == (False, "browser", 32)
+    assert owners.owner_of(None, first.token) == first.owner
+    assert owners.welcome(None, first.token) == first, "and keeps it"
+    assert Owners("browser", SECRET).owner_of(None, first.token) == first.owner, "also after a restart"
+
+
+@given(st.one_of(st.none(), st.text(), st.integers(), st.lists(st.text()), st.binary()))
+def test_what_is_no_token_is_refused(token: object) -> None:
+    owners = Owners("browser", SECRET)
+    with pytest.raises(InvalidInput, match="not from this server"):
+        owners.owner_of(None, token)
+    arrival = owners.welcome(None, token)
+    assert arrival.refused == bool(token)
+    assert owners.owner_of(None, arrival.token) == arrival.owner
+
+
+def test_forged_and_foreign_tokens_are_refused() -> None:
+    owners = Owners("browser", SECRET)
+    good = str(owners.welcome(None, None).token)
+    name, signature = good.split(".")
+    foreign = str(Owners("browser", b"another server").welcome(None, None).token)
+    changed = [name[:-1] + ("0" if name[-1] != "0" else "1") + "." + signature, name + ".", name, "." + signature]
+    for token in (foreign, *changed, good + " ", good.upper(), "local." + signature, good[:-2]):
+        with pytest.raises(InvalidInput):
+            owners.owner_of(None, token)
+        assert owners.welcome(None, token).refused
+
+
+def test_the_local_owner_is_for_those_who_come_straight() -> None:
+    owners = Owners("machine", SECRET)
+    assert owners.owner_of(request(local=True), None).key == LOCAL
+    assert owners.welcome(request(local=True), "whatever").owner.key == LOCAL
+    for proxied in (request(local=False), request(local=None), request(local="yes"), request(), None):
+        with pytest.raises(InvalidInput):
+            owners.owner_of(proxied, None)
+        assert owners.welcome(proxied, None).owner.kind == "browser"
+        assert Owners("local", SECRET).owner_of(proxied, None).key == LOCAL, "where the host insists"
+
+
+def test_users_are_who_logged_in_however_their_accents_are_typed() -> None:
+    owners = Owners("user", SECRET)
+    composed, decomposed = (owners.owner_of(request(username=name), None) for name in ("Zo\u00eb", "Zoe\u0308"))
+    assert composed == decomposed
+    assert (composed.key, composed.shown) == ("user:Zo\u00eb", "Zo\u00eb")
+    assert owners.welcome(request(username="a"), "token").token is None
+    for nobody in (None, request(), request(username="")):
+        with pytest.raises(InvalidInput, match="not logged in"):
+            owners.owner_of(nobody, None)
+
+
+def profile(sub: str, **more: Any) -> dict[str, Any]:
+    return {"oauth_info": {"userinfo": {"sub": sub, "preferred_username": "anna"}, **more}}
+
+
+def test_on_the_hub_a_user_is_a_number_and_the_signed_out_are_browsers() -> None:
+    owners = Owners("hub", SECRET)
+    known = owners.owner_of(request(session=profile("17", expires_at=time.time() + 60)), None)
+    assert (known.key, known.shown) == ("hub:17", "anna")
+    signed_out = [{}, profile("17", expires_at=time.time() - 1), profile(""), {"oauth_info": None}]
+    for session in signed_out:
+        assert owners.welcome(request(session=session), None).owner.kind == "browser"
+        with pytest.raises(InvalidInput):
+            owners.owner_of(request(session=session), None)
+    assert owners.welcome(request(), None).owner.kind == "browser", "no session at all"
+
+
+# --- served
+
+
+def test_browsers_do_not_see_nor_reach_each_others_voices(
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+) -> None:
+    url = serve(engine, studio, "browser")
+    anna, ben = Visitor(url), Visitor(url)
+    assert anna.arrive() == ben.arrive() == {"voices": {}, "notice": ""}
+    owner = Owners("browser", library.secret("signing")).owner_of(None, anna.token).key
+    hers = library.add(voice("Hers"), owner=owner).id
+    library.add(voice("The machine's"))
+
+    assert list(anna.arrive()["voices"].values()) == ["Hers"]
+    assert ben.arrive()["voices"] == {}
+    assert ben.press("relist")[0]["voices"] == []
+    for event in ("revise", "duplicate", "remove", "put_back"):
+        assert ben.press(event, id=hers, name="His")[0]["answer"]["kind"] == "bad"
+    assert library.get(hers, owner=owner).name == "Hers"
+    (shown,) = anna.press("relist")[0]["voices"]
+    assert "Hers.voice" in anna.http.get(shown["file"]).headers["content-disposition"]
+    assert anna.speak("Hello.", hers)["stop_reason"] == "end"
+    assert "no such voice" in ben.speak("Hello.", hers)["status"]
+
+    for forged in (owner, owner.partition(":")[2], ben.token[:32] + anna.token[32:], None, LOCAL):
+        thief = Visitor(url)
+        thief.token = forged
+        assert "not from this server" in thief.press("duplicate", id=hers)[0]["answer"]["text"]
+        arrival = thief.arrive()
+        assert arrival["voices"] == {}
+        assert ("was given a new one" in arrival["notice"]) == (forged is not None)
+        assert thief.token not in (forged, anna.token, ben.token)
+        assert thief.arrive() == {"voices": {}, "notice": ""}, "the new one is good"
+
+
+def test_users_log_in_and_keep_to_themselves(
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+) -> None:
+    url = serve(engine, studio, "user", accounts=accounts_from(["anna:one of hers", "ben:one of his"]))
+    anna, ben, nobody = (Visitor(url) for _ in range(3))
+    assert nobody.log_in("anna", "one of his") == 400
+    assert page_config(nobody.http.get("").text)["dependencies"] == [], "not even the page"
+    assert nobody.http.post("gradio_api/run/predict", json={"data": [], "fn_index": 0}).status_code == 401
+    assert anna.log_in("anna", "one of hers") == ben.log_in("ben", "one of his") == 200
+    hers = library.add(voice("Hers"), owner="user:anna").id
+    assert list(anna.arrive()["voices"].values()) == ["Hers"]
+    assert anna.token is None
+    assert ben.arrive()["voices"] == {}
+    assert ben.press("duplicate", id=hers)[0]["answer"]["kind"] == "bad"
+    assert anna.speak("Hello.", hers)["stop_reason"] == "end"
+    assert ben.speak("Hello.", hers)["problem"]
+    ben.token = "whatever"
+    assert ben.arrive()["voices"] == {}
+
+
+def test_signed_in_users_are_told_apart_from_browsers(
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = {"access_token": "t", "scope": "openid", "userinfo": {"sub": "17", "preferred_username": "anna"}}
+    monkeypatch.setattr("gradio.oauth._get_mocked_oauth_info", lambda: info)
+    with pytest.warns(UserWarning, match="OAuth"):
+        url = serve(engine, studio, "hub")
+    library.add(voice("Hers"), owner="hub:17")
+    visitor = Visitor(url)
+    assert visitor.arrive()["voices"] == {}
+    assert visitor.token, "signed out, it is known by its browser"
+    cookie = visitor.http.get("login/callback").headers["set-cookie"].partition(";")[0]
+    visitor.http.headers["cookie"] = cookie  # for https alone, and this is http
+    assert list(visitor.arrive()["voices"].values()) == ["Hers"]
+    assert visitor.token is None
+    assert visitor.speak("Hello.", library.list(owner="hub:17")[0].id)["stop_reason"] == "end"
+
+
+def test_who_comes_through_a_proxy_is_not_the_machines_owner(
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+) -> None:
+    url = serve(engine, studio, "machine")
+    library.add(voice("The machine's"))
+    assert list(Visitor(url).arrive()["voices"].values()) == ["The machine's"]
+    assert Visitor(url, **{"x-forwarded-for": "203.0.113.7"}).arrive()["voices"] == {}
+
+
+def test_a_browser_keeps_its_key_and_its_voices(
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+) -> None:
+    url = serve(engine, studio, "browser")
+    one, two = chromium.new_context(), chromium.new_context()
+    page, other = one.new_page(), two.new_page()
+    for opened in (page, other):
+        opened.goto(url)
+        opened.wait_for_function("localStorage.getItem('reprise.owner') !== null", timeout=120_000)
+    key = page.evaluate("localStorage.getItem('reprise.owner')")
+    assert key != other.evaluate("localStorage.getItem('reprise.owner')")
+    owner = Owners("browser", library.secret("signing")).owner_of(None, key).key
+    library.add(voice("Anna"), owner=owner)
+    page.reload()
+    picker = page.get_by_label("Speak with")
+    expect(picker).to_have_value("Anna")
+    open_tab(page, "Library")
+    page.get_by_role("button", name="Anna", exact=True).click()
+    page.get_by_label("Rename").fill("Zoe")
+    page.get_by_label("Rename").press("Enter")
+    expect(picker).to_have_value("Zoe")
+    assert [record.name for record in library.list(owner=owner)] == ["Zoe"], "the event sent the key"
+    other.reload()
+    expect(other.get_by_role("heading", name="Welcome")).to_be_visible()
+
+    page.evaluate("localStorage.setItem('reprise.owner', 'forged')")
+    page.reload()
+    expect(page.locator("#rp-speak-notice")).to_contain_text("was given a new one")
+    page.wait_for_function("localStorage.getItem('reprise.owner') !== 'forged'", timeout=120_000)
+    assert page.evaluate("localStorage.getItem('reprise.owner')") != key
+    one.close()
+    two.close()
+
+
+def test_a_browser_that_keeps_nothing_is_told(
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+) -> None:
+    context = chromium.new_context()
+    context.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw new Error('no') } })")
+    page = context.new_page()
+    page.goto(serve(engine, studio, "browser"))
+    expect(page.locator("#rp-owner")).to_contain_text("This browser keeps nothing for this page")
+    context.close()
+
+
+KEEPER = """
+const kept = new Map(Object.entries(JSON.parse(process.argv[1])));
+globalThis.localStorage = { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value) };
+let told, stored;
+globalThis.addEventListener = (_, callback) => { stored = callback; };
+const props = { value: null };
+const source = require("fs").readFileSync(process.argv[2], "utf8");
+new Function("props", "watch", source)(props, (_, callback) => { told = callback; });
+const steps = { answer: (v) => { props.value = v; told(); }, other: (v) => kept.set("reprise.owner", v),
+  event: (v) => stored({ key: "reprise.owner", newValue: v }) };
+for (const [step, value] of JSON.parse(process.argv[3])) steps[step](value);
+console.log(JSON.stringify([props.value, kept.get("reprise.owner") ?? null]));
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "steps", "sends", "keeps"),
+    [
+        ({}, [], None, None),
+        ({"reprise.owner": "a"}, [], "a", "a"),
+        ({}, [("answer", "a")], "a", "a"),
+        ({"reprise.owner": "forged"}, [("answer", "a")], "a", "a"),
+        ({}, [("other", "b"), ("answer", "a")], "b", "b"),  # two pages opened at once: the first one's key counts
+        ({}, [("answer", "a"), ("event", "b")], "b", "a"),
+        ({"reprise.owner": "a"}, [("answer", None)], None, "a"),  # logged in now; the key may be wanted again
+    ],
+)
+def test_all_pages_of_a_browser_send_the_same_key(
+    before: dict[str, str], steps: list[tuple[str, str]], sends: str | None, keeps: str | None
+) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("Node is not installed (Debian: apt-get install nodejs)")
+    command = [node, "-e", KEEPER, json.dumps(before), str(STATIC / "face/owner.js"), json.dumps(steps)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [sends, keeps]
+
+
+def test_the_servers_secret_stays_the_same(library: VoiceLibrary, tmp_path: Path) -> None:
+    secret = library.secret("signing")
+    assert len(secret) == 32
+    assert library.secret("another") != secret
+    with VoiceLibrary.open(tmp_path / "voices.db") as again:
+        assert again.secret("signing") == secret
+    with VoiceLibrary.open(tmp_path / "other.db") as other:
+        assert other.secret("signing") != secret
+
+
+def test_nothing_of_the_secret_is_served(
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+) -> None:
+    url = serve(engine, studio, "browser")
+    page = httpx.get(url).text
+    assert library.secret("signing").hex() not in page
+    assert "reprise.owner" in page, "what keeps the key is part of the page"

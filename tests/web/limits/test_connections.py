@@ -1,0 +1,116 @@
+"""Connections of real sockets to a served page."""
+
+import contextlib
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from storage import Studio
+from tests.fake_engine import FakeEngine
+from tests.web.conftest import serving
+from web.limits import connections
+
+PATIENCE = 20.0  # seconds: a busy machine is slow, not wrong
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with Studio.open(tmp_path_factory.mktemp("connections") / "voices.db") as studio, serving() as serve:
+        yield serve(FakeEngine(), studio)
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "STALLED_SECONDS", 0.2)
+
+
+@contextlib.contextmanager
+def connected(url: str, **options: Any) -> Iterator[socket.socket]:
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    with socket.socket() as plain:
+        for name, value in options.items():
+            plain.setsockopt(socket.SOL_SOCKET, getattr(socket, name), value)
+        plain.settimeout(PATIENCE)
+        plain.connect((parts.hostname, parts.port or 80))
+        yield plain
+
+
+def is_closed(plain: socket.socket) -> bool:
+    try:
+        return plain.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: loc", b"GET /"])
+def test_a_request_that_does_not_come_is_not_waited_for(url: str, begun: bytes) -> None:
+    with connected(url) as plain:
+        plain.sendall(begun)
+        assert is_closed(plain)
+
+
+@pytest.mark.usefixtures("short")
+def test_nor_is_the_second_one(url: str) -> None:
+    with connected(url) as plain:
+        plain.sendall(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        first = plain.makefile("rb")
+        assert first.readline().split()[1] == b"404"
+        length = next(int(line.split()[1]) for line in first if line.startswith(b"content-length"))
+        while first.readline().strip():
+            pass
+        first.read(length)
+        plain.sendall(b"GET /nothing HTTP/1.1\r\nHost: loc")
+        assert is_closed(plain)
+
+
+@pytest.mark.usefixtures("short")
+def test_an_answer_that_nobody_takes_is_given_up(url: str) -> None:
+    with connected(url, SO_RCVBUF=4096) as plain:
+        plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40)  # more than the system's buffers hold
+        taken = 0
+        with contextlib.suppress(ConnectionError):
+            import time
+
+            time.sleep(1.5)  # it is the client that waits here
+            while part := plain.recv(1 << 20):
+                taken += len(part)
+        page = len(httpx.get(url, headers={"accept-encoding": "identity"}).content)
+        assert taken < 40 * page
+
+
+def test_long_headers_are_refused(url: str) -> None:
+    with connected(url) as plain:
+        with contextlib.suppress(ConnectionError):
+            plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000)
+        with contextlib.suppress(ConnectionError):
+            assert plain.recv(12) in (b"HTTP/1.1 400", b"HTTP/1.1 431", b"")
+
+
+def test_idle_connections_make_room_for_others(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MOST", 10)
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(connected(url)) for _ in range(30)]
+        assert httpx.get(url, timeout=PATIENCE).status_code == 200
+        assert is_closed(held[0]), "the one that was idle longest"
+
+
+def test_a_busy_connection_is_not_sacrificed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = json.dumps({"data": [], "fn_index": 0, "session_hash": "abc"}).encode()
+    head = b"POST /gradio_api/run/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with connected(url) as busy, contextlib.ExitStack() as stack:
+        busy.sendall(head + body[:5])
+        monkeypatch.setattr(connections, "MOST", 5)
+        for _ in range(20):
+            stack.enter_context(connected(url))
+        assert httpx.get(url, timeout=PATIENCE).status_code == 200
+        busy.sendall(body[5:])
+        assert busy.recv(12) == b"HTTP/1.1 200"

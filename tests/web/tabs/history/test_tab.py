@@ -1,0 +1,150 @@
+"""The History tab, as a person uses it."""
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import soundfile
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from engine.audio import encode_audio
+from storage import Studio
+from storage.repositories.generations import Spoken
+from storage.samples import install_samples
+from tests.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
+from tests.web.visiting import downloaded, open_tab, picker, player, speak, visit, wait_for
+
+Serve = Callable[..., str]
+LENGTH = 20 * SAMPLE_RATE  # of a take, so that it does not end while a slow machine looks for it
+
+
+def keep(studio: Studio, text: str, *, owner: str = "local", **how: Any) -> str:
+    flac = encode_audio(buzz(0, LENGTH, 120), SAMPLE_RATE, "flac")
+    made = studio.history.add(Spoken(text, flac, LENGTH / SAMPLE_RATE, 7, "Anna", **how), owner=owner)
+    assert made is not None
+    return made.id
+
+
+def entries(page: Page) -> Locator:
+    return page.locator(".rp-entry")
+
+
+def entry(page: Page, text: str) -> Locator:
+    return entries(page).filter(has_text=text)
+
+
+@pytest.fixture
+def url(serve: Serve, studio: Studio) -> str:
+    anna = studio.voices.add(voice("Anna"))
+    keep(studio, "An older take.", voice_id=anna.id, settings={"temperature": 1.2}, model="fake")
+    keep(studio, "By someone who is gone. " * 20, voice_id="b" * 32)
+    return serve(FakeEngine(Script(pace=0.05)), studio)
+
+
+def test_what_is_spoken_is_in_the_history_and_can_be_used_again(chromium: Browser, url: str) -> None:
+    with visit(chromium, url, locale="en-GB") as page:
+        expect(picker(page)).to_have_value("Anna")
+        speak(page, "A take of today.")
+        wait_for(page, "player.finished")
+        open_tab(page, "History")
+        expect(entries(page)).to_have_count(3)
+        expect(entries(page).first).to_contain_text("A take of today.")
+        entry(page, "An older take.").get_by_role("button", name="Details").click()
+        expect(entry(page, "An older take.")).to_contain_text("temperature 1.2")
+        entry(page, "An older take.").get_by_role("button", name="Use again").click()
+        expect(page.get_by_label("Text to speak")).to_have_value("An older take.")
+        expect(page.locator("#rp-speak-notice")).to_contain_text("as they were")
+        expect(page.locator("#rp-seed textarea, #rp-seed input")).to_have_value("7")
+
+
+def test_takes_play_are_starred_downloaded_and_deleted(chromium: Browser, url: str, studio: Studio) -> None:
+    with visit(chromium, url) as page:
+        open_tab(page, "History")
+        older = entry(page, "An older take.")
+        older.get_by_role("button", name="Play: An older take.").focus()
+        page.keyboard.press("Enter")
+        wait_for(page, "player.position > 0")
+        assert player(page)["length"] == LENGTH
+        expect(older.get_by_role("button", name="Pause: An older take.")).to_be_visible()
+        page.keyboard.press("Enter")
+        expect(older.get_by_role("button", name="Play: An older take.")).to_be_visible()
+
+        older.locator("summary").click()
+        for kind, magic in (("WAV", b"RIFF"), ("FLAC", b"fLaC"), ("Opus", b"OggS")):
+            name, data = downloaded(page, older.get_by_role("link", name=kind))
+            assert name.endswith(f"An older take.{kind.lower()}")
+            assert data.startswith(magic)
+            assert len(soundfile.read(io.BytesIO(data))[0]) > 0
+
+        star = older.get_by_role("button", name="Star: An older take.")
+        star.click()
+        expect(star).to_have_attribute("aria-pressed", "true")
+        page.get_by_label("Starred only").check()
+        expect(entries(page)).to_have_count(1)
+        page.get_by_label("Starred only").uncheck()
+        page.get_by_label("Search", exact=True).fill("someone")
+        expect(entries(page)).to_have_count(1)
+        page.get_by_label("Search", exact=True).fill("")
+        expect(entries(page)).to_have_count(2)
+
+        older.get_by_role("button", name="Delete", exact=True).click()
+        older.get_by_role("button", name="Delete for good?").click()
+        expect(entries(page)).to_have_count(1)
+        expect(page.locator(".rp-entry-play")).to_be_focused()
+        expect(page.locator("#rp-history-notice")).to_have_text("The take is deleted.")
+    assert studio.history.page().total == 1
+
+
+def test_the_history_is_switched_off_emptied_and_everything_forgotten(
+    chromium: Browser, url: str, studio: Studio
+) -> None:
+    with visit(chromium, url) as page:
+        open_tab(page, "History")
+        expect(entries(page)).to_have_count(2)
+        page.get_by_text("What is kept", exact=True).click()
+        page.get_by_label("Keep a history of what I speak").uncheck()
+        expect(page.locator("#rp-kept-notice")).to_contain_text("is not kept")
+        page.get_by_role("button", name="Delete the history …").click()
+        expect(page.locator("#rp-clear-question")).to_contain_text("Takes: 2")
+        page.get_by_role("button", name="Delete the history for good").click()
+        expect(entries(page)).to_have_count(0)
+        expect(page.locator(".rp-history-count")).to_contain_text("The history is off")
+        page.get_by_role("button", name="Delete everything of mine …").click()
+        expect(page.locator("#rp-forget-question")).to_contain_text("Voices: 1.")
+        page.get_by_role("button", name="Delete everything for good").click()
+        expect(page.locator("#rp-kept-notice")).to_have_text("Everything of yours is deleted.")
+        expect(page.get_by_label("Keep a history of what I speak")).to_be_checked()
+        assert page.evaluate("Object.keys(localStorage).filter((key) => key !== 'reprise.owner')") == []
+    assert studio.holdings().empty
+    assert studio.history.settings().history
+
+
+def test_two_visitors_have_histories_of_their_own(chromium: Browser, serve: Serve, studio: Studio) -> None:
+    install_samples(studio.voices)
+    url = serve(FakeEngine(), studio, way="browser")
+    with visit(chromium, url) as mine, visit(chromium, url) as theirs:
+        expect(picker(mine)).not_to_have_value("")
+        speak(mine, "My secret.")
+        wait_for(mine, "player.finished")
+        open_tab(mine, "History")
+        expect(entries(mine)).to_have_count(1)
+        open_tab(theirs, "History")
+        expect(theirs.locator(".rp-history-count")).to_contain_text("Nothing yet")
+        expect(entries(theirs)).to_have_count(0)
+
+
+def test_a_long_history_is_shown_bit_by_bit(chromium: Browser, serve: Serve, studio: Studio) -> None:
+    for number in range(45):
+        keep(studio, f"Number {number}.")
+    with visit(chromium, serve(FakeEngine(), studio)) as page:
+        open_tab(page, "History")
+        expect(page.locator(".rp-history-count")).to_have_text("Takes: 45")
+        expect(entries(page)).to_have_count(20)
+        more = page.get_by_role("button", name="Show more")
+        more.click()
+        expect(entries(page)).to_have_count(40)
+        more.click()
+        expect(entries(page)).to_have_count(45)
+        expect(more).to_be_hidden()
+        expect(entries(page).last).to_contain_text("Number 0.")

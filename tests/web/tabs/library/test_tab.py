@@ -1,0 +1,249 @@
+"""The Library tab as a person uses it."""
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from playwright.sync_api import Browser, FloatRect, Locator, Page, expect
+
+from engine.voice import Voice
+from storage import Studio, VoiceLibrary
+from storage.samples import install_samples
+from tests.fake_engine import FakeEngine, Script, voice
+from tests.web.visiting import downloaded, open_tab, pick, picker, visit, wait_for
+
+Serve = Callable[..., str]
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine(Script(pace=0.1))
+
+
+def card(page: Page, name: str) -> Locator:
+    return page.get_by_role("article", name=name, exact=True)
+
+
+def shown(page: Page) -> list[str]:
+    return page.locator(".rp-library h4").all_inner_texts()
+
+
+def undo(page: Page, name: str) -> Locator:
+    return page.locator(".rp-lib-aside li").filter(has_text=f"“{name}” is deleted.").get_by_role("button", name="Undo")
+
+
+def rename(page: Page, before: str, after: str) -> None:
+    page.get_by_role("button", name=before, exact=True).click()
+    field = page.get_by_label("Rename")
+    expect(field).to_be_focused()
+    field.fill(after)
+    field.press("Enter")
+
+
+def test_describe_find_hear_and_speak_with(
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+) -> None:
+    library.add(replace(voice("Anna", 2.0), language="de"))
+    library.add(voice("Ben", 4.0))
+    with visit(chromium, serve(engine, studio)) as page:
+        expect(picker(page)).to_have_value("Anna")
+        pick(page, "Ben")
+        open_tab(page, "Library")
+        expect(card(page, "Anna")).to_contain_text("German · 2.0 s")
+
+        card(page, "Ben").get_by_role("button", name="Edit").click()
+        form = page.get_by_role("form", name="Edit Ben")
+        form.get_by_label("Name").fill("anna")
+        form.get_by_label("Description").fill("Low, from the kitchen. <b>{{x}}</b>")
+        form.get_by_label("Tags").fill("warm, Story,story")
+        form.get_by_label("Language").select_option("fr")
+        form.get_by_role("button", name="Save").click()
+        expect(form.get_by_role("alert")).to_have_text("There is already a voice called “anna”.")
+        expect(form.get_by_label("Tags")).to_have_value("warm, Story,story")
+        form.get_by_label("Name").fill("Zoe")
+        form.get_by_role("button", name="Save").click()
+        expect(page.locator(".rp-lib-said")).to_have_text("It is “Zoe” now.")
+        zoe = card(page, "Zoe")
+        expect(zoe).to_contain_text("French")
+        expect(zoe).to_contain_text("<b>{{x}}</b>")
+        expect(zoe.get_by_role("list", name="Tags").get_by_role("listitem")).to_have_text(["warm", "Story"])
+        expect(picker(page)).to_have_value("Zoe")
+
+        search = page.get_by_role("searchbox", name="Search")
+        for words, found in (("german", ["Anna"]), ("KITCHEN zoe", ["Zoe"]), ("story", ["Zoe"]), ("", ["Anna", "Zoe"])):
+            search.fill(words)
+            assert shown(page) == found, words
+        search.fill("nobody")
+        expect(page.get_by_text("No voice matches “nobody”.")).to_be_visible()
+        search.fill("")
+        page.get_by_label("Sort by").select_option("longest")
+        assert shown(page) == ["Zoe", "Anna"]
+
+        hear = zoe.get_by_role("button", name="Hear Zoe")
+        hear.click()
+        wait_for(page, "player.played > 0 || player.position > 0")
+        expect(hear).to_have_attribute("aria-pressed", "true")
+        hear.click()
+        expect(hear).to_have_attribute("aria-pressed", "false")
+
+        card(page, "Anna").get_by_role("button", name="Speak with it").click()
+        expect(page.get_by_role("tab", name="Speak", exact=True)).to_have_attribute("aria-selected", "true")
+        expect(picker(page)).to_have_value("Anna")
+        expect(page.get_by_label("Text to speak")).to_be_focused()
+    assert library.find("zoe").tags == ("warm", "Story")
+
+
+def test_delete_undo_reload_and_delete_for_good(
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+) -> None:
+    ben, anna = library.add(voice("Ben")), library.add(voice("Anna"))
+    with visit(chromium, serve(engine, studio)) as page:
+        expect(picker(page)).to_have_value("Anna")
+        open_tab(page, "Library")
+        card(page, "Anna").get_by_role("button", name="Delete").focus()
+        page.keyboard.press("Enter")
+        expect(undo(page, "Anna")).to_be_focused()
+        expect(card(page, "Anna")).to_have_count(0)
+        expect(picker(page)).to_have_value("Ben")
+        card(page, "Ben").get_by_role("button", name="Delete").click()
+        expect(page.get_by_text("You have no voice of your own yet.")).to_be_visible()
+
+        page.reload()
+        expect(page.get_by_role("button", name="Speak", exact=True)).to_be_visible()
+        open_tab(page, "Library")
+        expect(page.get_by_text("You have no voice of your own yet.")).to_be_visible()
+        undo(page, "Ben").click()
+        expect(card(page, "Ben")).to_be_visible()
+        expect(picker(page)).to_have_value("Ben")
+
+        rename(page, "Ben", "Anna")
+        expect(card(page, "Anna")).to_be_visible()
+        undo(page, "Anna").click()
+        expect(page.get_by_text("“Anna” is back as “Anna 2”")).to_be_visible()
+        card(page, "Anna 2").get_by_role("button", name="Delete").click()
+        page.get_by_role("button", name="Delete for good now").click()
+        expect(page.get_by_role("button", name="Undo")).to_have_count(0)
+        expect(page.get_by_text("It is deleted for good.")).to_be_visible()
+    assert [record.id for record in library.list()] == [ben.id]
+    assert anna.id not in {record.id for record in library.aside()}
+
+
+def test_undoing_the_deletion_of_the_picked_voice_picks_it_again_unless_another_was_picked(
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+) -> None:
+    for name in ("Anna", "Ben", "Zoe"):
+        library.add(voice(name))
+    with visit(chromium, serve(engine, studio)) as page:
+        pick(page, "Zoe")
+        open_tab(page, "Library")
+        for name, now in (("Zoe", "Anna"), ("Anna", "Ben")):
+            card(page, name).get_by_role("button", name="Delete").click()
+            expect(page.locator(".rp-lib-said")).to_have_text(f"“{now}” speaks now.")
+            expect(picker(page)).to_have_value(now)
+        undo(page, "Zoe").click()
+        expect(card(page, "Zoe")).to_be_visible()
+        expect(picker(page)).to_have_value("Zoe")
+        undo(page, "Anna").click()
+        expect(card(page, "Anna")).to_be_visible()
+        expect(picker(page)).to_have_value("Zoe")
+
+        card(page, "Zoe").get_by_role("button", name="Delete").click()
+        expect(picker(page)).to_have_value("Anna")
+        card(page, "Ben").get_by_role("button", name="Speak with it").click()
+        expect(picker(page)).to_have_value("Ben")
+        open_tab(page, "Library")
+        undo(page, "Zoe").click()
+        expect(card(page, "Zoe")).to_be_visible()
+        expect(picker(page)).to_have_value("Ben")
+
+
+def test_voices_go_out_and_come_in(
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio, tmp_path: Path
+) -> None:
+    install_samples(library)
+    with visit(chromium, serve(engine, studio)) as page:
+        open_tab(page, "Library")
+        expect(page.get_by_text("Export all")).to_be_hidden()
+        adam = card(page, "Adam")
+        expect(adam.get_by_role("button")).to_have_count(3)
+        for name in ("Hear Adam", "Speak with it", "Duplicate"):
+            expect(adam.get_by_role("button", name=name)).to_be_visible()
+        adam.get_by_role("button", name="Duplicate").click()
+        expect(page.get_by_text("“Adam” is a copy of your own.")).to_be_visible()
+        adam.last.get_by_role("button", name="Duplicate").click()
+        expect(card(page, "Adam 2")).to_be_visible()
+
+        name, data = downloaded(page, page.get_by_role("link", name="Export all"))
+        with ZipFile(io.BytesIO(data)) as archive:
+            files = archive.namelist()
+        assert (name, files) == ("Reprise voices.zip", ["Adam.voice", "Adam 2.voice"])
+        name, one = downloaded(page, card(page, "Clara").get_by_role("link", name="Export"))
+        assert (name, Voice.from_bytes(one).name) == ("Clara.voice", "Clara")
+
+        card(page, "Adam 2").get_by_role("button", name="Delete").click()
+        expect(undo(page, "Adam 2")).to_be_visible()
+        for file, content in {"all.zip": data, "Clara.voice": one, "broken.voice": one[:-1]}.items():
+            (tmp_path / file).write_bytes(content)
+        chosen = [tmp_path / file for file in ("all.zip", "Clara.voice", "broken.voice")]
+        page.locator("#rp-library input[type=file]").set_input_files(chosen)
+        said = page.locator(".rp-lib-said")
+        expect(said).to_contain_text("Imported “Adam 2”, “Clara”.")
+        expect(said.get_by_role("listitem")).to_have_text(
+            [
+                "“Adam.voice” was not imported. There is already a voice called “Adam”.",
+                "“broken.voice” was not imported. This voice file is damaged.",
+            ]
+        )
+        expect(page.locator(".rp-lib-used")).to_contain_text("kB")
+    assert [record.name for record in library.list() if not record.shared] == ["Adam", "Adam 2", "Clara"]
+
+
+def test_two_pages_of_a_browser_stay_in_step_and_nothing_typed_is_lost(
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+) -> None:
+    library.add(voice("Anna"))
+    ben = library.add(voice("Ben"))
+    with visit(chromium, serve(engine, studio)) as page:
+        other = page.context.new_page()
+        other.goto(page.url)
+        pick(other, "Ben")
+        open_tab(other, "Library")
+        card(other, "Anna").get_by_role("button", name="Edit").click()
+        other.get_by_label("Description").fill("Half written")
+
+        page.bring_to_front()
+        open_tab(page, "Library")
+        rename(page, "Ben", "Zoe")
+        expect(card(page, "Zoe")).to_be_visible()
+        other.bring_to_front()
+        expect(card(other, "Zoe")).to_be_visible()
+        expect(other.get_by_label("Description")).to_have_value("Half written")
+        expect(picker(other)).to_have_value("Zoe")
+        other.keyboard.press("Escape")
+        expect(other.get_by_role("form")).to_have_count(0)
+        library.delete(ben.id)  # by another browser, or the command line
+        other.evaluate("dispatchEvent(new Event('focus'))")
+        other.wait_for_timeout(2_500)
+        other.evaluate("dispatchEvent(new Event('focus'))")
+        expect(card(other, "Zoe")).to_have_count(0)
+        other.close()
+
+
+def test_a_phone_needs_no_scrolling_sideways(
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+) -> None:
+    library.add(replace(voice("W" * 80), description="x" * 300, tags=("y" * 40,)))
+    phone = {"width": 390, "height": 844}
+    with visit(chromium, serve(engine, studio), viewport=phone) as page:
+        open_tab(page, "Library")
+        page.get_by_role("button", name="Edit").click()
+        boxes = [page.get_by_role("form").bounding_box(), page.locator(".rp-lib-bar").bounding_box()]
+        assert all(fits(box, phone["width"]) for box in boxes), boxes
+        assert page.evaluate("document.documentElement.scrollWidth") <= phone["width"]
+
+
+def fits(box: FloatRect | None, width: int) -> bool:
+    return box is not None and box["x"] >= 0 and box["x"] + box["width"] <= width

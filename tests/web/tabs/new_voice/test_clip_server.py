@@ -1,0 +1,336 @@
+"""What the recorder is answered: drawing, the doctor, mending, hearing back, and forgetting."""
+
+import base64
+import inspect
+import io
+import sys
+import threading
+from fractions import Fraction
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import anyio
+import av
+import numpy as np
+import pytest
+import soundfile
+
+from engine.audio import transcription
+from engine.audio.decode import decode
+from engine.audio.doctor import SENTENCES, Finding, Fix, findings
+from engine.engine import Engine
+from engine.errors import EngineBusy
+from tests.fake_engine import FRAME, SAMPLE_RATE
+from tests.looping import run
+from tests.paths import CLIP, MINIATURE
+from web.context import House
+from web.tabs.new_voice import views
+from web.tabs.new_voice.clip_server import EACH, ClipServer
+from web.ui.i18n import Translations
+
+STORY = CLIP.with_name("flite_slt_story.flac")
+RATE = 16_000
+ENGLISH = Translations.load().words(None)
+GERMAN: Any = SimpleNamespace(headers={"accept-language": "de"})
+
+
+@pytest.fixture
+def ask(house: House) -> Any:
+    functions = {function.__name__: function for function in ClipServer(house).functions()}
+    return lambda name, value, request=None: run(functions[name], value, request)
+
+
+@pytest.fixture
+def keep(house: House) -> Any:
+    """Keeps samples or a file among the uploads, as a clip of the browser's."""
+
+    def kept(what: Any, name: str = "clip.wav", **more: Any) -> dict[str, Any]:
+        path = house.folder / "a1" / name
+        path.parent.mkdir(exist_ok=True)
+        if isinstance(what, np.ndarray):
+            soundfile.write(path, what, RATE, subtype="FLOAT")
+        else:
+            path.write_bytes(what if isinstance(what, bytes) else what.read_bytes())
+        return {"path": str(path), "name": name, "start": 0, "end": None, **more}
+
+    return kept
+
+
+def samples_of(answer: dict[str, Any]) -> tuple[np.ndarray, int]:
+    samples, rate = soundfile.read(io.BytesIO(base64.b64decode(answer["wav"])), dtype="float32")
+    return samples, rate
+
+
+def story() -> np.ndarray:
+    samples: np.ndarray = soundfile.read(STORY, dtype="float32")[0]
+    return samples
+
+
+def lights(answer: dict[str, Any]) -> list[str]:
+    return [row["light"] for row in answer["rows"]]
+
+
+# --- drawing
+
+
+def test_the_server_draws_and_judges_what_a_browser_cannot(ask: Any, keep: Any) -> None:
+    answer = ask("clip_peaks", keep(CLIP, "clip.flac"))
+    assert answer["seconds"] == 3.125
+    assert max(answer["peaks"]) == pytest.approx(decode(CLIP).samples.abs().max().item(), abs=1e-3)
+    assert "not audio that can be read" in ask("clip_peaks", keep(b"no sound at all", "song.mp3"))["problem"]
+    assert "no sound" in ask("clip_peaks", keep(b"", "empty.wav"))["problem"]
+    for path in ("/etc/passwd", None):
+        assert "problem" in ask("clip_peaks", {"path": path})
+
+
+FORMATS = {
+    "wav": ("wav", "pcm_s16le"), "flac": ("flac", "flac"), "opus": ("ogg", "libopus"),
+    "mp3": ("mp3", "libmp3lame"), "m4a": ("ipod", "aac"), "aac": ("adts", "aac"), "webm": ("webm", "libopus"),
+}  # fmt: skip
+
+
+def encoded(kind: str, container: str, codec: str, video: bool = False) -> bytes:
+    """The first sentence of the fixture in another format, with a picture where it is a video."""
+    samples, rate = soundfile.read(CLIP, dtype="float32")
+    times = np.arange(int(len(samples) * 48_000 / rate)) * rate / 48_000
+    heard = np.interp(times, np.arange(len(samples)), samples).astype(np.float32)
+    file = io.BytesIO()
+    with av.open(file, "w", format=container) as out:
+        picture = out.add_stream("libvpx" if container == "webm" else "mpeg4", rate=5) if video else None
+        if picture:
+            picture.width = picture.height = 64
+            picture.pix_fmt = "yuv420p"
+        sound = out.add_stream(codec, rate=48_000, layout="mono")
+        resampler = av.AudioResampler(
+            sound.codec_context.format, "mono", 48_000, sound.codec_context.frame_size or 1024
+        )
+        if picture:
+            for index in range(16):
+                frame = av.VideoFrame.from_ndarray(np.full((64, 64, 3), 90, np.uint8), format="rgb24")
+                frame.pts, frame.time_base = index, Fraction(1, 5)
+                out.mux(picture.encode(frame))
+            out.mux(picture.encode(None))
+        frame = av.AudioFrame.from_ndarray(heard[None], format="fltp", layout="mono")
+        frame.sample_rate, frame.pts = 48_000, 0
+        for part in [*resampler.resample(frame), *resampler.resample(None)]:
+            out.mux(sound.encode(part))
+        out.mux(sound.encode(None))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_format_is_drawn_and_examined(ask: Any, keep: Any, kind: str) -> None:
+    clip = keep(encoded(kind, *FORMATS[kind]), f"clip.{kind}")
+    assert ask("clip_peaks", clip)["seconds"] == pytest.approx(3.125, abs=0.2)
+    answer = ask("examine_clip", clip)
+    assert answer["spoken"] == pytest.approx(2.8, abs=0.3)
+
+
+def test_ogg_vorbis_is_one_of_them(ask: Any, keep: Any) -> None:
+    file = io.BytesIO()  # by the one library here that writes it
+    soundfile.write(file, *soundfile.read(CLIP), format="OGG", subtype="VORBIS")
+    assert ask("examine_clip", keep(file.getvalue(), "clip.ogg"))["spoken"] == pytest.approx(2.8, abs=0.3)
+
+
+@pytest.mark.parametrize(("container", "codec"), [("mp4", "aac"), ("webm", "libopus"), ("mov", "aac")])
+def test_of_a_video_the_sound_is_taken(ask: Any, keep: Any, container: str, codec: str) -> None:
+    clip = keep(encoded(container, container, codec, video=True), f"film.{container}")
+    assert ask("examine_clip", clip)["spoken"] == pytest.approx(2.8, abs=0.3)
+
+
+def test_two_hours_are_refused_without_being_read(ask: Any, keep: Any, house: House) -> None:
+    clip = keep(b"", "long.flac")
+    with soundfile.SoundFile(clip["path"], "w", 8_000, 1, format="FLAC") as file:
+        for _ in range(120):
+            file.write(np.zeros(8_000 * 60, np.int16))
+    assert "longer than 90 seconds" in ask("clip_peaks", clip)["problem"]
+    assert "longer than 90 seconds" in ask("examine_clip", clip)["problem"]
+
+
+# --- the doctor
+
+
+def test_a_good_clip_is_green_throughout(ask: Any, keep: Any) -> None:
+    answer = ask("examine_clip", keep(STORY, "story.flac"))
+    assert answer["light"] == "green"
+    assert set(lights(answer)) == {"green"}
+    assert answer["verdict"] == "This clip is good to use."
+    assert "The clip lasts 15.2 s, which is enough." in [row["sentence"] for row in answer["rows"]]
+    start, end = answer["best"]
+    assert 0 <= start < 1
+    assert 8 <= end - start <= 15
+
+
+def test_the_part_is_examined_and_its_times_are_the_files(ask: Any, keep: Any) -> None:
+    silence = np.zeros(RATE * 4, np.float32)
+    clip = keep(np.concatenate([silence, silence, story()[: RATE * 8], silence]), start=4.0, end=19.0, seconds=20.0)
+    answer = ask("examine_clip", clip)
+    (around,) = [row for row in answer["rows"] if row["fix"] == "trim"]
+    assert around["light"] in ("amber", "red")
+    assert around["label"] == "Trim the silence"
+    assert around["part"][0] == pytest.approx(8, abs=0.3)
+    assert around["part"][1] == pytest.approx(16, abs=0.3)
+    assert answer["best"] == pytest.approx(around["part"], abs=0.3)
+
+
+def test_silence_is_a_finding_and_no_error(ask: Any, keep: Any) -> None:
+    answer = ask("examine_clip", keep(np.zeros(RATE * 6, np.float32)))
+    assert (answer["light"], answer["best"], answer["spoken"]) == ("red", None, 0)
+    assert "The clip is silent" in answer["rows"][1]["sentence"]
+
+
+def test_the_doctor_speaks_the_readers_language(ask: Any, keep: Any) -> None:
+    answer = ask("examine_clip", keep(story() * 0.002), GERMAN)
+    (quiet,) = [row for row in answer["rows"] if row["fix"] == "level"]
+    assert "sehr leise" in quiet["sentence"]
+    assert (quiet["label"], quiet["word"]) == ("Lautstärke angleichen", "Mangel")
+
+
+def test_there_are_words_for_everything_that_the_doctor_says() -> None:
+    """In the same English, up to the shape of an apostrophe."""
+    for key, sentence in SENTENCES.items():
+        assert ENGLISH.texts[f"doctor.{key.replace('.', '_')}"].replace("’", "'") == sentence
+    for light in ("green", "amber", "red"):
+        assert ENGLISH(f"doctor.{light}")
+        assert ENGLISH(f"doctor.verdict_{light}")
+
+
+def test_a_row_needs_nothing_that_only_a_report_has() -> None:
+    finding: Finding = findings.of_pauses(2.0)
+    row = views._row(finding, ENGLISH, {})
+    assert row["sentence"].startswith("There is a silence of 2.0 s")
+    assert (row["fix"], row["label"], row["part"]) == ("pauses", "Shorten the pauses", None)
+
+
+# --- mending
+
+
+@pytest.mark.parametrize(
+    ("fix", "spoil"),
+    [
+        (Fix.LEVEL, lambda samples: samples * 0.002),
+        (Fix.RUMBLE, lambda samples: samples + 0.4 * np.sin(2 * np.pi * 40 * np.arange(len(samples)) / RATE)),
+        (Fix.PAUSES, lambda samples: np.concatenate([samples[: RATE * 5], np.zeros(RATE * 4), samples[RATE * 5 :]])),
+    ],
+)
+def test_what_is_mended_is_found_no_more(ask: Any, keep: Any, fix: Fix, spoil: Any) -> None:
+    clip = keep(spoil(story()).astype(np.float32))
+    before = ask("examine_clip", clip)
+    assert fix.value in [row["fix"] for row in before["rows"]]
+    samples, rate = samples_of(ask("mend_clip", {**clip, "fix": fix.value}))
+    assert rate == RATE
+    after = ask("examine_clip", keep(samples, "mended.wav"))
+    assert fix.value not in [row["fix"] for row in after["rows"]]
+
+
+def test_only_the_chosen_part_is_mended(ask: Any, keep: Any) -> None:
+    clip = keep(story() * 0.002, start=2.0, end=7.0, seconds=15.2)
+    samples, _ = samples_of(ask("mend_clip", {**clip, "fix": "level"}))
+    assert len(samples) == RATE * 5
+    assert np.abs(samples).max() > 0.1
+
+
+@pytest.mark.parametrize("fix", [None, "reverb", ["level"], {}])
+def test_other_remedies_are_refused(ask: Any, keep: Any, fix: Any) -> None:
+    assert "Reload the page" in ask("mend_clip", {**keep(story()), "fix": fix})["problem"]
+
+
+# --- words
+
+
+def test_words_are_compared_with_the_length_of_the_speech(ask: Any) -> None:
+    said = "On Thursday my cousin Joyce brought fresh oranges, a jar of plum jam and a huge yellow kite to the beach."
+    lights = [ask("check_words", {"words": words, "spoken": 6.5})["row"]["light"] for words in (said, "On", said * 4)]
+    assert lights == ["green", "red", "red"]
+    for value in (None, {}, {"words": said}, {"words": said, "spoken": float("nan")}, {"spoken": -1}, {"spoken": "1"}):
+        assert "problem" in ask("check_words", value)
+
+
+def test_words_are_written_down_where_there_is_somebody_to(
+    ask: Any, keep: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "install faster-whisper" in ask("write_words", keep(CLIP))["problem"]
+    fake = ModuleType("faster_whisper")
+    fake.__spec__ = ModuleSpec("faster_whisper", None)
+    model = SimpleNamespace(transcribe=lambda heard, **_: ([SimpleNamespace(text=f" {len(heard)} samples.")], None))
+    fake.WhisperModel = lambda *_given, **_options: model  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "faster_whisper", fake)
+    transcription._model.cache_clear()
+    clip = keep(story(), start=1.0, end=3.0, seconds=15.2)
+    assert ask("write_words", clip) == {"words": f"{2 * RATE} samples."}
+
+
+# --- hearing back
+
+
+def test_the_codec_gives_the_part_back(ask: Any, keep: Any) -> None:
+    samples, rate = samples_of(ask("hear_back", keep(story(), start=2.0, end=7.0, seconds=15.2)))
+    assert rate == SAMPLE_RATE
+    assert len(samples) / rate == pytest.approx(5, abs=0.6)
+    assert len(samples) % FRAME == 0
+    assert "silent" in ask("hear_back", keep(np.zeros(RATE * 3, np.float32)))["problem"]
+
+
+def test_a_real_engine_gives_it_back_as_well(keep: Any, house: House) -> None:
+    engine = Engine.load(MINIATURE, "cpu")
+    try:
+        real: Any = SimpleNamespace(engine=engine, folder=house.folder, words=house.words)
+        ask = {function.__name__: function for function in ClipServer(real).functions()}["hear_back"]
+        samples, rate = samples_of(run(ask, keep(CLIP, "clip.flac"), None))
+    finally:
+        engine.close()
+    assert rate == engine.sample_rate
+    assert len(samples) / rate == pytest.approx(3.1, abs=0.4)
+
+
+def test_an_engine_that_is_busy_says_so_in_the_readers_language(
+    ask: Any, keep: Any, engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(_voice: Any) -> Any:
+        raise EngineBusy("no room")
+
+    monkeypatch.setattr(engine, "reconstruct", busy)
+    assert ask("hear_back", keep(story()), GERMAN)["problem"] == Translations.load().words(GERMAN)("speech.busy")
+
+
+def test_clips_wait_in_a_line_of_their_own_which_ends(
+    house: House, keep: Any, engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    functions = {function.__name__: function for function in ClipServer(house).functions()}
+    assert all(map(inspect.iscoroutinefunction, functions.values())), "Gradio would give them its own threads"
+    go, clip, answers = threading.Event(), keep(story()), []
+    monkeypatch.setattr(engine, "reconstruct", lambda _: go.wait(30) and np.zeros(FRAME, np.float32))
+
+    async def main() -> None:
+        async def ask(name: str) -> None:
+            answers.append(await functions[name](clip, GERMAN))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(EACH):
+                group.start_soon(ask, "hear_back")
+            await anyio.wait_all_tasks_blocked()
+            await ask("hear_back")
+            await ask("check_words")
+            go.set()
+
+    run(main)
+    assert answers[0]["problem"] == Translations.load().words(GERMAN)("budget.files")
+    assert "budget" not in str(answers[1:])
+    assert [set(answer) for answer in answers[2:]] == [{"wav"}] * EACH
+
+
+# --- forgetting
+
+
+def test_a_clip_is_forgotten_and_nothing_else(ask: Any, keep: Any, house: House, tmp_path: Path) -> None:
+    clip = keep(story())
+    secret = tmp_path / "secret.wav"
+    secret.write_bytes(b"not yours")
+    assert "problem" in ask("forget_clip", {"path": str(secret)})
+    assert "problem" in ask("forget_clip", {"path": str(house.folder)})
+    assert secret.exists()
+    assert ask("forget_clip", {"path": clip["path"]}) == {}
+    assert list(house.folder.iterdir()) == []
+    assert "no longer on the server" in ask("forget_clip", {"path": clip["path"]})["problem"]

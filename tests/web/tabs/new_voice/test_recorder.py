@@ -1,0 +1,517 @@
+"""The recorder alone on a page: a microphone that plays a file, uploads, trim, doctor, words, hands and keys."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gradio as gr
+import numpy as np
+import pytest
+import soundfile
+from playwright.sync_api import Browser, Page, Route, expect
+
+from tests.fake_engine import FakeEngine
+from tests.paths import CLIP
+from tests.web.stage import PATIENCE, PLAIN_HTTP_HOST, opened, served
+from web.tabs.new_voice.clip_server import ClipServer
+from web.tabs.new_voice.clips import chosen_clips
+from web.ui.components import clip_input
+from web.ui.i18n import Translations
+
+SCRIPT = "The quick brown fox jumps over the lazy dog."
+OTHER = "Say this instead."
+STORY = CLIP.with_name("flite_slt_story.flac")
+TRANSLATIONS = Translations.load()
+expect.set_options(timeout=PATIENCE)
+
+
+def build(folder: str) -> None:
+    def show(value: Any) -> str:
+        return json.dumps(value or None)
+
+    def doctor(value: Any) -> Any:
+        value["clips"][0].update(start=0.5, end=1.5)
+        return {"chosen": 0, "clips": value["clips"][:1]}
+
+    private: dict[str, Any] = {"preprocess": False, "show_progress": "hidden", "queue": False}
+    house: Any = SimpleNamespace(engine=FakeEngine(), folder=Path(folder), words=TRANSLATIONS.words)
+    clips = clip_input(TRANSLATIONS, ClipServer(house).functions(), scripts=[SCRIPT, OTHER])
+    changes = gr.Textbox(label="Value", elem_id="value")
+    clips.change(show, clips, changes, **private)
+    gr.Button("Best part").click(doctor, clips, clips, **private)
+    gr.Button("Empty").click(lambda: None, None, clips, **private)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with served(build) as address:
+        yield address
+
+
+@pytest.fixture
+def page(chromium: Browser, url: str) -> Iterator[Page]:
+    with opened(chromium, url) as opened_page:
+        expect(opened_page.locator(".rp-record")).to_be_enabled()
+        yield opened_page
+
+
+def said(page: Page, text: str | re.Pattern[str]) -> None:
+    expect(page.locator(".rp-say")).to_contain_text(text)
+
+
+def upload(page: Page, *files: Path | str) -> None:
+    page.locator(".rp-file").set_input_files([str(file) for file in files])
+
+
+def value(page: Page, part: str) -> Any:
+    """The value as the server got it, once this is in it."""
+    field = page.locator("#value textarea")
+    expect(field).to_have_value(re.compile(re.escape(part)))
+    return json.loads(field.input_value())
+
+
+def record(page: Page, seconds: int, button: str = "Record") -> None:
+    page.get_by_role("button", name=button, exact=True).click()
+    said(page, f"Recording {seconds}.")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    said(page, "Recorded ")
+
+
+def loudness(samples: np.ndarray, rate: int) -> float:
+    """The level that speech reaches, in decibels: of the loudest twentieth of its 20 ms pieces."""
+    size = rate // 50
+    pieces = samples[: len(samples) // size * size].reshape(-1, size)
+    power = np.sort((pieces.astype(np.float64) ** 2).mean(axis=1))
+    return float(10 * np.log10(power[-max(1, len(power) // 20) :].mean()))
+
+
+def test_what_is_uploaded_is_what_the_microphone_gave(page: Page) -> None:
+    expect(page.locator(".rp-script-text")).to_have_text(SCRIPT)
+    page.get_by_role("button", name="Record", exact=True).click()
+    counted = []
+    for left in (3, 2, 1):
+        expect(page.locator(".rp-countdown")).to_have_text(str(left))
+        counted.append(left)
+    assert counted == [3, 2, 1]
+    expect(page.get_by_role("meter")).to_be_visible()
+    said(page, "Recording 4.")
+    assert page.get_by_role("meter").get_attribute("aria-valuenow") != "-60"
+    page.get_by_role("button", name="Stop", exact=True).click()
+    said(page, "Recorded ")
+    made = value(page, "Recording 1")["clips"][0]
+    assert (made["name"], made["words"], made["start"]) == ("Recording 1", SCRIPT, 0)
+    info = soundfile.info(made["path"])
+    assert (info.format, info.subtype, info.channels) == ("WAV", "PCM_16", 1)
+    heard, rate = soundfile.read(made["path"])
+    assert rate in (44_100, 48_000)
+    assert made["end"] == pytest.approx(len(heard) / rate, abs=0.01)
+    played, played_rate = soundfile.read(CLIP)
+    assert loudness(heard, rate) == pytest.approx(loudness(played, played_rate), abs=1.0)
+    assert 20 * np.log10(np.abs(heard).max() / np.abs(played).max()) == pytest.approx(0, abs=1.0)
+
+
+def test_several_clips_recorded_again_listened_to_and_removed(page: Page) -> None:
+    page.locator(".rp-script summary").click()
+    record(page, 1)
+    upload(page, CLIP)
+    said(page, "flite_slt.flac is ready.")
+    both = value(page, "flite_slt")
+    assert [clip["name"] for clip in both["clips"]] == ["Recording 1", "flite_slt.flac"]
+    assert both["chosen"] == 1
+    assert both["clips"][0]["words"] == "", "the script was closed"
+
+    page.get_by_role("button", name="Record again: Recording 1").click()
+    said(page, "Recording 2.")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    said(page, "Recorded ")
+    again = value(page, '"chosen": 0')
+    assert [clip["name"] for clip in again["clips"]] == ["Recording 1", "flite_slt.flac"]
+    assert again["clips"][0]["seconds"] >= 2
+    assert again["clips"][0]["path"] != both["clips"][0]["path"]
+
+    play = page.locator(".rp-trim-play")
+    page.get_by_role("button", name="Listen to flite_slt.flac").click()
+    expect(play).to_have_text("Stop")
+    expect(play).to_have_text("Play selection")
+    page.get_by_role("button", name="Remove Recording 1").click()
+    left = value(page, '"chosen": 0, "clips": [{"path": "' + both["clips"][1]["path"])
+    assert [clip["name"] for clip in left["clips"]] == ["flite_slt.flac"]
+    page.get_by_role("button", name="Remove flite_slt.flac").click()
+    expect(page.locator("#value textarea")).to_have_value("null")
+    said(page, "Ten to thirty seconds")
+
+
+def test_a_countdown_may_be_cancelled(page: Page) -> None:
+    page.get_by_role("button", name="Record", exact=True).click()
+    expect(page.locator(".rp-countdown")).to_have_text("3")
+    page.get_by_role("button", name="Cancel").click()
+    said(page, "Ten to thirty seconds")
+    expect(page.locator(".rp-clips")).to_be_hidden()
+    page.get_by_role("button", name="Another one").click()
+    expect(page.locator(".rp-script-text")).to_have_text(OTHER)
+    page.get_by_role("button", name="Another one").click()
+    expect(page.locator(".rp-script-text")).to_have_text(SCRIPT)
+
+
+ON_AIR = "html[data-rp-recording]"
+
+
+def test_while_the_microphone_is_open_the_document_says_so(page: Page) -> None:
+    assert page.locator(ON_AIR).count() == 0
+    page.get_by_role("button", name="Record", exact=True).click()
+    expect(page.locator(".rp-countdown")).to_have_text("3")
+    expect(page.locator(ON_AIR)).to_have_count(1)
+    for needless in (".rp-choose", ".rp-or", ".rp-script-foot"):
+        expect(page.locator(needless).first).to_be_hidden()
+    said(page, "Recording 1.")
+    expect(page.locator(ON_AIR)).to_have_count(1)
+    page.get_by_role("button", name="Stop", exact=True).click()
+    said(page, "Recorded ")
+    expect(page.locator(ON_AIR)).to_have_count(0)
+    expect(page.get_by_role("button", name="Choose files")).to_be_enabled()
+
+
+def test_escape_is_the_same_as_the_button(page: Page) -> None:
+    page.keyboard.press("Escape")
+    said(page, "Ten to thirty seconds")
+    page.get_by_role("button", name="Record", exact=True).click()
+    expect(page.locator(".rp-countdown")).to_have_text("3")
+    page.keyboard.press("Escape")
+    said(page, "Ten to thirty seconds")
+    expect(page.locator(".rp-clips")).to_be_hidden()
+    page.get_by_role("button", name="Record", exact=True).click()
+    said(page, "Recording 1.")
+    page.keyboard.press("Escape")
+    said(page, "Recorded 1.")
+    expect(page.locator(".rp-clip-line")).to_have_count(1)
+
+
+def test_the_keyboard_stays_on_the_button_that_it_pressed(page: Page) -> None:
+    page.get_by_role("button", name="Record", exact=True).press("Enter")
+    said(page, "Recording 1.")
+    page.keyboard.press("Enter")
+    said(page, "Recorded ")
+
+
+def test_leaving_the_page_while_it_records_is_asked_about(page: Page) -> None:
+    page.get_by_role("button", name="Record", exact=True).click()
+    said(page, "Recording 1.")
+    with page.expect_event("dialog") as asked:
+        page.close(run_before_unload=True)
+    assert asked.value.type == "beforeunload"
+    asked.value.dismiss()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    said(page, "Recorded ")
+
+
+def test_what_else_goes_wrong_does_not_take_the_line_from_a_recording(page: Page) -> None:
+    upload(page, STORY)
+    verdict(page, "This clip is good to use.")
+    held: list[Route] = []
+    asking = re.compile("/component_server")
+    page.route(asking, lambda route: held.append(route))
+    with page.expect_request(asking):
+        page.get_by_role("button", name="Hear it back").click()
+    page.get_by_role("button", name="Record another").click()
+    said(page, "Recording 0.")
+    with page.expect_event("requestfinished"):
+        held[0].fulfill(json={"problem": "There is no hearing back."})
+    said(page, re.compile("^Recording [1-9]"))
+    expect(page.locator(ON_AIR)).to_have_count(1)
+    page.unroute_all()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    said(page, "Recorded ")
+
+
+def test_nothing_is_recorded_again_while_something_is_uploaded(page: Page) -> None:
+    record(page, 1)
+    again = page.get_by_role("button", name="Record again: Recording 1")
+    expect(again).to_be_enabled()
+    held: list[Route] = []
+    sending = re.compile("/upload")
+    page.route(sending, lambda route: held.append(route))
+    with page.expect_request(sending):
+        upload(page, CLIP)
+    said(page, "Uploading")
+    expect(again).to_be_disabled()
+    held[0].continue_()
+    said(page, "is ready.")
+    expect(again).to_be_enabled()
+    page.unroute_all()
+
+
+def test_trimming_by_keys_by_hand_and_by_the_server(page: Page) -> None:
+    upload(page, CLIP)
+    start, end = page.get_by_role("slider", name="Start"), page.get_by_role("slider", name="End")
+    expect(end).to_have_attribute("aria-valuenow", "3.13")
+    for key, time in (("ArrowRight", "0.01"), ("Shift+ArrowRight", "0.11"), ("ArrowLeft", "0.10"), ("PageUp", "1.10")):
+        start.press(key)
+        expect(start).to_have_attribute("aria-valuenow", time)
+    end.press("Shift+ArrowLeft")
+    assert value(page, '"start": 1.1, "end": 3.025')["chosen"] == 0
+    expect(page.locator(".rp-trim-said")).to_have_text("1.10 s to 3.02 s: 1.92 s of 3.13 s")
+    start.press("End")
+    expect(start).to_have_attribute("aria-valuetext", re.compile(r"^2\.9\d seconds$"))
+
+    area = page.locator(".rp-trim-wave").bounding_box()
+    assert area is not None
+    across = [area["x"] + area["width"] * share for share in (0.9, 0.25)]
+    page.mouse.move(across[0], area["y"] + 30)
+    page.mouse.down()
+    page.mouse.move(across[1], area["y"] + 30, steps=5)
+    page.mouse.up()
+    expect(start).to_be_focused()
+    expect(start).to_have_attribute("aria-valuenow", re.compile(r"^0\.7[78]$"))
+    assert value(page, '"start": 0.7')["clips"][0]["end"] == 3.025
+    expect(page.locator(".rp-clip-name")).to_contain_text("of 3.1 s")
+
+    page.get_by_role("button", name="Best part").click()
+    expect(start).to_have_attribute("aria-valuenow", "0.50")
+    expect(end).to_have_attribute("aria-valuenow", "1.50")
+    page.get_by_role("button", name="Use the whole clip").click()
+    assert value(page, '"start": 0, "end": 3.125')["clips"][0]["seconds"] == 3.125
+    page.get_by_role("button", name="Empty").click()
+    expect(page.locator(".rp-trim")).to_be_hidden()
+
+
+def drawn(page: Page) -> bool:
+    dots: bool = page.evaluate("""() => {
+        const canvas = document.querySelector(".rp-trim-wave canvas");
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        return data.some((value) => value);
+    }""")
+    return dots
+
+
+def test_files_that_a_browser_does_not_know_are_drawn_by_the_server(page: Page, tmp_path: Path) -> None:
+    samples, rate = soundfile.read(CLIP)
+    soundfile.write(tmp_path / "tape.aiff", samples, rate)
+    upload(page, tmp_path / "tape.aiff")
+    said(page, "tape.aiff is ready.")
+    expect(page.get_by_role("slider", name="End")).to_have_attribute("aria-valuenow", "3.13")
+    expect(page.get_by_role("button", name="Listen to tape.aiff")).to_be_disabled()
+    expect(page.locator(".rp-trim-silent")).to_be_visible()
+    page.wait_for_timeout(100)
+    assert drawn(page)
+    assert value(page, "tape.aiff")["clips"][0]["seconds"] == 3.125
+
+
+def test_rubbish_and_what_is_too_long_is_refused_with_a_sentence(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "song.mp3").write_bytes(b"these are no sounds" * 100)
+    upload(page, tmp_path / "song.mp3")
+    said(page, "This file is not audio that can be read: use wav, flac")
+    soundfile.write(tmp_path / "long.wav", np.zeros(8_000 * 95, np.float32), 8_000)
+    upload(page, tmp_path / "long.wav")
+    said(page, "long.wav is longer than 90 seconds")
+    (tmp_path / "huge.wav").write_bytes(b"\0" * (51 * 2**20))
+    upload(page, tmp_path / "huge.wav")
+    said(page, "huge.wav is larger than 50 MB")
+    expect(page.locator(".rp-clips")).to_be_hidden()
+
+
+REFUSE = """(name) => {
+    navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException("", name));
+}"""
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        ("NotAllowedError", "Allow it beside the address bar"),
+        ("NotFoundError", "No microphone was found"),
+        ("NotReadableError", "in use by another program"),
+    ],
+)
+def test_a_microphone_that_is_refused_or_missing(page: Page, error: str, sentence: str) -> None:
+    page.evaluate(REFUSE, error)
+    page.get_by_role("button", name="Record", exact=True).click()
+    said(page, sentence)
+    expect(page.locator(".rp-record")).to_be_enabled()
+
+
+def test_a_microphone_that_is_unplugged_leaves_what_it_heard(page: Page) -> None:
+    page.evaluate("""() => {
+        const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+        navigator.mediaDevices.getUserMedia = async (wanted) => (window.stream = await ask(wanted));
+        window.unplug = () => window.stream.getTracks()[0].dispatchEvent(new Event("ended"));
+    }""")
+    page.get_by_role("button", name="Record", exact=True).click()
+    expect(page.locator(".rp-countdown")).to_have_text("3")
+    page.evaluate("unplug()")
+    said(page, "The microphone is gone")
+    page.get_by_role("button", name="Record", exact=True).click()
+    said(page, "Recording 1.")
+    page.evaluate("unplug()")
+    said(page, "Recorded ")
+    said(page, "The microphone is gone")
+    assert value(page, "Recording 1")["clips"][0]["seconds"] > 1
+
+
+def test_plain_http_says_why_there_is_no_microphone_and_takes_files_all_the_same(
+    chromium: Browser, url: str, tmp_path: Path
+) -> None:
+    with opened(chromium, url.replace("127.0.0.1", PLAIN_HTTP_HOST)) as page:
+        said(page, "Browsers lend the microphone only to secure pages")
+        said(page, "Open it as http://localhost:")
+        expect(page.locator(".rp-record")).to_be_disabled()
+        upload(page, CLIP)
+        said(page, "flite_slt.flac is ready.")
+        page.get_by_role("slider", name="Start").press("PageUp")
+        assert value(page, '"start": 1,')["clips"][0]["name"] == "flite_slt.flac"
+        clip = value(page, '"start": 1,')
+        (chosen,) = chosen_clips(clip, Path(clip["clips"][0]["path"]).parents[1])
+        audio = chosen.audio()
+        assert isinstance(audio, bytes)
+        (tmp_path / "part.wav").write_bytes(audio)
+        assert soundfile.info(tmp_path / "part.wav").duration == pytest.approx(2.125, abs=0.001)
+
+
+# --- the doctor, the words, and hearing back
+
+
+def verdict(page: Page, text: str) -> None:
+    expect(page.locator(".rp-verdict")).to_contain_text(text)
+
+
+def gone(page: Page, path: Path) -> None:
+    """What is not wanted any more is forgotten, soon."""
+    for _ in range(200):
+        if not path.exists():
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"{path} is still there")
+
+
+def spoiled(path: Path, gain: float = 1.0, silence: float = 0.0) -> Path:
+    """The story, quieter, between seconds of silence."""
+    samples, rate = soundfile.read(STORY, dtype="float32")
+    quiet = np.zeros(int(silence * rate), np.float32)
+    soundfile.write(path, np.concatenate([quiet, samples * gain, quiet]), rate, subtype="FLOAT")
+    return path
+
+
+def test_a_light_is_a_mark_a_word_and_a_sentence_and_one_click_mends_it(page: Page, tmp_path: Path) -> None:
+    upload(page, spoiled(tmp_path / "quiet.wav", gain=0.002, silence=8))
+    verdict(page, "A voice made of this clip would not be good.")
+    worst = page.locator(".rp-doctor > .rp-findings > li").first
+    assert worst.get_attribute("data-light") == "red"
+    expect(worst.locator(".rp-light")).to_have_text("✕")
+    expect(worst.locator(".rp-light")).to_have_attribute("aria-hidden", "true")
+    expect(worst.locator(".rp-unseen")).to_have_text("Problem:")
+    expect(page.get_by_text("The clip is very quiet")).to_be_visible()
+
+    page.get_by_role("button", name="Trim the silence").click()
+    expect(page.get_by_role("slider", name="Start")).to_have_attribute("aria-valuenow", re.compile("^8[.]"))
+    expect(page.get_by_role("button", name="Trim the silence")).to_be_hidden()
+    trimmed = value(page, '"start": 8')["clips"][0]
+
+    page.get_by_role("button", name="Level the loudness").click()
+    said(page, "quiet.wav is mended.")
+    verdict(page, "This clip is good to use.")
+    mended = value(page, '"start": 0')["clips"][0]
+    assert mended["path"] != trimmed["path"]
+    assert mended["seconds"] == pytest.approx(trimmed["end"] - trimmed["start"], abs=0.01)
+    expect(page.locator(".rp-clip-line")).to_have_count(1)
+
+    page.get_by_role("button", name="Undo what was mended in quiet.wav").click()
+    verdict(page, "would not be good")
+    assert value(page, trimmed["path"])["clips"][0] == trimmed
+    gone(page, Path(mended["path"]))
+
+
+def test_the_best_part_is_chosen_and_the_words_must_follow(page: Page, tmp_path: Path) -> None:
+    upload(page, spoiled(tmp_path / "long.wav", silence=5))
+    field = page.get_by_label("The words in this clip")
+    field.fill("On Thursday my cousin Joyce brought fresh oranges, a jar of plum jam and a huge yellow kite. " * 2)
+    best = page.get_by_role("button", name="Choose the best 8–15 s for me")
+    best.click()
+    start = page.get_by_role("slider", name="Start")
+    expect(start).to_have_attribute("aria-valuenow", re.compile("^5[.]"))
+    expect(best).to_be_hidden()
+    length = float(str(page.get_by_role("slider", name="End").get_attribute("aria-valuenow"))) - 5.2
+    assert 8 <= length <= 15
+
+    page.get_by_role("slider", name="End").press("PageDown")
+    for _ in range(5):
+        page.get_by_role("slider", name="End").press("PageDown")
+    moved = page.get_by_text("The ends were moved after these words were written")
+    expect(moved).to_be_visible()
+    field.fill("On Thursday my cousin Joyce brought fresh oranges, a jar of plum jam")
+    expect(moved).to_be_hidden()
+    field.fill("Hello.")
+    expect(page.get_by_text("too few words for the speech")).to_be_visible()
+    field.fill("word " * 90)
+    expect(page.get_by_text("more words than fit into the speech")).to_be_visible()
+    assert value(page, "word word")["clips"][0]["words"].startswith("word word")
+
+
+def test_a_clip_is_not_called_good_while_its_words_are_not(page: Page) -> None:
+    upload(page, STORY)
+    verdict(page, "This clip is good to use.")
+    field = page.get_by_label("The words in this clip")
+    field.fill("word " * 90)
+    verdict(page, "The sound is good; look at the words.")
+    expect(page.locator(".rp-verdict .rp-light")).not_to_have_attribute("data-light", "green")
+    expect(page.locator(".rp-fine summary")).to_have_text("9 of 9 checks passed")
+    field.fill("")
+    verdict(page, "This clip is good to use.")
+
+
+def test_the_field_grows_with_the_words(page: Page) -> None:
+    upload(page, CLIP)
+    field = page.get_by_label("The words in this clip")
+    field.fill("\n".join("one two three four five six".split()))
+    assert field.evaluate("(field) => field.scrollHeight <= field.clientHeight")
+    field.fill("line\n" * 200)
+    assert field.evaluate("(field) => field.clientHeight < innerHeight / 2")
+
+
+def test_words_belong_to_their_clip(page: Page) -> None:
+    upload(page, CLIP)
+    field = page.get_by_label("The words in this clip")
+    field.fill("The first.")
+    upload(page, STORY)
+    said(page, "flite_slt_story.flac is ready.")
+    expect(field).to_have_value("")
+    field.fill("The second.")
+    page.get_by_role("button", name=re.compile("^flite_slt.flac")).click()
+    expect(field).to_have_value("The first.")
+    assert [clip["words"] for clip in value(page, "The second.")["clips"]] == ["The first.", "The second."]
+    expect(page.locator(".rp-together")).to_contain_text("2 clips go into the voice, 18.3 s together.")
+    upload(page, STORY)
+    expect(page.locator(".rp-together")).to_contain_text(
+        "one voice takes 28 s at most. Left out: “flite_slt_story.flac”."
+    )
+
+
+def test_a_clip_is_heard_back_and_playing_something_else_ends_it(page: Page) -> None:
+    upload(page, STORY)
+    said(page, "is ready.")
+    page.get_by_role("button", name="Hear it back").click()
+    stop = page.get_by_role("button", name="Stop it")
+    expect(stop).to_be_visible()
+    page.get_by_role("button", name="Play selection").click()
+    expect(stop).to_be_hidden()
+    expect(page.locator(".rp-trim-play")).to_have_text("Stop")
+    page.get_by_role("button", name="Hear it back").click()
+    expect(stop).to_be_visible()
+    expect(page.locator(".rp-trim-play")).to_have_text("Play selection")
+    stop.click()
+    expect(page.get_by_role("button", name="Hear it back")).to_be_enabled()
+
+
+def test_a_removed_clip_is_gone_from_the_server_and_the_same_file_of_others_is_not(page: Page) -> None:
+    upload(page, CLIP, CLIP)
+    expect(page.locator(".rp-clip-line")).to_have_count(2)
+    first, second = (Path(clip["path"]) for clip in value(page, '"chosen": 1')["clips"])
+    assert first != second
+    page.get_by_role("button", name="Remove flite_slt.flac").first.click()
+    expect(page.locator(".rp-clip-line")).to_have_count(1)
+    gone(page, first)
+    assert second.exists()
+    page.get_by_role("button", name="Empty").click()
+    expect(page.locator(".rp-clips")).to_be_hidden()
+    gone(page, second)

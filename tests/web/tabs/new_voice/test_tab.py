@@ -1,0 +1,326 @@
+"""New voice as a person makes one: recorded or chosen, named, agreed to, saved, and heard."""
+
+import base64
+import io
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+import soundfile
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from storage import Studio, VoiceLibrary
+from tests.engine.spoiled import silent_film
+from tests.fake_engine import FakeEngine, Script, voice
+from tests.paths import CLIP
+from tests.waiting import until
+from tests.web.stage import PLAIN_HTTP_HOST
+from tests.web.tabs.new_voice.test_clip_server import FORMATS, encoded
+from tests.web.visiting import PATIENCE, open_tab, picker, visit, wait_for
+from web.folders import LOCK
+from web.tabs.new_voice.clips import MOST_CLIPS
+from web.tabs.new_voice.sentences import SCRIPTS
+from web.ui.i18n import Translations
+
+Serve = Callable[..., str]
+STORY = CLIP.with_name("flite_slt_story.flac")
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine(Script(pace=0.1))
+
+
+def record(page: Page, seconds: int) -> None:
+    page.get_by_role("button", name="Record", exact=True).click()
+    expect(page.locator(".rp-say")).to_contain_text(f"Recording {seconds}.")
+    page.get_by_role("button", name="Stop", exact=True).first.click()
+    expect(page.locator(".rp-say")).to_contain_text("Recorded ")
+
+
+def upload(page: Page, *files: Path) -> None:
+    page.locator(".rp-file").set_input_files(files)
+    expect(page.locator(".rp-say")).to_contain_text(f"{files[-1].name} is ready.")
+
+
+def test_four_actions_after_the_recording_until_the_new_voice_is_heard(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio, engine: FakeEngine
+) -> None:
+    with visit(chromium, serve(engine, studio)) as page:
+        open_tab(page, "New voice")
+        expect(page.locator(".rp-script-text")).to_have_text(SCRIPTS[0])
+        record(page, 4)
+
+        page.get_by_label("Name of the voice").fill("Anna")  # 1
+        page.get_by_role("checkbox", name=re.compile("^I am Anna and agree")).check()  # 2
+        page.get_by_role("button", name="Save voice").click()  # 3
+        expect(page.get_by_role("tab", name="Speak")).to_have_attribute("aria-selected", "true")
+        expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Anna”.")
+        expect(picker(page)).to_have_value("Anna")
+        page.get_by_role("button", name="Speak", exact=True).click()  # 4
+        wait_for(page, "player.played > 0")
+
+        made = library.load(library.find("Anna").id)
+        assert made.references[0].transcript == SCRIPTS[0], "the words that were read are known"
+        assert made.consent is not None
+        assert made.consent.sentence.startswith("I am Anna and agree")
+        assert engine.asked[0][1] == made
+
+        open_tab(page, "New voice")
+        expect(page.locator(".rp-clips")).to_be_hidden()
+        expect(page.get_by_label("Name of the voice")).to_have_value("")
+        expect(page.get_by_role("checkbox", name=re.compile("^I am … and agree"))).not_to_be_checked()
+
+
+def test_several_clips_trimmed_and_named_after_somebody_else_become_one_voice(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio, engine: FakeEngine
+) -> None:
+    with visit(chromium, serve(engine, studio)) as page:
+        open_tab(page, "New voice")
+        words = page.get_by_label("The words in this clip")
+        upload(page, STORY)
+        words.fill("The long one.")
+        for _ in range(5):
+            page.get_by_role("slider", name="Start").press("PageUp")
+        upload(page, CLIP)
+        expect(words).to_have_value("")
+        page.get_by_label("Name of the voice").fill("Reader")
+        page.get_by_label("Speaker").fill("Grandma Ada")
+        agreed = page.get_by_role("checkbox", name=re.compile("Grandma Ada has agreed that I clone it"))
+        agreed.check()
+        page.get_by_role("button", name="Save voice").click()
+        notice = page.locator("#rp-form-notice")
+        expect(notice).to_contain_text("Type the words that are spoken in “flite_slt.flac”")
+        expect(agreed).to_be_checked()
+        words.fill("The short one")
+        page.get_by_role("button", name="Save voice").click()
+        expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Reader”.")
+        made = library.load(library.find("Reader").id)
+        assert [reference.transcript for reference in made.references] == ["The long one. The short one."]
+        assert made.references[0].duration == pytest.approx(10.2 + 3.1, abs=0.8)
+        assert made.consent is not None
+        assert made.consent.who == "Grandma Ada"
+
+
+def test_a_taken_name_costs_nothing_but_another_name(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio, engine: FakeEngine
+) -> None:
+    library.add(voice("Anna"))
+    with visit(chromium, serve(engine, studio)) as page:
+        open_tab(page, "New voice")
+        upload(page, CLIP)
+        page.get_by_label("The words in this clip").fill("Hello there.")
+        page.get_by_label("Name of the voice").fill("anna")
+        page.get_by_label("has agreed that I clone it").check()
+        page.get_by_role("button", name="Save voice").click()
+        expect(page.locator("#rp-form-notice")).to_contain_text("There is already a voice called “Anna”.")
+        expect(page.get_by_label("The words in this clip")).to_have_value("Hello there.")
+        expect(page.locator(".rp-clip-line")).to_have_count(1)
+        page.get_by_label("Name of the voice").fill("Anna 2")
+        page.get_by_role("button", name="Save voice").click()
+        expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Anna 2”.")
+        assert library.find("Anna 2").duration > 2
+
+
+def test_by_keyboard_alone_in_german_over_plain_http(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio, engine: FakeEngine, tmp_path: Path
+) -> None:
+    samples, rate = soundfile.read(STORY, dtype="float32")
+    soundfile.write(tmp_path / "leise.wav", samples * 0.002, rate, subtype="FLOAT")
+    texts = Translations.load().languages["de"]
+    url = serve(engine, studio).replace("127.0.0.1", PLAIN_HTTP_HOST)
+    context = chromium.new_context(locale="de-DE")
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    page.goto(url)
+    page.get_by_role("tab", name=texts["tab.new"], exact=True).click()
+    expect(page.locator(".rp-say")).to_contain_text("Browser geben das Mikrofon nur an sichere Seiten weiter")
+    expect(page.locator(".rp-say")).to_contain_text("http://localhost:")
+    expect(page.get_by_role("button", name="Aufnehmen")).to_be_disabled()
+    with page.expect_file_chooser() as choosing:
+        page.get_by_role("button", name="Dateien auswählen").press("Enter")
+    choosing.value.set_files(tmp_path / "leise.wav")
+    expect(page.get_by_text("sehr leise")).to_be_visible()
+    page.get_by_role("button", name="Lautstärke angleichen").press("Enter")
+    expect(page.get_by_text("Dieser Clip ist gut zu gebrauchen.")).to_be_visible()
+    page.get_by_label(texts["clip.words"]).press_sequentially("Hello")
+    page.get_by_label(texts["new.name"]).press_sequentially("Änne")
+    page.get_by_role("checkbox", name=re.compile("^Ich bin Änne und willige ein")).press("Space")
+    page.get_by_role("button", name=texts["new.save"]).press("Enter")
+    expect(page.locator("#rp-speak-notice")).to_contain_text("„Änne“ ist gespeichert.")
+    assert library.find("Änne").consent is not None
+    assert "__i18n__" not in page.locator("gradio-app").inner_html()
+    context.close()
+
+
+@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1920, "light")])
+def test_with_clips_nothing_sticks_out_and_axe_finds_nothing_serious(
+    chromium: Browser, serve: Serve, studio: Studio, engine: FakeEngine, width: int, theme: str, tmp_path: Path
+) -> None:
+    samples, rate = soundfile.read(STORY, dtype="float32")
+    soundfile.write(tmp_path / "quiet.wav", samples * 0.002, rate, subtype="FLOAT")
+    url = f"{serve(engine, studio)}?__theme={theme}"
+    with visit(chromium, url, viewport={"width": width, "height": 800}) as page:
+        open_tab(page, "New voice")
+        upload(page, STORY, tmp_path / "quiet.wav")
+        page.get_by_label("The words in this clip").fill("Too few.")
+        expect(page.get_by_text("too few words for the speech")).to_be_visible()
+        expect(page.locator(".rp-verdict")).to_contain_text("would not be good")
+        page.locator(".rp-fine summary").click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        found = Axe().run(page, context="#rp-tab-new").response["violations"]
+        assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
+
+
+# --- files of every kind, and of none
+
+PROMISED = ("wav", "flac", "ogg", "opus", "mp3", "m4a", "webm")  # as README has it
+
+
+def in_format(path: Path) -> Path:
+    """The fixture's sentence in the format of the path's ending, as people have such files."""
+    kind = path.suffix[1:]
+    if kind == "ogg":
+        soundfile.write(path, *soundfile.read(CLIP), format="OGG", subtype="VORBIS")
+    elif kind == "webm":
+        path.write_bytes(endless(encoded(kind, *FORMATS[kind])))
+    else:
+        path.write_bytes(encoded(kind, *FORMATS[kind]))
+    return path
+
+
+def endless(webm: bytes) -> bytes:
+    """As a browser records it: it does not say how long it is, because nobody knew when it began."""
+    file = io.BytesIO()
+    with av.open(io.BytesIO(webm)) as source, av.open(file, "w", format="webm", options={"live": "1"}) as out:
+        sound = out.add_stream_from_template(source.streams.audio[0])
+        for packet in source.demux(audio=0):
+            if packet.dts is not None:
+                packet.stream = sound
+                out.mux(packet)
+    return file.getvalue()
+
+
+def drop(page: Page, file: Path) -> None:
+    """From a folder's window onto the recorder."""
+    dropped = page.evaluate_handle(
+        """([name, data]) => {
+            const dropped = new DataTransfer();
+            dropped.items.add(new File([Uint8Array.from(atob(data), (byte) => byte.charCodeAt(0))], name));
+            return dropped;
+        }""",
+        [file.name, base64.b64encode(file.read_bytes()).decode()],
+    )
+    page.locator(".rp-clip").dispatch_event("drop", {"dataTransfer": dropped})
+    expect(page.locator(".rp-say")).to_contain_text(f"{file.name} is ready.")
+
+
+def outline(page: Page) -> np.ndarray:
+    """How much of each column of the waveform is painted, 0 to 1; wiped, so that nobody takes it for the next one."""
+    columns: list[float] = page.evaluate("""async () => {
+        await new Promise(requestAnimationFrame); // behind what is still to be drawn
+        const canvas = document.querySelector(".rp-trim-wave canvas");
+        const { width, height } = canvas;
+        const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+        const painted = (x) => Array.from({ length: height }, (_, y) => data[(y * width + x) * 4 + 3]);
+        canvas.width = width;
+        return Array.from({ length: width }, (_, x) => painted(x).filter(Boolean).length / height);
+    }""")
+    return np.array(columns)
+
+
+def test_each_promised_format_becomes_a_clip_that_is_drawn_and_judged_and_goes_into_a_voice(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio, engine: FakeEngine, tmp_path: Path
+) -> None:
+    outlines: dict[str, np.ndarray] = {}
+    with visit(chromium, serve(engine, studio)) as page:
+        lines = page.locator(".rp-clip-line")
+        open_tab(page, "New voice")
+        for kind in PROMISED:
+            file = in_format(tmp_path / f"memo.{kind}")
+            if len(outlines) == MOST_CLIPS:
+                page.locator(".rp-file").set_input_files(file)
+                expect(page.locator(".rp-say")).to_have_text(f"{MOST_CLIPS} clips are plenty. Remove one first.")
+                expect(lines).to_have_count(MOST_CLIPS)
+                page.get_by_role("button", name=f"Remove memo.{PROMISED[0]}").click()
+            take = drop if kind == "mp3" else upload
+            take(page, file)
+            expect(lines.last).to_contain_text(re.compile(rf"^memo\.{kind} · 3\.[12] s"))
+            expect(page.locator(".rp-trim-said")).to_have_text(re.compile(r"^0\.00 s to 3\.[12]\d s: 3\.[12]\d s$"))
+            expect(page.locator(".rp-verdict")).to_contain_text("This clip can be used, and could be better.")
+            expect(page.get_by_text(re.compile(r"^The clip lasts (only )?3\.[12] s"))).to_be_visible()
+            outlines[kind] = outline(page)
+            page.get_by_label("The words in this clip").fill(f"As {kind}.")
+
+        loud = outlines["wav"]
+        assert loud.max() > 0.5, "it is no flat line"
+        alike = {kind: np.corrcoef(drawn, loud)[0, 1] for kind, drawn in outlines.items()}
+        assert min(alike.values()) > 0.9, f"it is the same speech in each: {alike}"
+
+        expect(page.locator(".rp-together")).to_contain_text(f"{MOST_CLIPS} clips go into the voice")
+        page.get_by_label("Name of the voice").fill("All of them")
+        page.get_by_label("has agreed that I clone it").check()
+        page.get_by_role("button", name="Save voice").click()
+        expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “All of them”.")
+        expect(picker(page)).to_have_value("All of them")
+    (made,) = library.load(library.find("All of them").id).references
+    assert made.transcript == " ".join(f"As {kind}." for kind in PROMISED[1:])
+    assert made.duration == pytest.approx(MOST_CLIPS * 3.1, abs=1.0)
+
+
+NOT_AUDIO = "This file is not audio that can be read: use wav, flac, ogg, opus, mp3, m4a or webm."
+NO_SOUND = "The file holds no sound: record the clip again, or choose another file."
+# What is in a file, and what is said of it: never twice the same in a row, or one could be taken for the next.
+RUBBISH: dict[str, tuple[Callable[[], bytes], str]] = {
+    "diary.wav": (lambda: b"Dear diary, today nobody said a word. " * 50, NOT_AUDIO),
+    "film.mp4": (silent_film, NO_SOUND),
+    "huge.wav": (lambda: bytes(51 * 2**20), "huge.wav is larger than 50 MB. A minute of sound is plenty."),
+    "empty.wav": (bytes, NO_SOUND),
+}
+
+
+def besides(page: Page) -> str:
+    """All that is to be read on the page but the recorder's own line."""
+    return page.locator("body").inner_text().replace(page.locator(".rp-say").inner_text(), "", 1)
+
+
+def uploads() -> list[Path]:
+    """What lies on the server."""
+    return [path for path in Path(os.environ["GRADIO_TEMP_DIR"]).rglob("*") if path.is_file() and path.name != LOCK]
+
+
+def test_rubbish_is_one_sentence_and_costs_nothing_of_what_was_there(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio, engine: FakeEngine, tmp_path: Path
+) -> None:
+    with visit(chromium, serve(engine, studio)) as page:
+        open_tab(page, "New voice")
+        upload(page, in_format(tmp_path / "memo.m4a"))
+        words, name = page.get_by_label("The words in this clip"), page.get_by_label("Name of the voice")
+        words.fill("Hello.")
+        name.fill("Anna")
+        page.get_by_role("checkbox", name=re.compile("^I am Anna and agree")).check()
+        expect(page.get_by_text("too few words for the speech")).to_be_visible()
+        before, lying = besides(page), uploads()
+        assert len(lying) == 1
+        for rubbish, (data, sentence) in RUBBISH.items():
+            (tmp_path / rubbish).write_bytes(data())
+            page.locator(".rp-file").set_input_files(tmp_path / rubbish)
+            expect(page.locator(".rp-say")).to_have_text(sentence)
+            assert besides(page) == before
+            expect(words).to_have_value("Hello.")
+            expect(name).to_have_value("Anna")
+            expect(page.get_by_role("button", name="Choose files")).to_be_enabled()
+            until(lambda: uploads() == lying)  # what is refused is not kept
+        page.locator(".rp-file").set_input_files([tmp_path / "diary.wav", in_format(tmp_path / "more.flac")])
+        expect(page.locator(".rp-clip-name")).to_have_count(2)
+        expect(page.locator(".rp-say")).to_have_text(f"diary.wav: {NOT_AUDIO}")  # not only what became of the last
+        page.get_by_role("button", name="Remove more.flac").click()
+        page.get_by_role("button", name="Save voice").click()
+        expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Anna”.")
+        expect(picker(page)).to_have_value("Anna")
+        assert library.load(library.find("Anna").id).references[0].duration == pytest.approx(3.1, abs=0.3)

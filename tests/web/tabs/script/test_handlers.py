@@ -1,0 +1,344 @@
+"""What the Script tab asks for, without a page: made of texts and files, changed, spoken, and told in patches."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gradio as gr
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from storage import Studio
+from studio.casting import first_cast
+from studio.script_runner import ScriptRunner
+from tests.fake_engine import FakeEngine, voice
+from tests.waiting import until
+from tests.web.conftest import furnished
+from web.context import House
+from web.identity.owners import Owners
+from web.tabs.script.handlers import Scripts
+from web.tabs.script.views import KEPT, ScriptViews
+
+REQUEST: Any = SimpleNamespace(headers={"accept-language": "en"}, username=None)
+PLAY = "Ann: Good morning!\nBen: Is it?\n\nAnn: It is."
+
+
+class Page:
+    """Someone with the tab open. `state`: the script as the page has it."""
+
+    def __init__(self, events: Scripts, token: Any = None) -> None:
+        self.events, self.token = events, token
+        self.script, self.version = "", ""
+        self.state: dict[str, Any] = {"cards": {}, "order": [], "head": None}
+        self.number = 0
+
+    def make(self, text: str, picked: Any = None) -> str:
+        trouble, *_, desk, _ = self.events.create(text, picked, self.token, REQUEST)
+        assert trouble == ""
+        self.open(desk["show"])
+        return self.script
+
+    def open(self, script: str) -> dict[str, Any]:
+        self.script, self.version = script, ""
+        return self.ask("open")
+
+    def ask(self, do: str, **values: Any) -> dict[str, Any]:
+        self.number += 1
+        question = {"asked": self.number, "do": do, "script": self.script, "version": self.version, "values": values}
+        answer, rung = self.events.act(self.token, REQUEST, gr.EventData(None, question))
+        assert answer["asked"] == self.number
+        if answer.get("state"):
+            self.apply(answer["state"])
+        return {**answer, "rung": isinstance(rung, dict)}
+
+    def apply(self, patch: dict[str, Any]) -> None:
+        assert patch["since"] in ("", self.version)
+        known = self.state["cards"] if patch["since"] else {}
+        known |= {card["id"]: card for card in patch["cards"]}
+        order = patch["order"] or self.state["order"]
+        self.state = {"cards": {id: known[id] for id in order}, "order": order, "head": patch["head"]}
+        self.version = patch["version"]
+
+    @property
+    def cards(self) -> list[dict[str, Any]]:
+        return list(self.state["cards"].values())
+
+    @property
+    def texts(self) -> list[str]:
+        return [card["text"] for card in self.cards]
+
+    def spoken(self) -> None:
+        until(lambda: self.ask("poll")["state"] is None and not self.state["head"]["running"])
+
+
+@pytest.fixture
+def events(house: House) -> Scripts:
+    return Scripts(house, ScriptRunner(house.engine, house.studio))
+
+
+@pytest.fixture
+def page(events: Scripts, studio: Studio) -> Page:
+    studio.voices.add(voice("Ann"))
+    return Page(events)
+
+
+def test_a_text_becomes_cards_in_the_picked_voice(page: Page, studio: Studio) -> None:
+    ben = studio.voices.add(voice("Ben")).id
+    page.make("One thing.\n\nAnother.", ben)
+    assert [(card["speaker"], card["text"], card["voice"], card["state"]) for card in page.cards] == [
+        (None, "One thing.", ben, "new"),
+        (None, "Another.", ben, "new"),
+    ]
+    head = page.state["head"]
+    assert (head["name"], head["cards"], head["done"], head["wait"]) == ("One thing.", 2, 0, None)
+    voices = {each["name"]: each["id"] for each in page.open(page.script)["voices"]}
+    assert voices["Ben"] == ben
+    page.make("One. Two.", "no such voice")
+    assert page.cards[0]["voice"] in voices.values()
+    (listed,) = [each for each in page.ask("list")["scripts"] if each["id"] == page.script]
+    assert listed["changed"] == studio.scripts.get(page.script).updated.isoformat()
+
+
+def test_a_dialogue_is_spoken_by_several(page: Page, studio: Studio) -> None:
+    (ann,) = (record.id for record in studio.voices.list())
+    ben = studio.voices.add(voice("Ben")).id
+    page.make(PLAY, ben)
+    assert [(card["speaker"], card["voice"]) for card in page.cards] == [("Ann", ann), ("Ben", ben), ("Ann", ann)]
+    page.make(PLAY.replace("Ben", "Carl"), ann)
+    assert [card["voice"] for card in page.cards] == [ann, ben, ann]
+
+
+@pytest.mark.parametrize(
+    ("speakers", "picked", "cast"),
+    [
+        ([None, None], "Ben", {None: "Ben"}),
+        (["ben", "Anna", None, "ben"], "Zoe", {"ben": "Ben", "Anna": "Ann", None: "Zoe"}),
+        (["Max", "Ben"], "Zoe", {"Max": "Zoe", "Ben": "Ben"}),
+        (["Max", "Ben"], "Ben", {"Max": "Ann", "Ben": "Ben"}),
+        ([None, "Max", "Eva"], "Ben", {None: "Ben", "Max": "Ann", "Eva": "José"}),
+        (["JOSE\u0301", "Max"], "José", {"JOSE\u0301": "José", "Max": "Ann"}),
+        (
+            ["Max", "Eva", "Kim", "Ida", "Tom", "Uta"],
+            "Ben",
+            {"Max": "Ben", "Eva": "Ann", "Kim": "José", "Ida": "Zoe", "Tom": "Ben", "Uta": "Ann"},
+        ),
+        ([], "Ben", {}),
+    ],
+)
+def test_who_speaks_first_with_which_voice(
+    speakers: list[str | None], picked: str, cast: dict[str | None, str]
+) -> None:
+    voices: Any = [SimpleNamespace(id=name, name=name) for name in ("Ann", "Ben", "José", "Zoe")]
+    assert first_cast(speakers, voices, picked) == cast
+
+
+def test_of_two_voices_of_a_name_ones_own_speaks() -> None:
+    voices: Any = [SimpleNamespace(id="mine", name="Ben"), SimpleNamespace(id="sample", name="Ben")]
+    assert first_cast(["Ben"], voices, "sample") == {"Ben": "mine"}
+
+
+@pytest.mark.parametrize("text", ["", " \n", None, 5, ["x"]])
+def test_what_is_no_text_is_refused_with_a_sentence(page: Page, text: Any) -> None:
+    trouble, *_ = page.events.create(text, None, None, REQUEST)
+    assert 'role="alert"' in trouble
+    assert page.ask("list")["scripts"] == []
+
+
+def test_files_become_scripts_of_their_name(page: Page, house: House, tmp_path: Path) -> None:
+    def bring(name: str, data: bytes) -> tuple[Any, ...]:
+        path = house.folder / name
+        path.write_bytes(data)
+        return page.events.take_in({"path": str(path), "orig_name": name}, None, None, REQUEST)
+
+    _, desk, _ = bring("Chapter one.md", b"# Title\n\nSome words.\n\n```\ncode\n```\n")
+    assert "Not read out (1): ``` code ```" in desk["said"]
+    page.open(desk["show"])
+    assert (page.state["head"]["name"], page.texts) == ("Chapter one", ["Title", "Some words."])
+    _, desk, _ = bring(
+        "film.srt", b"1\n00:00:01,000 --> 00:00:02,000\nHello.\n\n2\n00:00:04,500 --> 00:00:05,000\nYou.\n"
+    )
+    page.open(desk["show"])
+    assert [(card["text"], card["pause"]) for card in page.cards] == [("Hello.", 2.5), ("You.", 0.0)]
+    assert list(house.folder.iterdir()) == [], "uploads do not stay"
+    trouble, *_ = bring("novel.pdf", b"%PDF-1.7")
+    assert "This is a PDF" in trouble
+    (tmp_path / "secret.txt").write_text("not theirs")
+    trouble, *_ = page.events.take_in({"path": str(tmp_path / "secret.txt")}, None, None, REQUEST)
+    assert 'role="alert"' in trouble
+
+
+def test_only_what_changed_is_sent(page: Page) -> None:
+    page.make("\n\n".join(f"Card number {number}." for number in range(40)))
+    assert page.ask("poll")["state"] is None
+    answer = page.ask("edit", card=page.cards[7]["id"], text="Other words.")
+    assert answer["rung"]
+    assert [card["text"] for card in answer["state"]["cards"]] == ["Other words."]
+    assert answer["state"]["order"] is None
+    answer = page.ask("move", card=page.cards[7]["id"], position=0)
+    assert (answer["state"]["cards"], len(answer["state"]["order"])) == ([], 40)
+    assert page.texts[:2] == ["Other words.", "Card number 0."]
+    assert page.ask("open")["state"] is None
+
+
+def test_two_pages_see_the_same_and_a_page_left_behind_is_sent_all(page: Page, house: House, studio: Studio) -> None:
+    other = Page(page.events)
+    other.open(page.make(PLAY))
+    page.ask("edit", card=page.cards[0]["id"], text="Changed here.")
+    other.ask("poll")
+    assert other.state == page.state
+    for number in range(KEPT + 1):
+        page.ask("pause", card=page.cards[0]["id"], seconds=number / 10)
+    answer = other.ask("poll")
+    assert answer["state"]["since"] == ""
+    assert other.state == page.state
+    studio.scripts.discard(page.script)
+    assert page.ask("poll")["gone"] is True
+
+
+def test_what_goes_behind_the_scripts_back_shows_when_looked_at(page: Page, studio: Studio) -> None:
+    page.make("One.")
+    page.ask("speak")
+    page.spoken()
+    studio.history.delete(page.cards[0]["take"])
+    page.ask("open")
+    assert (page.cards[0]["take"], page.cards[0]["state"]) == (None, "new")
+
+
+def test_speaking_stopping_and_redoing(page: Page, engine: FakeEngine) -> None:
+    page.make(PLAY)
+    assert page.ask("save", format="wav")["problem"].startswith("Nothing of this script")
+    page.ask("speak", card=page.cards[1]["id"])
+    page.spoken()
+    assert [card["state"] for card in page.cards] == ["new", "spoken", "spoken"]
+    saved = page.ask("save", format="srt")
+    assert saved["url"].startswith("/reprise/files/")
+    assert "1 of 3 cards" in saved["said"]
+    page.ask("speak")
+    page.spoken()
+    assert page.state["head"]["done"] == 3
+    assert page.state["head"]["wait"] == 0
+    assert page.ask("speak")["said"].startswith("Everything is spoken")
+    card = page.cards[0]
+    assert page.ask("listen", take=card["take"])["url"].startswith("/reprise/files/")
+    page.ask("redo", card=card["id"])
+    page.spoken()
+    assert page.cards[0]["take"] != card["take"]
+    takes = page.ask("takes", card=card["id"])["takes"]
+    assert [(take["chosen"], take["fits"], take["voice"]) for take in takes] == [
+        (True, True, "Ann"),
+        (False, True, "Ann"),
+    ]
+    chosen = page.ask("choose", card=card["id"], take=card["take"])
+    assert [take["chosen"] for take in chosen["takes"]] == [False, True]
+    page.ask("lock", card=card["id"], locked=True)
+    assert "locked" in page.ask("redo", card=card["id"])["problem"]
+    engine.script.pace = 2.0
+    page.ask("redo", card=page.cards[1]["id"])
+    page.ask("stop")
+    assert not page.state["head"]["running"]
+    assert page.cards[1]["state"] == "spoken", "what was there is kept"
+
+
+def test_cards_are_edited_in_every_way(page: Page, studio: Studio) -> None:
+    ben = studio.voices.add(voice("Ben")).id
+    page.make(PLAY)
+    first, second, third = (card["id"] for card in page.cards)
+    page.ask("cast", speaker="Ben", voice=ben)
+    page.ask("speaker", card=third, speaker="Ben")
+    assert [card["voice"] == ben for card in page.cards] == [False, True, True], "who is named has that voice"
+    page.ask("voice", card=first, voice=ben)
+    page.ask("speaker", card=first, speaker="")
+    assert (page.cards[0]["speaker"], page.cards[0]["voice"]) == (None, ben)
+    made = page.ask("insert", card=second, text="Something new.")["card"]
+    assert page.cards[2] | {"pause": 0} == page.cards[2] | {"id": made, "speaker": "Ben", "voice": ben, "pause": 0}
+    page.ask("merge", card=second)
+    assert page.texts == ["Good morning!", "Is it? Something new.", "It is."]
+    page.ask("split", card=second, at=7)
+    assert page.texts == ["Good morning!", "Is it?", "Something new.", "It is."]
+    page.ask("remove", card=second)
+    assert page.texts == ["Good morning!", "Something new.", "It is."]
+    page.ask("rename", id=page.script, name="A morning")
+    assert page.state["head"]["name"] == "A morning"
+    studio.voices.delete(ben)
+    page.ask("insert", card=page.cards[1]["id"], text="With no voice.")
+    assert page.cards[2]["voice"] is None, "a voice that is gone is not passed on"
+    (line,) = page.ask("discard", id=page.script)["scripts"] or [None]
+    assert line is None
+
+
+@pytest.mark.parametrize(
+    ("do", "values"),
+    [
+        ("edit", {"text": "no card"}),
+        ("edit", {"card": 5, "text": "x"}),
+        ("pause", {"card": "x", "seconds": "1"}),
+        ("pause", {"card": "x", "seconds": float("nan")}),
+        ("move", {"card": "x", "position": True}),
+        ("save", {"format": "exe"}),
+        ("no such thing", {}),
+        ("__init__", {}),
+        ("listen", {"take": "\0" * 500}),
+        ("cast", {"speaker": "Ann", "voice": None}),
+    ],
+)
+def test_what_no_page_sends_is_answered_with_a_sentence(page: Page, do: str, values: dict[str, Any]) -> None:
+    page.make(PLAY)
+    before = page.state
+    assert page.ask(do, **values)["problem"]
+    assert page.state == before
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    question=st.dictionaries(
+        st.sampled_from(["asked", "do", "script", "version", "values"]),
+        st.none() | st.integers() | st.text(max_size=5) | st.dictionaries(st.sampled_from(["card", "id"]), st.text()),
+    )
+)
+def test_no_question_breaks_anything(page: Page, question: dict[str, Any]) -> None:
+    answer, _ = page.events.act(None, REQUEST, gr.EventData(None, question))
+    asked = question.get("asked")
+    assert answer["asked"] == (asked if type(asked) is int and 0 <= asked <= 2**53 else None)
+
+
+def test_nobody_sees_or_changes_anothers(engine: FakeEngine, studio: Studio, tmp_path: Path) -> None:
+    house = furnished(engine, studio, tmp_path, "browser")
+    events = Scripts(house, ScriptRunner(house.engine, studio))
+    owners: Owners = house.owners
+    ann, eve = (Page(events, owners.welcome(REQUEST, None).token) for _ in range(2))
+    script = ann.make(PLAY)
+    card = ann.cards[0]["id"]
+    eve.script = script
+    for do, values in {
+        "open": {}, "poll": {}, "speak": {}, "stop": {}, "cast": {"voice": ""},
+        "takes": {"card": card}, "redo": {"card": card}, "edit": {"card": card, "text": "Mine."},
+        "remove": {"card": card}, "lock": {"card": card, "locked": True}, "save": {"format": "wav"},
+        "discard": {"id": script}, "rename": {"id": script, "name": "Mine"},
+    }.items():  # fmt: skip
+        answer = eve.ask(do, **values)
+        assert answer["gone"] is True
+        assert answer["state"] is None
+        assert do in ("open", "poll") or "no such" in answer["problem"]
+    assert eve.ask("list")["scripts"] == []
+    ann.ask("open")
+    assert ann.texts == ["Good morning!", "Is it?", "It is."]
+    stranger = Page(events, "made up")
+    assert stranger.events.act("made up", REQUEST, gr.EventData(None, {"asked": 1}))[0]["problem"]
+
+
+def test_a_name_from_the_text_is_short(page: Page) -> None:
+    page.make("A sentence with so many words that no list of scripts would have room for all of them.")
+    assert page.state["head"]["name"] == "A sentence with so many words that no list of…"
+
+
+def test_a_version_that_nobody_has_costs_a_whole_script(house: House, page: Page, studio: Studio) -> None:
+    views = ScriptViews(studio, ScriptRunner(house.engine, studio))
+    script = page.make("One.")
+    first = views.patch("local", script)
+    assert first is not None
+    assert views.patch("local", script, first["version"], look=False) is None
+    again = views.patch("local", script, "made up")
+    assert again is not None
+    assert again["since"] == ""
+    assert again["cards"] == first["cards"]

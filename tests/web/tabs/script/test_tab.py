@@ -1,0 +1,241 @@
+"""The Script tab as a person uses it: a dialogue from the paste to the file, with a reload in the middle."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+from sqlalchemy import select
+
+from storage import Studio
+from storage.models import ScriptRow
+from tests.fake_engine import SAMPLE_RATE, voice
+from tests.studio.test_script_runner import Actor
+from tests.waiting import until
+from tests.web.conftest import read_wav
+from tests.web.visiting import downloaded, open_tab, visit
+
+Serve = Callable[..., str]
+PLAY = """Ann: Good morning! Did you sleep?
+Ben: Not at all.
+
+They went down to the harbour. <b>Nobody</b> was there.
+
+Ann: The boats come back.
+Ben: So early?"""
+HELD = "They went down to the harbour. <b>Nobody</b> was there."
+# Keeps what sounded, in order.
+HEARD = """
+  window.heard = [];
+  document.addEventListener("reprise:playing", ({ detail }) => window.heard.push(detail.id));
+"""
+
+
+@pytest.fixture
+def actor(studio: Studio) -> Actor:
+    for name in ("Ann", "Ben"):
+        studio.voices.add(voice(name))
+    made = Actor()
+    made.script.seconds_per_character = 0.02
+    return made
+
+
+def scripts(page: Page) -> None:
+    """The tab, on a page that was just loaded."""
+    expect(page.get_by_role("button", name="Speak", exact=True)).to_be_visible()
+    open_tab(page, "Script")
+
+
+def make(page: Page, text: str) -> None:
+    open_tab(page, "Script")
+    page.get_by_label("Text of the new script").fill(text)
+    page.get_by_role("button", name="Make cards").click()
+
+
+def card(page: Page, number: int) -> Locator:
+    return page.get_by_role("listitem", name=f"Card {number}", exact=True)
+
+
+def state(page: Page, number: int, said: str) -> None:
+    expect(card(page, number).locator(".rp-script-card-state")).to_have_text(said)
+
+
+def text(page: Page, number: int) -> Locator:
+    return page.get_by_label(f"Text of card {number}", exact=True)
+
+
+def save(page: Page, format: str) -> tuple[str, bytes]:
+    page.get_by_text("Save as").click()
+    return downloaded(page, page.get_by_role("button", name=format, exact=True))
+
+
+def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
+    chromium: Browser, serve: Serve, studio: Studio, actor: Actor
+) -> None:
+    actor.hold(HELD)
+    with visit(chromium, serve(actor, studio)) as page:
+        page.evaluate(HEARD)
+        make(page, PLAY)
+        expect(text(page, 3)).to_have_value(HELD)
+        expect(page.get_by_label("Name of the script")).to_have_value("Good morning! Did you sleep?")
+        expect(page.get_by_label("Voice of Ben").locator("option:checked")).to_have_text("Ben")
+        page.get_by_label("Voice of Narrator").select_option("Ben")
+        expect(page.get_by_label("Voice of card 2", exact=True).locator("option:checked")).to_have_text("Ben")
+        ids = [each.id for each in studio.scripts.cards(studio.scripts.list()[0].id)]
+
+        page.get_by_role("button", name="Speak all").click()
+        state(page, 5, "spoken")
+        state(page, 3, "being spoken")
+        expect(page.get_by_text("4 of 5 cards spoken")).to_be_visible()
+        assert [v.name for t, v, _ in actor.asked if v and t in (HELD, "Not at all.")] == ["Ben", "Ben"]
+        page.wait_for_function("window.heard.length === 2")  # and then it waits for the third
+        page.reload()
+        scripts(page)
+        state(page, 3, "being spoken")
+        state(page, 4, "spoken")
+        expect(page.get_by_role("button", name="Stop speaking")).to_be_visible()
+        actor.gates[HELD].set()
+        state(page, 3, "spoken")
+        expect(page.get_by_text("5 of 5 cards spoken")).to_be_visible()
+        expect(page.get_by_role("progressbar", name="Cards that are spoken")).to_be_hidden()
+
+        page.get_by_role("button", name="Speak card 2 again").click()
+        until(lambda: len(studio.scripts.takes(ids[1])) == 2)
+        state(page, 2, "spoken")
+        page.get_by_role("button", name="More for card 2", exact=True).click()
+        expect(card(page, 2).get_by_text("Take 1 ·")).to_be_visible()
+        card(page, 2).get_by_role("button", name="Use this one").click()
+        expect(card(page, 2).get_by_text("in use")).to_have_count(1)
+        page.get_by_role("button", name="Lock card 2", exact=True).click()
+        expect(text(page, 2)).not_to_be_editable()
+        expect(page.get_by_role("button", name="Speak card 2 again")).to_be_disabled()
+        page.get_by_role("button", name="Move card 2 up").focus()
+        page.keyboard.press("Enter")
+        expect(text(page, 1)).to_have_value("Not at all.")
+        expect(page.get_by_role("button", name="Move card 1 up")).to_be_focused()
+        text(page, 5).focus()
+        page.keyboard.press("Alt+ArrowUp")
+        expect(text(page, 4)).to_have_value("So early?")
+
+        page.evaluate(HEARD)
+        page.get_by_role("button", name="Play all").click()
+        takes = [str(each.take_id) for each in studio.scripts.cards(studio.scripts.list()[0].id)]
+        page.wait_for_function("window.heard.length === 5")
+        assert page.evaluate("window.heard") == takes
+
+        cards = studio.scripts.cards(studio.scripts.list()[0].id)
+        assert [each.id for each in cards] == [ids[1], ids[0], ids[2], ids[4], ids[3]]
+        seconds = sum(each.duration or 0 for each in cards) + sum(each.pause for each in cards[:-1])
+        name, wav = save(page, "WAV")
+        samples, rate = read_wav(wav)
+        assert (name, rate) == ("Good morning! Did you sleep_.wav", SAMPLE_RATE)
+        assert len(samples) / rate == pytest.approx(seconds, abs=0.01)
+        name, srt = save(page, "SRT")
+        times = [line for line in srt.decode().splitlines() if "-->" in line]
+        assert name.endswith(".srt")
+        assert len(times) == 5
+        end = times[-1].split(" --> ")[1]
+        hours, minutes, rest = end.replace(",", ".").split(":")
+        assert int(hours) * 3600 + int(minutes) * 60 + float(rest) == pytest.approx(seconds, abs=0.01)
+
+
+def test_cards_are_written_parted_joined_and_failures_are_told(
+    chromium: Browser, serve: Serve, studio: Studio, actor: Actor, tmp_path: Path
+) -> None:
+    file = tmp_path / "A film.srt"
+    file.write_text(
+        "1\n00:00:01,000 --> 00:00:02,000\nHello there. How are you?\n\n2\n00:00:04,000 --> 00:00:05,000\nFine.\n"
+    )
+    with visit(chromium, serve(actor, studio), viewport={"width": 390, "height": 844}) as page:
+        open_tab(page, "Script")
+        with page.expect_file_chooser() as chooser:
+            page.get_by_role("button", name="Choose a file").click()
+        chooser.value.set_files(file)
+        expect(text(page, 1)).to_have_value("Hello there. How are you?")
+        expect(page.get_by_label("Name of the script")).to_have_value("A film")
+        page.get_by_role("button", name="More for card 1", exact=True).click()
+        expect(card(page, 1).get_by_label("Pause after it, in seconds")).to_have_value("2")
+        card(page, 1).get_by_role("button", name="Split at the cursor").click()
+        expect(text(page, 2)).to_have_value("How are you?")
+        card(page, 1).get_by_role("button", name="Add a card below").click()
+        expect(text(page, 2)).to_be_focused()
+        page.keyboard.type("Refuse this one.")
+        page.keyboard.press("Enter")
+        expect(text(page, 3)).to_have_value("How are you?")
+        until(lambda: "Refuse this one." in [each.text for each in studio.scripts.cards(studio.scripts.list()[0].id)])
+        actor.errors["Refuse this one."] = [ValueError("a mistake of ours")]
+        page.get_by_role("button", name="Speak all").click()
+        state(page, 4, "spoken")
+        state(page, 2, "failed")
+        expect(card(page, 2)).to_contain_text("it was not your doing")
+        text(page, 2).fill(" ")
+        text(page, 2).blur()
+        expect(page.get_by_role("alert").filter(has_text="A card needs something to say")).to_be_visible()
+        text(page, 2).fill("Now it is better.")
+        page.keyboard.press("Enter")
+        page.get_by_role("button", name="Speak the rest").click()
+        state(page, 2, "spoken")
+        expect(page.get_by_role("button", name="Stop speaking")).to_be_hidden()
+        page.get_by_text("Save as").click()
+        menu = page.locator(".rp-script-formats").bounding_box()
+        assert menu
+        assert menu["x"] >= 0
+        assert menu["x"] + menu["width"] <= 390
+        page.get_by_text("Save as").click()
+        page.get_by_role("button", name="More for card 3", exact=True).click()
+        card(page, 3).get_by_role("button", name="Join with the next").click()
+        expect(text(page, 3)).to_have_value("How are you? Fine.")
+        page.get_by_role("button", name="More for card 2", exact=True).click()
+        card(page, 2).get_by_role("button", name="Delete …").click()
+        card(page, 2).get_by_role("button", name="Delete the card").click()
+        expect(text(page, 2)).to_have_value("How are you? Fine.")
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+        page.get_by_label("Name of the script").fill("A better name")
+        page.keyboard.press("Tab")
+        page.get_by_role("button", name="All scripts").click()
+        page.get_by_role("button", name="A better name", exact=True).click()
+        expect(text(page, 1)).to_have_value("Hello there.")
+        page.get_by_role("button", name="All scripts").click()
+        page.get_by_role("button", name="Discard “A better name”").click()
+        page.get_by_role("button", name="Discard for good").click()
+        expect(page.get_by_role("status").filter(has_text="“A better name” is discarded.")).to_be_visible()
+        assert studio.scripts.list() == []
+
+
+def test_two_pages_of_one_owner_and_a_stranger(chromium: Browser, serve: Serve, studio: Studio, actor: Actor) -> None:
+    actor.slots = 5
+    actor.hold("One.", "Mine.")
+    url = serve(actor, studio, "browser")
+    with visit(chromium, url) as page, visit(chromium, url) as stranger:
+        for someone, words in ((page, "One.\n\nTwo."), (stranger, "Mine.")):
+            make(someone, words)
+            expect(text(someone, 1)).to_be_visible()
+        with studio._database.read() as session:
+            owners = session.scalars(select(ScriptRow.owner)).all()
+        assert len(set(owners)) == 2
+        for owner in owners:
+            theirs = studio.voices.add(voice("Own"), owner=owner)
+            (script,) = studio.scripts.list(owner=owner)
+            studio.scripts.cast(script.id, None, theirs.id, owner=owner)
+        page.get_by_role("button", name="Speak all").click()
+        state(page, 2, "spoken")
+        stranger.get_by_role("button", name="Speak all").click()
+        state(stranger, 1, "being spoken")
+
+        second = page.context.new_page()
+        second.goto(url)
+        scripts(second)
+        state(second, 1, "being spoken")
+        expect(second.get_by_label("Text of card 1", exact=True)).to_have_value("One.")
+        second.get_by_role("button", name="Stop speaking").click()
+        state(second, 1, "not spoken yet")
+        page.bring_to_front()
+        state(page, 1, "not spoken yet")
+        state(page, 2, "spoken")
+        state(stranger, 1, "being spoken")
+        actor.gates["Mine."].set()
+        state(stranger, 1, "spoken")
+        stranger.get_by_role("button", name="All scripts").click()
+        expect(stranger.locator(".rp-script-list li")).to_have_count(1)
+        second.close()

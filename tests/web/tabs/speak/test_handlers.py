@@ -1,0 +1,273 @@
+import base64
+import io
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+import numpy as np
+import pytest
+import soundfile
+
+from engine.errors import EngineFailed, InvalidOption
+from storage import Studio, VoiceLibrary
+from storage.library import LOCAL
+from studio.error_text import INTERNAL_ERROR
+from tests.fake_engine import CHUNK, FRAME, FakeEngine, voice
+from tests.waiting import until
+from web.context import House
+from web.tabs.history.handlers import Remembering
+from web.tabs.speak.handlers import Speaking, speak_options
+from web.tabs.speak.running import Running
+from web.ui.i18n import english
+
+WORDS = english()
+SETTINGS = ("", 0.7, 0.8, 30)
+
+
+@pytest.fixture
+def speaking(house: House) -> Speaking:
+    return Speaking(house)
+
+
+@pytest.fixture
+def anna(library: VoiceLibrary) -> str:
+    return library.add(voice("Anna")).id
+
+
+def messages(
+    speaking: Speaking, text: Any, voice_id: Any, ticket: Any = "t", settings: Any = SETTINGS
+) -> Iterator[dict]:
+    return speaking.speak(text, voice_id, *settings, None, ticket, None)  # type: ignore[arg-type]
+
+
+def received(sent: list[dict[str, Any]]) -> np.ndarray:
+    """What a player has in the end."""
+    heard = np.zeros(0, np.int16)
+    for message in sent:
+        if message["kind"] == "chunk":
+            samples = np.frombuffer(base64.b64decode(message["pcm"]), "<i2")
+            heard = np.concatenate([heard[: message["start"]], samples])
+    return heard
+
+
+def again(speaking: Speaking, take: str, same: bool) -> list[dict[str, Any]]:
+    event = gr.EventData(None, {"id": take, "same": same, "ticket": "t"})
+    return list(speaking.again(None, None, event))  # type: ignore[arg-type]
+
+
+def kept(house: House, end: dict[str, Any]) -> np.ndarray:
+    """The samples of what was kept."""
+    return soundfile.read(io.BytesIO(house.takes.audio(end["take"], owner=LOCAL)), dtype="int16")[0]
+
+
+def test_a_take_starts_sends_chunks_and_ends_with_the_same_samples_kept(
+    speaking: Speaking, house: House, anna: str
+) -> None:
+    sent = list(messages(speaking, "Hello there. How are you?", anna))
+    assert [m["number"] for m in sent] == list(range(len(sent)))
+    assert {m["ticket"] for m in sent} == {"t"}
+    assert [m["kind"] for m in sent] == ["start", *["chunk"] * (len(sent) - 2), "end"]
+    assert sent[0]["rate"] == 22_050
+    end = sent[-1]
+    assert end["stop_reason"] == "end"
+    assert not end["problem"]
+    assert end["total"] == len(received(sent)) > 0
+    np.testing.assert_array_equal(kept(house, end), received(sent))
+    assert end["wav"]["name"] == "Anna – Hello there. How are you.wav"
+    assert end["wav"]["url"].startswith("/reprise/files/")
+    assert not list(house.folder.iterdir()), "nothing lies where files are served"
+
+
+def test_a_retried_segment_is_kept_once(speaking: Speaking, house: House, engine: FakeEngine, anna: str) -> None:
+    text = "One sentence to say. Another one to say. The last."
+    plain = received(list(messages(speaking, text, anna)))
+    engine.script.retry_at = 1
+    sent = list(messages(speaking, text, anna))
+    starts = [m["start"] for m in sent if m["kind"] == "chunk"]
+    assert starts != sorted(starts), "the fake did not go back"
+    assert len(received(sent)) == len(plain)
+    np.testing.assert_array_equal(kept(house, sent[-1]), received(sent))
+
+
+def test_the_engine_gets_text_voice_and_settings(speaking: Speaking, engine: FakeEngine, anna: str) -> None:
+    list(messages(speaking, "Hello.", anna, settings=("42", 1, 0.5, 7)))
+    text, spoken_with, options = engine.asked[0]
+    assert text == "Hello."
+    assert spoken_with is not None
+    assert spoken_with.name == "Anna"
+    assert (options.seed, options.temperature, options.top_p, options.top_k) == (42, 1.0, 0.5, 7)
+
+
+def test_stop_ends_its_own_take_and_keeps_what_was_spoken(speaking: Speaking, house: House, anna: str) -> None:
+    mine, other = (
+        messages(speaking, "Long text. " * 20, anna, "mine"),
+        messages(speaking, "Hi.", anna, "other"),
+    )
+    sent = [next(mine), next(mine)]
+    next(other)
+    speaking.stop(gr.EventData(None, {"ticket": "mine"}))
+    sent += mine
+    assert sent[-1]["stop_reason"] == "cancelled"
+    assert sent[-1]["total"] == CHUNK * FRAME
+    np.testing.assert_array_equal(kept(house, sent[-1]), received(sent))
+    assert list(other)[-1]["stop_reason"] == "end"
+    record = house.takes.get(sent[-1]["take"], owner=LOCAL)
+    assert (record.stop_reason, record.duration) == ("cancelled", pytest.approx(CHUNK * FRAME / 22_050))
+
+
+def test_stop_before_the_first_chunk_keeps_nothing(speaking: Speaking, anna: str) -> None:
+    take = messages(speaking, "Hello.", anna)
+    next(take)
+    speaking.stop(gr.EventData(None, {"ticket": "t"}))
+    end = list(take)[-1]
+    assert (end["stop_reason"], end["wav"], end["take"], end["total"]) == ("cancelled", None, None, 0)
+
+
+def test_a_page_that_leaves_ends_the_speech_and_what_was_spoken_is_kept(
+    speaking: Speaking, engine: FakeEngine, studio: Studio, anna: str
+) -> None:
+    take = messages(speaking, "Long text. " * 20, anna)
+    next(take), next(take)
+    take.close()  # type: ignore[attr-defined]
+    assert engine.speeches[0].closed
+    until(lambda: studio.history.page().total)
+    (left,) = studio.history.page().records
+    assert (left.stop_reason, left.text) == ("cancelled", "Long text. " * 20)
+    assert left.duration == pytest.approx(CHUNK * FRAME / 22_050)
+
+
+def test_a_page_that_leaves_after_the_end_has_its_take_once(speaking: Speaking, studio: Studio, anna: str) -> None:
+    take = messages(speaking, "Hi.", anna)
+    while next(take)["kind"] != "end":
+        pass
+    take.close()  # type: ignore[attr-defined]
+    assert studio.history.page().total == 1
+
+
+def test_a_take_under_way_when_everything_is_forgotten_is_not_kept(
+    speaking: Speaking, house: House, studio: Studio, anna: str
+) -> None:
+    take = messages(speaking, "Long text. " * 5, anna)
+    next(take), next(take)
+    Remembering(house).forget(None, None)  # type: ignore[arg-type]
+    end = list(take)[-1]
+    assert (end["take"], end["wav"]["url"], end["stop_reason"]) == (None, None, "end")
+    assert "deleted meanwhile" in end["status"]
+    assert studio.history.page().total == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "picked", "settings", "says"),
+    [
+        ("  ", "anna", SETTINGS, "nothing to say"),
+        (None, "anna", SETTINGS, "nothing to say"),
+        ("Hi.", None, SETTINGS, "Pick a voice first"),
+        ("Hi.", "no-such-voice", SETTINGS, "voice"),
+        ("Hi.", ["anna"], SETTINGS, "Pick a voice first"),
+        ("Hi.", "anna", ("x", 0.7, 0.8, 30), "seed is a whole number"),
+        ("Hi.", "anna", ("-1", 0.7, 0.8, 30), "seed is a whole number"),
+        ("Hi.", "anna", ("2147483648", 0.7, 0.8, 30), "from 0 to 2147483647"),
+        ("Hi.", "anna", ("", "much", 0.8, 30), "out of step"),
+        ("x" * 500_001, "anna", SETTINGS, "more than 500,000 characters"),
+        ("Hi.", "anna", ("", 9, 0.8, 30), "temperature is 9"),
+        ("Hi.", "anna", ("", float("nan"), 0.8, 30), "temperature"),
+    ],
+)
+def test_what_cannot_be_spoken_is_refused_with_a_sentence(
+    speaking: Speaking, anna: str, text: Any, picked: Any, settings: Any, says: str
+) -> None:
+    sent = list(messages(speaking, text, anna if picked == "anna" else picked, settings=settings))
+    assert says in sent[-1]["status"]
+    assert sent[-1]["problem"]
+    assert sent[-1]["wav"] is None
+
+
+def test_another_owners_voice_is_no_voice(speaking: Speaking, library: VoiceLibrary) -> None:
+    foreign = library.add(voice("Secret"), owner="somebody").id
+    end = list(messages(speaking, "Hi.", foreign))[-1]
+    assert end["problem"]
+    assert "Secret" not in end["status"]
+
+
+@pytest.mark.parametrize(
+    ("failure", "says"),
+    [(EngineFailed("The model failed."), "The model failed."), (KeyError("x"), INTERNAL_ERROR)],
+)
+def test_an_error_on_the_way_keeps_what_was_spoken(
+    speaking: Speaking, house: House, engine: FakeEngine, anna: str, failure: Exception, says: str
+) -> None:
+    engine.script.fail_after, engine.script.failure = 2, failure
+    sent = list(messages(speaking, "Long text. " * 20, anna))
+    end = sent[-1]
+    assert end["status"].startswith(says)
+    assert "What was spoken is kept" in end["status"]
+    assert end["problem"]
+    assert end["stop_reason"] is None
+    np.testing.assert_array_equal(kept(house, end), received(sent))
+    assert house.takes.get(end["take"], owner=LOCAL).stop_reason == "error"
+    assert engine.speeches[0].closed
+
+
+def test_the_history_has_what_it_takes_to_say_it_again(speaking: Speaking, studio: Studio, anna: str) -> None:
+    end = list(messages(speaking, "Hello there.", anna, settings=("", 0.9, 0.5, 7)))[-1]
+    (record,) = studio.history.page().records
+    assert record.id == end["take"]
+    assert (record.text, record.voice_id, record.voice_name) == ("Hello there.", anna, "Anna")
+    assert (record.seed, record.model, record.stop_reason) == (7, "fake", "end")
+    assert dict(record.settings) == {"temperature": 0.9, "top_p": 0.5, "top_k": 7}
+    assert record.real_time_factor is not None
+    assert record.first_audio is not None
+
+
+def test_without_a_history_the_take_is_kept_for_its_page_alone(
+    speaking: Speaking, house: House, studio: Studio, anna: str
+) -> None:
+    studio.history.change_settings(history=False)
+    sent = list(messages(speaking, "Hello there.", anna))
+    np.testing.assert_array_equal(kept(house, sent[-1]), received(sent))
+    assert studio.history.page().total == 0
+
+
+def test_the_same_again_and_another_take(speaking: Speaking, engine: FakeEngine, anna: str) -> None:
+    end = list(messages(speaking, "Hello there.", anna, settings=("42", 0.9, 0.5, 9)))[-1]
+    assert again(speaking, end["take"], same=True)[-1]["stop_reason"] == "end"
+    assert again(speaking, end["take"], same=False)[-1]["stop_reason"] == "end"
+    (text, _, first), (same_text, _, same), (_, _, another) = engine.asked
+    assert (same_text, same) == (text, first)
+    assert (another.seed, another.temperature, another.top_k) == (None, 0.9, 9)
+
+
+def test_what_cannot_be_said_again_is_said(speaking: Speaking, house: House, library: VoiceLibrary, anna: str) -> None:
+    end = list(messages(speaking, "Hello there.", anna))[-1]
+    library.delete(anna)
+    gone = again(speaking, end["take"], same=True)[-1]
+    assert "no such voice" in gone["status"]
+    assert gone["problem"]
+    house.takes.delete(end["take"], owner=LOCAL)
+    assert "no such take" in again(speaking, end["take"], same=True)[-1]["status"]
+    assert again(speaking, "../../etc", same=True)[-1]["problem"]
+
+
+def test_a_seed_of_nothing_is_a_new_one_and_nought_is_nought() -> None:
+    assert speak_options(None, 0.7, 0.8, 30, WORDS).seed is None
+    assert speak_options(" ", 0.7, 0.8, 30, WORDS).seed is None
+    assert speak_options("0", 0.7, 0.8, 30, WORDS).seed == 0
+    assert speak_options(0, 0.7, 0.8, 30, WORDS).seed == 0
+    with pytest.raises(InvalidOption):
+        speak_options("1.5", 0.7, 0.8, 30, WORDS)
+
+
+def test_stopping_while_a_speech_begins_is_not_lost() -> None:
+    class Speech:
+        cancelled = threading.Event()
+
+        def cancel(self) -> None:
+            self.cancelled.set()
+
+    running, speech = Running(), Speech()
+    with running.ticket("t"):
+        running.stop("t")
+        running.began("t", speech)  # type: ignore[arg-type]
+    assert speech.cancelled.is_set()
+    running.stop("t")  # a take that is over is nothing to stop

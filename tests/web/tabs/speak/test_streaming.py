@@ -1,0 +1,163 @@
+"""Takes over real HTTP, from clients that send much and read nothing, or read slowly."""
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from storage import Studio, VoiceLibrary
+from tests.fake_engine import FakeEngine, Script, voice
+from tests.waiting import until
+from tests.web.visitor import Visitor
+from web.limits import sessions
+from web.tabs.speak import streaming
+
+Serve = Callable[..., str]
+LONG = "A text that is spoken for a while. " * 40
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page may leave its messages for one second."""
+    made = streaming.Streams.__init__
+    monkeypatch.setattr(streaming.Streams, "__init__", lambda self, *given: made(self, *given, unread=1.0))
+
+
+@pytest.fixture(autouse=True)
+def talkative(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "TELL", 0.1)
+    monkeypatch.setattr(streaming, "REMIND", 0.3)
+
+
+@pytest.fixture
+def anna(library: VoiceLibrary, studio: Studio) -> str:
+    made = library.add(voice("Anna"))
+    return made.id
+
+
+def join(visitor: Visitor, text: str, voice_id: str, ticket: str = "ticket", session: str = "") -> int:
+    data = [text, voice_id, "", 0.7, 0.8, 30, visitor.token, ticket]
+    visitor.speaks = getattr(visitor, "speaks", None) or visitor._function("click", "rp-speak", 1)  # type: ignore[attr-defined]
+    body = {"data": data, "fn_index": visitor.speaks, "session_hash": session or visitor._session}
+    return visitor.http.post("gradio_api/queue/join", json=body).status_code
+
+
+@contextmanager
+def listening(visitor: Visitor, session: str = "") -> Iterator[Iterator[dict[str, Any]]]:
+    """What the queue says to a session."""
+    asked = {"session_hash": session or visitor._session}
+    with visitor.http.stream("GET", "gradio_api/queue/data", params=asked) as events:
+        yield (json.loads(line[6:]) for line in events.iter_lines() if line.startswith("data: "))
+
+
+def spoken(said: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The messages of takes among them."""
+    for each in said:
+        if each["msg"] in ("process_generating", "process_completed") and each["output"].get("data"):
+            message = each["output"]["data"][0]
+            if isinstance(message, dict):
+                yield message
+        if each["msg"] == "process_completed":
+            return
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_take_that_no_page_fetches_is_ended_and_kept(
+    serve: Serve, studio: Studio, anna: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages: list[Any] = []
+    unread = sessions.unread
+    monkeypatch.setattr(sessions, "unread", lambda demo, session: pages.append(demo) or unread(demo, session))
+    engine = FakeEngine(Script(pace=0.02))
+    visitor = Visitor(serve(engine, studio))
+    assert join(visitor, LONG, anna) == 200
+    until(lambda: engine.speeches and engine.speeches[0].closed)
+    until(lambda: studio.history.page().total)
+    (left,) = studio.history.page().records
+    assert left.stop_reason == "cancelled"
+    heard = int(left.duration * 22_050 / 8_192)
+    assert heard <= streaming.AHEAD, "no more was made than a page may be behind"
+    until(lambda: (unread(pages[0], visitor._session) or 0) <= 1)  # its sound is gone; that it is over may stay
+    assert Visitor(str(visitor.http.base_url)).speak("Hello.", anna)["stop_reason"] == "end", "its place is free"
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_connection_that_is_never_read_is_no_reader(serve: Serve, studio: Studio, anna: str) -> None:
+    """What fits into the buffers between is made, and nothing more."""
+    engine = FakeEngine()
+    visitor = Visitor(serve(engine, studio))
+    text = LONG * 10
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        deaf.connect((visitor.http.base_url.host, visitor.http.base_url.port))
+        join(visitor, text, anna)
+        path = f"/gradio_api/queue/data?session_hash={visitor._session}"
+        deaf.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        until(lambda: engine.speeches and engine.speeches[0].closed)
+    until(lambda: studio.history.page().total)
+    (left,) = studio.history.page().records
+    assert left.stop_reason == "cancelled"
+    assert left.duration < 0.5 * len(text) * engine.script.seconds_per_character
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_slow_reader_hears_everything(serve: Serve, studio: Studio, anna: str) -> None:
+    engine = FakeEngine()
+    visitor = Visitor(serve(engine, studio))
+    join(visitor, LONG, anna)
+    chunks = []
+    with listening(visitor) as said:
+        for message in spoken(said):
+            chunks.append(message)
+            time.sleep(0.03)
+    assert chunks[-1]["kind"] == "end"
+    assert chunks[-1]["stop_reason"] == "end"
+
+
+def test_a_page_that_is_gone_leaves_the_line(serve: Serve, studio: Studio, anna: str) -> None:
+    engine = FakeEngine(Script(pace=5, line=True))
+    url = serve(engine, studio)
+    first, second = Visitor(url), Visitor(url)
+    join(first, LONG, anna)
+    until(lambda: engine.speeches)
+    join(second, "Me too.", anna, "second")
+    with listening(second) as said:
+        assert next(spoken(said))["kind"] == "start"
+        assert "Waiting: you are next." in json.dumps(next(said)), "what changes of a message is sent"
+    until(lambda: engine.speeches[1].closed)
+    assert not engine.speeches[0].over
+    engine.speeches[0].cancel()
+
+
+def test_many_posts_of_one_visitor_leave_room_for_another(serve: Serve, studio: Studio, anna: str) -> None:
+    """Browsers' owners: 24 sessions of one visitor, who reads none of them."""
+    engine = FakeEngine(Script(pace=0.01, line=True))
+    engine.slots = 5
+    url = serve(engine, studio, "browser")
+    greedy, other = Visitor(url), Visitor(url)
+    for visitor in (greedy, other):
+        visitor.arrive()
+    theirs = studio.voices.add(voice("Everyone's"), owner=f"browser:{greedy.token.rpartition('.')[0]}").id
+    mine = studio.voices.add(voice("Mine"), owner=f"browser:{other.token.rpartition('.')[0]}").id
+    statuses = [join(greedy, LONG, theirs, f"greedy{number}", f"greedy{number}") for number in range(24)]
+    assert statuses == [200] * 24, "none is kept from its sentence"
+    assert other.speak("Only this.", mine)["stop_reason"] == "end"
+    assert [text for text, _, _ in engine.asked].count(LONG) == 4
+    with listening(greedy, "greedy23") as said:
+        refused = list(spoken(said))[-1]
+    assert "4 takes of yours" in refused["status"]
+
+
+def test_quick_events_do_not_wait_for_takes(serve: Serve, studio: Studio, anna: str) -> None:
+    engine = FakeEngine(Script(pace=0.1, line=True))
+    url = serve(engine, studio)
+    visitor = Visitor(url)
+    for number in range(60):
+        join(visitor, "Hello. " * 9, anna, f"{number}", f"session{number}")
+    assert visitor.arrive()["voices"], "there are fewer threads for what is quick than takes that wait"
+    for speech in list(engine.speeches):
+        speech.cancel()

@@ -1,0 +1,250 @@
+"""The Speak tab beyond its first button: keys, takes, examples, settings."""
+
+from collections.abc import Callable
+
+import numpy as np
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from engine.text import speaking_time
+from storage import Studio, VoiceLibrary
+from storage.samples import install_samples
+from tests.fake_engine import FakeEngine, Script, voice
+from tests.web.conftest import read_wav
+from tests.web.visiting import downloaded, pick, picker, player, speak, visit, wait_for
+
+Serve = Callable[..., str]
+TEXT = "Text to speak"
+
+
+def row(page: Page, place: int = 0) -> Locator:
+    return page.locator(".rp-take").nth(place)
+
+
+def more(take: Locator) -> Locator:
+    return take.locator(".rp-take-more > summary")
+
+
+def said(page: Page, text: str) -> str:
+    """Has a text spoken; returns the id of its take."""
+    speak(page, text)
+    expect(page.locator(".rp-take-text").first).to_have_text(text)
+    wait_for(page, "player.finished")
+    take: str = player(page)["on"]
+    return take
+
+
+def open_settings(page: Page) -> None:
+    page.locator("#rp-advanced button").first.click()
+    expect(page.locator("#rp-usual")).to_be_visible()
+    page.wait_for_timeout(500)  # Gradio fills in what it has just shown
+
+
+def test_keys_alone_speak_and_stop(chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio) -> None:
+    library.add(voice("Ben"))
+    engine = FakeEngine(Script(pace=0.5))
+    with visit(chromium, serve(engine, studio)) as page:
+        expect(picker(page)).to_have_value("Ben")
+        page.get_by_label(TEXT).focus()
+        page.keyboard.press("Control+a")
+        page.keyboard.insert_text("It goes on and on. " * 40)
+        page.keyboard.press("Control+Enter")
+        wait_for(page, "player.played > 0")
+        page.keyboard.press("Control+Enter")  # while it speaks this is nothing
+        page.keyboard.press("Escape")
+        wait_for(page, "player.finished")
+        assert player(page)["stopReason"] == "cancelled"
+        assert len(engine.asked) == 1
+
+        open_settings(page)
+        page.locator("#rp-seed input").fill("12")
+        page.locator("#rp-seed input").press("Meta+Enter")
+        wait_for(page, "player.played > 0 && !player.finished")
+        assert engine.asked[1][2].seed == 12
+        page.keyboard.press("Escape")
+        wait_for(page, "player.finished")
+
+        page.locator(".rp-examples summary").focus()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("button", name="A news line")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("button", name="A news line")).to_be_hidden()
+        page.get_by_role("tab", name="Status").click()
+        page.keyboard.press("Control+Enter")
+        page.wait_for_timeout(300)
+        assert len(engine.asked) == 2, "another tab's keys are its own"
+
+
+def test_what_would_be_refused_costs_nothing_and_is_mended_by_writing(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio
+) -> None:
+    library.add(voice("Ben"))
+    engine = FakeEngine()
+    with visit(chromium, serve(engine, studio)) as page:
+        expect(picker(page)).to_have_value("Ben")
+        status, field = page.locator(".rp-status"), page.get_by_label(TEXT)
+        take = said(page, "A take that stays.")
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url) if "queue/join" in request.url else None)
+        field.fill("  ")
+        page.get_by_role("button", name="Speak", exact=True).click()
+        expect(status).to_contain_text("There is nothing to say yet.")
+        expect(field).to_be_focused()
+        assert (asked, player(page)["on"]) == ([], take)
+        page.keyboard.type("Hello.")
+        expect(status).to_contain_text("Spoken to the end")
+
+        open_settings(page)
+        page.locator("#rp-seed input").fill("many")
+        page.get_by_role("button", name="Speak", exact=True).click()
+        expect(status).to_contain_text("The seed is a whole number")
+        assert player(page)["on"] == take
+        expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
+        page.get_by_role("button", name="Back to the usual settings").click()
+        expect(status).to_contain_text("Spoken to the end")
+        assert len(engine.asked) == 1
+
+
+def test_the_downloads_are_a_menu_on_any_screen(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio
+) -> None:
+    library.add(voice("Ben"))
+    with visit(chromium, serve(FakeEngine(), studio), viewport={"width": 390, "height": 844}) as page:
+        expect(picker(page)).to_have_value("Ben")
+        said(page, "A take to be kept.")
+        menu, summary = row(page).locator(".rp-menu-list"), row(page).locator(".rp-menu summary")
+        summary.focus()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("button", name="Download WAV")).to_be_focused()
+        box = menu.bounding_box()
+        assert box is not None
+        assert 0 <= box["x"] < box["x"] + box["width"] <= 390
+        page.keyboard.press("Escape")
+        expect(menu).to_be_hidden()
+        expect(summary).to_be_focused()
+        summary.click()
+        page.locator(".rp-count").click()
+        expect(menu).to_be_hidden()
+
+
+def test_takes_are_played_compared_starred_saved_and_deleted(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio
+) -> None:
+    library.add(voice("Ben"))
+    with visit(chromium, serve(FakeEngine(), studio), accept_downloads=True) as page:
+        expect(picker(page)).to_have_value("Ben")
+        first, second = said(page, "The first of two takes."), said(page, "The second take, a little longer.")
+        expect(row(page).locator(".rp-take-facts")).to_contain_text("Ben · ")
+        expect(row(page).get_by_role("button", name="Same again")).to_be_visible()
+        expect(row(page, 1).get_by_role("button", name="Same again")).to_be_hidden()
+
+        page.get_by_role("button", name="Play: The first").click()
+        expect(page.get_by_role("button", name="Pause: The first")).to_be_visible()
+        expect(page.locator(".rp-status")).to_contain_text("Spoken to the end")
+        more(row(page, 1)).click()
+        row(page, 1).get_by_role("button", name="Compare").click()
+        expect(page.get_by_text("Choose a second take")).to_be_visible()
+        row(page).get_by_role("button", name="Compare").click()
+        wait_for(page, f"['{first}', '{second}'].includes(player.on)")
+        before = player(page)["on"]
+        page.get_by_role("button", name="Switch between the two").click()
+        wait_for(page, f"player.on !== '{before}'")
+
+        page.get_by_role("button", name="Star: The second").click()
+        expect(row(page).locator(".rp-take-star")).to_have_attribute("aria-pressed", "true")
+        assert [record.id for record in studio.history.page(starred=True).records] == [second]
+
+        starts = {"WAV": (b"RIFF",), "FLAC": (b"fLaC",), "MP3": (b"\xff\xfb", b"\xff\xf3", b"ID3"), "OPUS": (b"OggS",)}
+        for name, start in starts.items():
+            row(page).locator(".rp-menu summary").click()
+            file, data = downloaded(page, row(page).get_by_role("button", name=f"Download {name}"))
+            expect(row(page).locator(".rp-menu-list")).to_be_hidden()
+            assert file == f"Ben – The second take, a little longer.{name.lower()}"
+            assert data.startswith(start)
+
+        row(page).get_by_role("button", name="Delete").click()
+        assert len(studio.history.page().records) == 2, "it asks first"
+        row(page).get_by_role("button", name="Delete for good?").click()
+        expect(page.locator(".rp-take")).to_have_count(1)
+        expect(row(page).get_by_role("button", name="Play: The first")).to_be_focused()
+        assert [record.id for record in studio.history.page().records] == [first]
+        studio.history.delete(first)
+        page.evaluate("window.repriseTakes.refresh()")
+        expect(page.locator(".rp-take")).to_have_count(0)
+        expect(page.get_by_role("heading", name="Takes")).to_be_hidden()
+
+
+def test_the_same_again_another_take_and_keeping_a_seed(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio
+) -> None:
+    library.add(voice("Ben"))
+    studio.history.change_settings(history=False)
+    engine = FakeEngine()
+    with visit(chromium, serve(engine, studio), accept_downloads=True) as page:
+        expect(picker(page)).to_have_value("Ben")
+        open_settings(page)
+        page.locator("#rp-seed input").fill("42")
+        said(page, "A take with its own seed.")
+        expect(row(page).locator(".rp-take-facts")).to_contain_text("not in the history")
+        page.get_by_role("button", name="Back to the usual settings").click()
+        expect(page.locator("#rp-seed input")).to_have_value("")
+        page.get_by_label(TEXT).fill("Something else by now.")
+
+        row(page).get_by_role("button", name="Same again").click()
+        expect(page.locator(".rp-take")).to_have_count(2)
+        row(page).get_by_role("button", name="Another take").click()
+        expect(page.locator(".rp-take")).to_have_count(3)
+        assert {text for text, *_ in engine.asked} == {"A take with its own seed."}
+        assert [options.seed for *_, options in engine.asked] == [42, 42, None]
+        more(row(page, 1)).click()
+        row(page, 1).locator(".rp-menu summary").click()
+        _, again = downloaded(page, row(page, 1).get_by_role("button", name="Download WAV"))
+        assert np.abs(read_wav(again)[0].astype(int)).max() > 300
+        assert studio.history.page().total == 0
+
+        row(page, 2).get_by_role("button", name="Seed 42").click()
+        expect(page.locator("#rp-seed input")).to_have_value("42")
+
+
+def test_what_helps_with_the_text(chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio) -> None:
+    install_samples(library)
+    adam, ben = library.list()[:2]
+    engine = FakeEngine(Script(pace=0.1))
+    with visit(chromium, serve(engine, studio)) as page:
+        field = page.get_by_label(TEXT)
+        expect(picker(page)).to_have_value("Adam (sample)")
+        pick(page, "Ben (sample)")
+        expect(page.locator(".rp-card-facts")).to_contain_text("English")
+        expect(page.locator(".rp-tags")).to_be_hidden()
+        text = "Half of this text is a guess, and the other half is not. " * 3
+        field.fill(text)
+        seconds = round(speaking_time(text.strip()) / 5) * 5
+        expect(page.locator(".rp-count")).to_have_text(f"Characters: {len(text.strip())} · about {seconds} s")
+
+        page.get_by_text("Examples", exact=True).click()
+        expect(page.locator(".rp-examples-list button")).to_have_count(4)
+        page.get_by_role("button", name="Numbers and dates").click()
+        assert "The train leaves" in field.input_value(), "the model speaks English only"
+        field.press("Control+z")
+        expect(field).to_have_value(text)
+        page.get_by_text("Examples", exact=True).click()
+        page.get_by_role("button", name="What shows this voice").click()
+        expect(field).to_have_value(ben.demo)
+
+        engine.style_tags, engine.english_only = True, False  # another model by now
+        pick(page, "Adam (sample)")
+        page.get_by_role("button", name="whisper").click()
+        expect(field).to_have_value(adam.demo + "[whisper]")
+        page.get_by_text("Examples", exact=True).click()
+        page.get_by_role("button", name="A news line").click()
+        assert "library" in field.input_value()
+        page.get_by_role("button", name="Speak", exact=True).click()
+        wait_for(page, "player.finished")
+        assert "library" in engine.asked[0][0], "what was put there is what is spoken"
+
+        page.get_by_role("button", name="Hear this voice").click()
+        expect(page.get_by_role("button", name="Pause the clip")).to_be_visible()
+        expect(page.locator(".rp-status")).to_have_text("The recording of Adam")
+        page.locator("#rp-to-new").click()
+        expect(page.get_by_role("tab", name="New voice")).to_have_attribute("aria-selected", "true")

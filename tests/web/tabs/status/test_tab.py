@@ -1,0 +1,80 @@
+"""The Status tab, as a person looks at it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Request, expect
+
+from storage import Studio
+from studio.model_manager import Choice, Engines
+from tests.fake_engine import FakeEngine, Script, voice
+from tests.web import conftest
+from tests.web.visiting import open_tab, picker, speak, visit, wait_for
+
+Serve = Callable[..., str]
+NOTICES = {"fake": "A fake engine that buzzes.", "large": "Free for research only."}
+
+
+def row(page: Page, name: str) -> Any:
+    return page.locator(".rp-status-rows > div").filter(has=page.get_by_text(name, exact=True)).locator("dd")
+
+
+def test_what_the_server_does_is_seen_while_one_looks(chromium: Browser, serve: Serve, studio: Studio) -> None:
+    studio.voices.add(voice("Anna"))
+    with visit(chromium, serve(FakeEngine(Script(pace=0.01)), studio)) as page:
+        open_tab(page, "Status")
+        expect(row(page, "Model")).to_have_text("fake")
+        expect(row(page, "Speaking now")).to_have_text("0 of 1")
+        expect(row(page, "Real-time factor of the last takes")).to_have_text("nothing was spoken yet")
+        open_tab(page, "Speak")
+        expect(picker(page)).to_have_value("Anna")
+        speak(page, "Hello there.")
+        wait_for(page, "player.finished")
+        open_tab(page, "Status")
+        expect(row(page, "Real-time factor of the last takes")).to_contain_text("as fast as it is heard")
+
+
+def test_nobody_is_asked_while_nobody_looks(chromium: Browser, serve: Serve, studio: Studio) -> None:
+    with visit(chromium, serve(FakeEngine(), studio)) as page:
+        open_tab(page, "Status")
+        expect(row(page, "Model")).to_have_text("fake")
+        open_tab(page, "Speak")
+        page.wait_for_timeout(3_000)
+        asked: list[str] = []
+
+        def note(request: Request) -> None:
+            if "/run/predict" in request.url:
+                asked.append(request.url)
+
+        page.on("request", note)
+        page.wait_for_timeout(5_000)
+        assert asked == []
+
+
+def test_another_model_is_loaded_and_named_everywhere(
+    chromium: Browser, serve: Serve, studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    studio.voices.add(voice("Anna"))
+
+    def load(model: str, _report: object) -> FakeEngine:
+        made = FakeEngine(Script(notice=NOTICES[model]))
+        made.name, made.codec_fingerprint = model, f"codec of {model}"
+        return made
+
+    choice = Choice(NOTICES, lambda *_: None, load)  # type: ignore[arg-type]
+    monkeypatch.setattr(conftest, "Engines", lambda engine: Engines(engine, choice))
+    with visit(chromium, serve(load("fake", None), studio)) as page:
+        open_tab(page, "Status")
+        page.get_by_label("Another model").click()
+        page.get_by_role("option", name="large").click()
+        expect(page.locator("#rp-model-licence")).to_have_text("Free for research only.")
+        expect(row(page, "Model")).to_have_text("fake")
+        page.get_by_role("button", name="Load it").click()
+        expect(page.locator("#rp-status-notice")).to_have_text("large is ready.")
+        expect(row(page, "Model")).to_have_text("large")
+        expect(page.locator("#rp-heading")).to_contain_text("Model large on cpu")
+        open_tab(page, "Speak")
+        expect(picker(page)).to_have_value("Anna")
+        speak(page, "Hello there.")
+        wait_for(page, "player.finished && player.length > 0")

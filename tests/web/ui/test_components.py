@@ -1,0 +1,138 @@
+"""What the server makes of the clips that the recorder sends."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.audio.decode import LONGEST, Recording, decode
+from engine.audio.merge import LONGEST_TOGETHER
+from engine.errors import InvalidInput
+from tests.paths import CLIP
+from web.tabs.new_voice.clips import MOST_CLIPS, PEAKS_PER_SECOND, ChosenClip, chosen_clips, fitting, peaks
+from web.ui.components import clip_input, scripts
+from web.ui.i18n import Translations
+from web.uploads import MAX_UPLOAD_MB
+
+
+@pytest.fixture
+def clip(tmp_path: Path) -> dict[str, Any]:
+    path = tmp_path / "upload" / "clip.flac"
+    path.parent.mkdir()
+    path.write_bytes(CLIP.read_bytes())
+    return {"path": str(path), "name": "My clip", "seconds": 3.125, "start": 0, "end": 3.125, "words": " Hello. "}
+
+
+def test_no_value_is_no_clip(tmp_path: Path) -> None:
+    for value in (None, {}, "", {"chosen": 0, "clips": []}):
+        assert chosen_clips(value, tmp_path) == ()
+
+
+def test_clips_stay_in_their_order_each_with_its_words(clip: dict[str, Any], tmp_path: Path) -> None:
+    value = {"chosen": 1, "clips": [{**clip, "name": name, "words": name * 2} for name in "abc"]}
+    assert [(made.name, made.words) for made in chosen_clips(value, tmp_path)] == [
+        ("a", "aa"),
+        ("b", "bb"),
+        ("c", "cc"),
+    ]
+
+
+def test_a_whole_clip_is_its_file_and_a_part_is_cut_to_the_sample(clip: dict[str, Any], tmp_path: Path) -> None:
+    (whole,) = chosen_clips({"chosen": 0, "clips": [clip]}, tmp_path)
+    assert (whole.words, whole.end, whole.length, whole.audio()) == ("Hello.", None, 3.125, Path(clip["path"]))
+    (part,) = chosen_clips({"chosen": 0, "clips": [{**clip, "start": 0.5, "end": 2.0}]}, tmp_path)
+    data = part.audio()
+    assert isinstance(data, bytes)
+    cut, everything = decode(data), decode(CLIP)
+    assert (cut.sample_rate, part.length) == (16_000, 1.5)
+    np.testing.assert_array_equal(cut.samples.numpy(), everything.samples.numpy()[8_000:32_000])
+
+
+def test_a_part_of_a_clip_beyond_full_scale_loses_nothing(tmp_path: Path) -> None:
+    samples = np.sin(np.arange(16_000) / 9).astype(np.float32) * 7
+    soundfile.write(tmp_path / "loud.wav", samples, 16_000, subtype="FLOAT")
+    data = ChosenClip(tmp_path / "loud.wav", "loud", start=0.25).audio()
+    np.testing.assert_array_equal(decode(data).samples.numpy(), samples[4_000:])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"path": "/etc/passwd"},
+        {"path": None},
+        {"path": "a\0b"},
+        {"start": 2, "end": 1},
+        {"start": -1},
+        {"start": "0"},
+        {"start": True},
+        {"end": float("nan")},
+    ],
+)
+def test_clips_that_were_not_made_here_are_refused(
+    clip: dict[str, Any], tmp_path: Path, change: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidInput):
+        chosen_clips({"chosen": 0, "clips": [{**clip, **change}]}, tmp_path)
+
+
+def test_other_values_are_no_clips(clip: dict[str, Any], tmp_path: Path) -> None:
+    several: list[Any] = [[clip] * (MOST_CLIPS + 1), "clips", [None], [3]]
+    for clips in several:
+        with pytest.raises(InvalidInput):
+            chosen_clips({"chosen": 0, "clips": clips}, tmp_path)
+    for value in (clip, "text", [clip], 3):
+        with pytest.raises(InvalidInput):
+            chosen_clips(value, tmp_path)
+
+
+def test_nothing_left_is_said(clip: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="Nothing is left"):
+        ChosenClip(Path(clip["path"]), "clip", start=30.0, end=31.0).audio()
+
+
+def test_a_clip_that_is_forgotten_leaves_nothing_behind(clip: dict[str, Any], tmp_path: Path) -> None:
+    (made,) = chosen_clips({"clips": [clip]}, tmp_path)
+    beside = made.path.with_name("other.wav")
+    beside.write_bytes(b"somebody else's")
+    made.forget(tmp_path)
+    assert beside.exists()
+    beside.unlink()
+    made.forget(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    loose = ChosenClip(tmp_path / "loose.wav", "loose")
+    loose.path.write_bytes(b"")
+    loose.forget(tmp_path)
+    assert tmp_path.is_dir(), "the folder of all uploads stays"
+
+
+@given(st.lists(st.one_of(st.none(), st.floats(0.1, 90)), max_size=6))
+def test_what_fits_goes_in_and_nothing_is_lost_on_the_way(lengths: list[float | None]) -> None:
+    clips = [ChosenClip(Path(str(i)), str(i), seconds=seconds) for i, seconds in enumerate(lengths)]
+    used, left = fitting(clips)
+    assert sorted(used + left, key=lambda clip: clip.name) == clips
+    assert used[:1] == tuple(clips[:1]), "the first always fits"
+    seconds = sum(clip.length or 0 for clip in used)
+    assert len(used) == 1 or seconds <= LONGEST_TOGETHER
+    assert all(seconds + (clip.length or 0) > LONGEST_TOGETHER for clip in left)
+
+
+@given(st.integers(1, 4_000))
+def test_a_peak_for_every_fiftieth_of_a_second(count: int) -> None:
+    import torch
+
+    samples = torch.sin(torch.arange(count) * 0.7) * 2
+    found = np.array(peaks(Recording(samples, 1_000)))
+    assert len(found) == -(-count * PEAKS_PER_SECOND // 1_000)
+    assert found.min() >= 0
+    assert found.max() <= 1
+
+
+def test_limits_are_the_scripts_own() -> None:
+    assert f"const MOST_CLIPS = {MOST_CLIPS};" in scripts("new_voice/clips")
+    assert f"const PEAKS_PER_SECOND = {PEAKS_PER_SECOND};" in scripts("face/peaks")
+    props = clip_input(Translations.load()).props
+    assert (props["max_mb"], props["longest"], props["together"]) == (MAX_UPLOAD_MB, LONGEST, LONGEST_TOGETHER)

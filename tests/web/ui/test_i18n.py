@@ -1,0 +1,186 @@
+"""All languages say the same, nothing on the page is left out of them, and browsers show their own."""
+
+import ast
+import re
+import string
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gradio as gr
+import pytest
+from playwright.sync_api import Browser, expect
+
+from storage import Studio, VoiceLibrary
+from tests.fake_engine import FakeEngine
+from tests.paths import ROOT
+from web.context import House
+from web.page import create_app
+from web.tabs.speak.handlers import FIRST_TEXT
+from web.ui.i18n import Translations
+
+Serve = Callable[..., str]
+expect.set_options(timeout=120_000)  # ms: a busy machine is slow, not wrong
+WEB = ROOT / "web"
+TRANSLATIONS = Translations.load()
+LANGUAGES = sorted(TRANSLATIONS.languages)
+ENGLISH = TRANSLATIONS.languages["en"]
+# A text that is the same in another language: names, units and words that were borrowed as they are.
+SAME = {
+    "heading.model",
+    "library.name",
+    "library.description",
+    "locked.token",
+    "speech.seed",
+    "speech.top_p",
+    "speech.top_k",
+    "tab.script",
+    "tab.status",
+}
+
+
+def placeholders(text: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_language_has_the_same_keys_and_placeholders(language: str) -> None:
+    texts = TRANSLATIONS.languages[language]
+    assert list(texts) == list(ENGLISH), "in the same order, so that files can be read side by side"
+    for key, text in texts.items():
+        assert placeholders(text) == placeholders(ENGLISH[key]), key
+        assert text.strip() == text != "", key
+        assert "<" not in text, f"{key}: markup is the page's"
+
+
+@pytest.mark.parametrize("language", [language for language in LANGUAGES if language != "en"])
+def test_every_language_is_translated(language: str) -> None:
+    texts = TRANSLATIONS.languages[language]
+    assert {key for key, text in texts.items() if text == ENGLISH[key]} <= SAME
+
+
+def test_the_languages_are_the_promised_ones() -> None:
+    assert LANGUAGES == ["de", "en", "es", "fr", "ja", "zh-CN"]
+
+
+def test_keys_are_grouped_so_that_no_text_is_taken_for_one() -> None:
+    """Gradio also looks up plain values: one that equals a key would be replaced by its text."""
+    assert all(re.fullmatch(r"[a-z]+\.[a-z_]+", key) for key in ENGLISH)
+
+
+# --- what the page shows
+
+
+@pytest.fixture
+def demo(house: House) -> gr.Blocks:
+    return create_app(house)
+
+
+def shown(demo: gr.Blocks) -> Iterator[tuple[str, str]]:
+    """Where each text of the page stands, and the text; of markup only what is between tags."""
+    for part in demo.config["components"]:
+        props = part["props"]
+        for name in ("label", "info", "placeholder", "description", "title", "value"):
+            text = props.get(name)
+            if isinstance(text, str) and props.get("elem_id") != "rp-heading":
+                without = re.sub(r"<style>.*?</style>|<[^>]*>|\$\{\w+\}|__i18n__\{[^}]*\}", "", text, flags=re.DOTALL)
+                yield f"{part['type']} {props.get('elem_id')} {name}", without
+
+
+def test_no_text_of_the_page_is_left_untranslated(demo: gr.Blocks) -> None:
+    """The heading is written by the server, for each visitor; the first text to speak is an example, not a label."""
+    found = {where: text for where, text in shown(demo) if re.search(r"[^\W\d_]", text) and text != FIRST_TEXT}
+    # Gradio names parts without a label after themselves, and shows none of that.
+    unlabelled = {where for where, text in found.items() if text in ("HTML", "html")}
+    assert {where: text for where, text in found.items() if where not in unlabelled} == {}
+
+
+def keys_in_python(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        match node:
+            case ast.Call(
+                func=ast.Name(id="words" | "label") | ast.Attribute(attr="words" | "label"),
+                args=[ast.Constant(value=str(key)), *_],
+            ):
+                yield key
+            case ast.Call(
+                func=ast.Name(id="words" | "label") | ast.Attribute(attr="words" | "label"),
+                args=[ast.JoinedStr(values=[ast.Constant(value=str(group)), *_]), *_],
+            ):  # one of a group, by its name: "tab."
+                yield from (key for key in ENGLISH if key.startswith(group))
+
+
+def keys_in_scripts(path: Path) -> Iterator[str]:
+    groups = "|".join({key.partition(".")[0] for key in ENGLISH})
+    yield from re.findall(rf"[\"'`]((?:{groups})\.[a-z_]+)", path.read_text("utf-8"))
+
+
+def test_every_key_that_is_asked_for_is_there_and_every_key_is_asked_for() -> None:
+    python = {key for path in WEB.rglob("*.py") for key in keys_in_python(path)}
+    static = {key for path in (WEB / "static").rglob("*.[hj]*") for key in keys_in_scripts(path)}
+    assert python | static <= set(ENGLISH)
+    assert set(ENGLISH) <= python | static
+
+
+# --- which language
+
+
+@pytest.mark.parametrize(
+    ("accepted", "language"),
+    [
+        ("de-AT,de;q=0.9,en;q=0.8", "de"),
+        ("fr", "fr"),
+        ("es-MX;q=1.0", "es"),
+        ("JA-jp", "ja"),
+        ("zh-CN,zh;q=0.9", "zh-CN"),
+        ("zh-TW,zh;q=0.9", "en"),
+        ("pt-BR,de;q=0.5", "en"),
+        ("*", "en"),
+        ("", "en"),
+        ("\u00e9;;;,,", "en"),
+    ],
+)
+def test_the_server_answers_in_the_browsers_first_language(accepted: str, language: str) -> None:
+    request: Any = SimpleNamespace(headers={"accept-language": accepted})
+    assert TRANSLATIONS.words(request).language == language
+
+
+def test_words_fill_their_placeholders_with_text_whatever_it_holds() -> None:
+    words = TRANSLATIONS.words(None)
+    assert words("notice.saved", name="{0} {name} $&") == "Saved “{0} {name} $&”."
+    with pytest.raises(KeyError):
+        words("notice.saved")
+    with pytest.raises(KeyError):
+        words("notice.unknown")
+    with pytest.raises(KeyError):
+        TRANSLATIONS.label("unknown")
+
+
+@pytest.mark.parametrize(
+    ("locale", "language"), [("de-AT", "de"), ("ja-JP", "ja"), ("zh-CN", "zh-CN"), ("pt-BR", "en")]
+)
+def test_a_browser_shows_its_language(
+    chromium: Browser,
+    serve: Serve,
+    engine: FakeEngine,
+    library: VoiceLibrary,
+    studio: Studio,
+    locale: str,
+    language: str,
+) -> None:
+    texts: Mapping[str, str] = TRANSLATIONS.languages[language]
+    context = chromium.new_context(locale=locale)
+    page = context.new_page()
+    page.goto(serve(engine, studio))
+    expect(page.get_by_role("button", name=texts["speech.speak"], exact=True)).to_be_visible()
+    for key in ("heading.tagline", "welcome.text"):
+        expect(page.get_by_text(texts[key], exact=True)).to_be_visible()
+    page.get_by_role("tab", name=texts["tab.new"], exact=True).click()
+    for key in ("clip.script", "clip.invitation", "new.consent_blank"):
+        expect(page.get_by_text(texts[key], exact=True)).to_be_visible()
+    expect(page.get_by_placeholder(texts["new.speaker_hint"])).to_be_visible()
+    page.get_by_role("button", name=texts["new.save"]).click()
+    expect(page.locator("#rp-form-notice")).to_contain_text(texts["notice.no_clip"])
+    assert "__i18n__" not in page.locator("gradio-app").inner_html()
+    context.close()
