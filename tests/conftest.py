@@ -1,11 +1,15 @@
-"""A library in a real file."""
+"""A library in a real file; property tests without deadlines, since machines are busy."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from storage import Studio, VoiceLibrary
+
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 
 @pytest.fixture

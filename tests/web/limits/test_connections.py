@@ -103,6 +103,7 @@ def test_idle_connections_make_room_for_others(url: str, monkeypatch: pytest.Mon
 
 
 def test_a_busy_connection_is_not_sacrificed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", PATIENCE)
     body = json.dumps({"data": [], "fn_index": 0, "session_hash": "abc"}).encode()
     head = b"POST /gradio_api/run/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     head += b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
