@@ -31,7 +31,8 @@ class Attack:
     cases(seed, count): picklable values, the same for the same seed; the n-th must not depend on `count`.
     run(case): returns when the case was served or refused as promised, as an int if it stands for that many tries.
         Errors of `engine.errors` count as refused. Everything else that it raises is a finding, `Skipped` is none.
-    count: cases in a whole run. seconds, megabytes: limits of one case; None is no limit of memory.
+    count: cases in a whole run. seconds, megabytes: limits of one case; None is no limit of memory. The seconds are the
+        processor's, so that a busy machine makes nothing slow; they are the clock's where an attack is `alone`.
     alone: its cases run one after the other in one process while no other attack runs, as those that need a server.
     """
 

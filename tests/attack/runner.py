@@ -1,8 +1,11 @@
 """Spreads the cases of attacks over worker processes, and kills those that do not come back."""
 
 import multiprocessing
+import os
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -13,6 +16,7 @@ from tests.attack.outcome import Outcome
 from tests.attack.worker import PATIENCE, serve
 
 Report = Callable[[Attack, int, Any, Outcome], None]
+_WRITING = 1.0  # seconds for a process to write where it is
 _STARTING = 120.0  # seconds that a fresh worker may take to import what it attacks
 
 
@@ -105,6 +109,9 @@ class _Worker:
                 return Outcome("died", f"The process ended with exit code {self._process.exitcode}.")
         if time.monotonic() < self._deadline:
             return None
+        with suppress(ProcessLookupError):
+            os.kill(self._process.pid or 0, signal.SIGUSR1)
+        self.connection.poll(_WRITING)  # it writes down where it is
         self.end(patience=0.0)
         return Outcome("slow", f"It did not come back and was killed.\n{self._stacks()}", PATIENCE * self._seconds)
 
