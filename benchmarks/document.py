@@ -22,17 +22,17 @@ Result = Mapping[str, Any]
 INTRODUCTION = """\
 # Performance
 
-How fast Reprise is, on which machine, and which command shows it. This file is written by
-`python -m benchmarks.document` from the results in [benchmarks/results](../benchmarks/results); `make bench` runs all
-benchmarks of this page and then writes it anew. Figures of different machines do not compare; ratios are between
-runs of one machine within one run of a benchmark.
+Speed and memory figures, with the machine and the command of each. `python -m benchmarks.document` writes this file
+from the results in [benchmarks/results](../benchmarks/results); `make bench` runs all benchmarks and then
+writes it. Figures from different machines are not comparable; ratios compare runs on one machine within one run of a
+benchmark.
 
-A frame is one step of both transformers and one piece of sound (about 46 ms). The real-time factor is seconds of work
-per second of audio: below 1 is faster than it is heard."""
+A frame is one step of both transformers and about 46 ms of audio. The real-time factor is seconds of computation
+per second of audio: below 1 is faster than real time."""
 
 NO_GPU = (
-    "None of these benchmarks has been run on a GPU yet; `make bench-gpu` runs them all on a machine that has one, and "
-    "puts their tables here."
+    "None of these benchmarks has been run on a GPU yet. On a machine with a GPU, `make bench-gpu` runs them all and "
+    "adds their tables here."
 )
 SOME_GPU = "Not run on a GPU yet: {}; `make bench-gpu` runs them all."
 
@@ -123,50 +123,50 @@ SECTIONS = (
     Section(
         "reference_baseline",
         "Against a plain port",
-        "The straightforward way to run such a model, as a small program of our own on the same weights: the whole "
-        "vocabulary multiplied, attention over all positions, no batches, every chunk decoded from the start again.",
+        "A small, straightforward program on the same weights: it multiplies the whole vocabulary, attends to all "
+        "positions, does not batch, and decodes every chunk from the start again.",
         _reference_baseline,
     ),
     Section("speaking", "Speaking", "One listener and a saved voice, timed from outside the engine.", _speaking),
     Section(
         "first_audio",
         "First audio",
-        "From the request to the first samples, by what is known of the voice. Cold: the engine was loaded a moment "
-        "ago and the clip is new; a saved voice: its codes are there; a known voice: the keys and values of its "
-        "prompt too.",
+        "From the request to the first samples, by what is cached of the voice. Cold: the engine has just been loaded "
+        "and the clip is new. A saved voice: its codes are stored. A known voice: the keys and values of its "
+        "prompt are cached too.",
         lambda found: [first_audio.table(found)],
     ),
     Section(
         "page_latency",
         "In the browser",
-        "From the click to the first sample that the browser plays: our player, fed by events into an audio worklet, "
-        "against Gradio's own streaming, from the same stream.",
+        "From the click to the first sample that the browser plays: Reprise's player (events into an audio worklet) "
+        "against Gradio's streaming, on the same stream.",
         lambda found: [page_latency.table(found)],
         on_gpu=False,
     ),
     Section(
         "throughput",
-        "Many at once",
-        "Listeners who all ask at the same moment, each for its own text, against the same requests one by one.",
+        "Concurrent listeners",
+        "Listeners who start at the same moment, each with its own text, against the same requests one by one.",
         lambda found: [throughput.table(found)],
     ),
     Section(
         "floor",
-        "The memory's floor",
-        "Every frame must read the weights: the measured bandwidth divided by the bytes of a frame is the most that "
-        "a machine can do for one listener. A small model is read from the cache and is held up by other things.",
+        "Memory bandwidth bound",
+        "Every frame reads the weights, so the measured bandwidth divided by the bytes of a frame bounds the frame "
+        "rate of one listener. A small model fits in the cache and is limited by other factors.",
         lambda found: [floor.table(found)],
     ),
     Section(
         "memory",
         "Memory",
-        "What the engine consists of, and what the process had while it loaded and while it spoke on and on.",
+        "The size of the engine's parts, and the memory of the process while loading and while speaking continuously.",
         lambda found: [memory.table(found)],
     ),
     Section(
         "codec_views",
         "The codec's views",
-        "Encoder and decoder are loaded apart, each with only the weights it uses.",
+        "Encoder and decoder are loaded separately, each with only the weights it uses.",
         _codec_views,
         on_gpu=False,
     ),

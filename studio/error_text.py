@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 _WITH_PATHS = (DatabaseUnavailable, EngineError, ReleaseError, UnusableReference)
 _PART = r"[^\s/\\“”\"']+(?: [^\s/\\“”\"'.:]+){0,3}"  # of a path; folders may have spaces in their names
 _FOLDERS = re.compile(rf"(?<![\w.:/\\])(?:[A-Za-z]:)?[/\\](?:{_PART}[/\\])*(?=[^\s/\\])")
-INTERNAL_ERROR = "Something went wrong on the server, and it was not your doing. Its log says what."
+INTERNAL_ERROR = "Something went wrong on the server, through no fault of yours. Its log says what."
 
 
 def error_text(error: Exception) -> str:

@@ -59,7 +59,7 @@ def write_joined(file: BinaryIO | Path, takes: Iterable[SpokenTake], format: Fil
                     length += len(block)
             pause = take.pause
     if not rate:
-        raise InvalidInput("Nothing of this script has been spoken yet: speak it first, then save it.")
+        raise InvalidInput("Nothing in this script has been spoken yet. Speak it first, then save it.")
     return length / rate
 
 

@@ -338,7 +338,7 @@ def test_a_take_that_comes_to_nothing_gives_back_what_was_on(page: Page) -> None
     expect(wave).to_be_hidden()
     expect(page.locator(".rp-play")).to_be_disabled()
     page.evaluate("window.reprisePlayer.calm()")
-    expect(status).to_have_text("Your take will play here as it is spoken.")
+    expect(status).to_have_text("Your take will play here as it is generated.")
 
     page.get_by_role("button", name="Speak").click()
     until(page, "stats.finished && stats.position >= stats.length - 1")

@@ -23,7 +23,7 @@ SUBTITLES: dict[str, tuple[Callable[[list[Cue]], str], str]] = {
     "vtt": (to_vtt, "text/vtt"),
 }
 SCRIPT_FORMATS = (*FORMATS, *SUBTITLES)
-UNSPOKEN = "Nothing of this script has been spoken yet: speak it first, then save it."
+UNSPOKEN = "Nothing in this script has been spoken yet. Speak it first, then save it."
 
 
 def script_files(scripts: ScriptLibrary) -> Producer:

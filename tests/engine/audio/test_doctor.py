@@ -241,7 +241,7 @@ def test_the_transcript_fits_its_own_clip_and_no_other() -> None:
     assert check_transcript(STORY, spoken).light == "green"
     half = examine(WOMAN[: 6 * RATE], RATE).spoken
     assert check_transcript(STORY, half).light == "red"
-    assert "more words than fit" in check_transcript(STORY, half).sentence
+    assert "too many words" in check_transcript(STORY, half).sentence
     assert check_transcript(STORY.split(". ")[0], spoken).light == "red"
     assert "too few words" in check_transcript(STORY.split(". ")[0], spoken).sentence
     assert check_transcript("Yes.", 0.0).light == "red"

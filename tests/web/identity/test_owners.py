@@ -281,7 +281,7 @@ def test_a_browser_that_keeps_nothing_is_told(
     context.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw new Error('no') } })")
     page = context.new_page()
     page.goto(serve(engine, studio, "browser"))
-    expect(page.locator("#rp-owner")).to_contain_text("This browser keeps nothing for this page")
+    expect(page.locator("#rp-owner")).to_contain_text("This browser does not store anything for this page")
     context.close()
 
 

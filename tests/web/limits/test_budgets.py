@@ -49,7 +49,7 @@ def test_so_many_takes_at_once_of_one_owner(budgets: Budgets) -> None:
     with ExitStack() as held:
         for _ in range(4):
             held.enter_context(budgets.take(browser("ann"), 1, WORDS))
-        with pytest.raises(OverBudget, match="4 takes of yours are running or waiting already"):
+        with pytest.raises(OverBudget, match="4 of your takes are already running or waiting"):
             held.enter_context(budgets.take(browser("ann", "192.0.2.2"), 1, WORDS))
         held.enter_context(budgets.take(browser("ben"), 1, WORDS))
     speak(budgets, browser("ann"), 1)
@@ -69,14 +69,14 @@ def test_there_is_an_end_to_all(budgets: Budgets) -> None:
     with ExitStack() as held:
         for number in range(TAKES):
             held.enter_context(budgets.take(browser(f"{number}", f"192.0.2.{number}"), 1, WORDS))
-        with pytest.raises(OverBudget, match="no place free"):
+        with pytest.raises(OverBudget, match="engine is busy"):
             held.enter_context(budgets.take(LOCAL, 1, WORDS))
     speak(budgets, LOCAL, 1)
 
 
 def test_a_take_is_half_an_hour_at_most(budgets: Budgets) -> None:
     speak(budgets, browser("ann"), 30)
-    with pytest.raises(OverBudget, match="about 31 minutes of speech, and a take has 30 at most"):
+    with pytest.raises(OverBudget, match="about 31 minutes of speech, and a take can have at most 30"):
         speak(budgets, browser("ben"), 30.5)
 
 
@@ -99,7 +99,7 @@ def test_what_was_not_spoken_is_not_spent(budgets: Budgets) -> None:
     with ExitStack() as held:
         held.enter_context(budgets.take(browser("ann"), 30 * 60, WORDS))
         held.enter_context(budgets.take(browser("ann"), 30 * 60, WORDS))
-        with pytest.raises(OverBudget, match="within an hour"):
+        with pytest.raises(OverBudget, match="hourly limit"):
             speak(budgets, browser("ann"), 1)
     speak(budgets, browser("ann"), 30)
 
@@ -121,7 +121,7 @@ def test_scripts_are_counted_until_they_are_over(budgets: Budgets) -> None:
         budgets.script(browser("ann"), WORDS)
     for _ in range(SCRIPTS - 2):
         budgets.script(LOCAL, WORDS)
-    with pytest.raises(OverBudget, match="no place free"):
+    with pytest.raises(OverBudget, match="engine is busy"):
         budgets.script(LOCAL, WORDS)
 
 
@@ -158,10 +158,10 @@ def test_a_refused_take_asks_nothing_of_the_engine(house: House, engine: Any) ->
     for take in running:
         assert [next(take)["kind"], next(take)["kind"]] == ["start", "chunk"]
     (refused,) = messages(house, "Me too.", anna, "fifth")
-    assert "4 takes of yours" in refused["status"]
+    assert "4 of your takes" in refused["status"]
     assert refused["problem"]
     (long,) = messages(house, "Words and words. " * 3_000, anna, "long")
-    assert "Make a script of it" in long["status"]
+    assert "Turn it into a script" in long["status"]
     assert len(engine.asked) == 4
     assert engine.owners == [LOCAL.key] * 4
     running[0].close()

@@ -26,12 +26,12 @@ def result(*reasons: str, frames: int = 20, overall: str | None = None) -> Speec
         (result("end", "end"), "Spoken to the end"),
         (
             replace(result("end"), underruns=2, starved=0.75),
-            "Spoken to the end · the sound had to wait 0.8 s (2 ×)",
+            "Spoken to the end · the sound paused for 0.8 s (2 ×)",
         ),
-        (result("length"), "Stopped at its length limit: the end may be missing or repeated"),
+        (result("length"), "Stopped at the length limit: the end may be missing or repeated"),
         (
             result("end", "length", "end", "length", overall="length"),
-            "Segment 2, 4 of 4 stopped at its length limit: words may be missing or repeated",
+            "Segment 2, 4 of 4 stopped at the length limit: words may be missing or repeated",
         ),
         (result("end", "cancelled"), "Stopped; what was spoken is kept"),
         (result("cancelled", frames=0), "Stopped before anything was spoken."),
@@ -64,7 +64,7 @@ def test_sentences_are_in_the_readers_language() -> None:
     assert "0,8 s" in messages.ending(waited, GERMAN)
     assert "0,45" in messages.figures(waited, GERMAN)
     assert "Protokoll" in messages.sentence_of(KeyError("x"), GERMAN)
-    assert "keinen Platz" in messages.sentence_of(EngineBusy("All 4 places are taken."), GERMAN)
+    assert "ausgelastet" in messages.sentence_of(EngineBusy("All 4 places are taken."), GERMAN)
     assert messages.sentence_of(EngineBusy("All 4 places are taken.")) == "All 4 places are taken."
 
 

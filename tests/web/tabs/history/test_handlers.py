@@ -150,7 +150,7 @@ def test_an_entry_goes_and_a_script_keeps_its_take(house: House, events: Remembe
     house.studio.scripts.attach(only.id, spoken("One."))
     take = house.studio.history.page(search="one").records[0]
     assert "deleted" in events.withdraw(None, pressed(id=kept.id), NOBODY)[0]
-    assert "its script still has it" in events.withdraw(None, pressed(id=take.id), NOBODY)[0]
+    assert "its script still has the take" in events.withdraw(None, pressed(id=take.id), NOBODY)[0]
     assert listed(events) == []
     assert house.studio.scripts.list()[0].done == 1
 
@@ -168,7 +168,7 @@ def test_an_entry_is_used_again(house: House, events: Remembering) -> None:
     text, picked, seed, *settings, fold, said, tabs, own = events.use_again(None, pressed(id=kept.id), NOBODY)
     assert (text, picked.value, seed, settings) == ("Once more.", anna.id, "42", [0.9, 0.5, 7])
     assert (tabs.selected, fold.open) == ("speak", True)
-    assert "as they were" in said
+    assert "are restored" in said
     assert own == ""
 
 
@@ -176,12 +176,12 @@ def test_using_again_says_what_is_different_now(house: House, events: Rememberin
     anna = house.studio.voices.add(voice("Anna"))
     other = keep(house, voice_id=anna.id, model="large", settings={})
     _, _, _, *settings, _, said, _, _ = events.use_again(None, pressed(id=other.id), NOBODY)
-    assert "large spoke it, and with fake" in said
+    assert "large spoke this take, so it will sound different with fake" in said
     assert settings == [gr.skip()] * 3, "what is not known stays as it is"
     house.studio.voices.delete(anna.id)
     text, picked, *_, said, _, _ = events.use_again(None, pressed(id=other.id), NOBODY)
     assert (text, picked) == ("Hello there.", gr.skip())
-    assert "“Anna” is no longer there" in said
+    assert "“Anna” no longer exists" in said
 
 
 # --- what is kept
@@ -193,12 +193,12 @@ def test_the_history_is_switched_off_and_on(house: House, events: Remembering) -
     assert bell["what"] == "history"
     assert not events.show("", "", False, PAGE, None, NOBODY)[2]
     assert not events.find("", "", False, None, NOBODY)[0]["kept"]
-    assert "is kept" in events.keep(True, None, NOBODY)[0]
+    assert "are kept" in events.keep(True, None, NOBODY)[0]
     assert house.studio.history.settings().history
 
 
 def test_the_days_are_chosen(house: House, events: Remembering) -> None:
-    assert "7 days old" in events.keep_for(7, None, NOBODY)[0]
+    assert "after 7 days" in events.keep_for(7, None, NOBODY)[0]
     assert house.studio.history.settings().retention_days == 7
     for wrong in (None, "many", 0, -1, 2.5, float("nan"), float("inf"), 10**9, True):
         assert 'role="alert"' in events.keep_for(wrong, None, NOBODY)[0], wrong
@@ -216,7 +216,7 @@ def test_the_whole_history_goes_after_a_question(house: House, events: Rememberi
     keep(house)
     question, asked, said = events.ask_clear(None, NOBODY)
     assert (question.visible, said) == (True, "")
-    assert "Takes: 2, of these starred: 1" in asked
+    assert "Takes: 2, 1 of them starred" in asked
     assert len(listed(events)) == 2, "asking deletes nothing"
     said, bell, question = events.clear(None, NOBODY)
     assert "Takes deleted: 2" in said

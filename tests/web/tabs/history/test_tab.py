@@ -54,7 +54,7 @@ def test_what_is_spoken_is_in_the_history_and_can_be_used_again(chromium: Browse
         expect(entry(page, "An older take.")).to_contain_text("temperature 1.2")
         entry(page, "An older take.").get_by_role("button", name="Use again").click()
         expect(page.get_by_label("Text to speak")).to_have_value("An older take.")
-        expect(page.locator("#rp-speak-notice")).to_contain_text("as they were")
+        expect(page.locator("#rp-speak-notice")).to_contain_text("are restored")
         expect(page.locator("#rp-seed textarea, #rp-seed input")).to_have_value("7")
 
 
@@ -103,18 +103,18 @@ def test_the_history_is_switched_off_emptied_and_everything_forgotten(
         open_tab(page, "History")
         expect(entries(page)).to_have_count(2)
         page.get_by_text("What is kept", exact=True).click()
-        page.get_by_label("Keep a history of what I speak").uncheck()
-        expect(page.locator("#rp-kept-notice")).to_contain_text("is not kept")
-        page.get_by_role("button", name="Delete the history …").click()
+        page.get_by_label("Keep a history of my takes").uncheck()
+        expect(page.locator("#rp-kept-notice")).to_contain_text("are not kept")
+        page.get_by_role("button", name="Delete the history…").click()
         expect(page.locator("#rp-clear-question")).to_contain_text("Takes: 2")
         page.get_by_role("button", name="Delete the history for good").click()
         expect(entries(page)).to_have_count(0)
-        expect(page.locator(".rp-history-count")).to_contain_text("The history is off")
-        page.get_by_role("button", name="Delete everything of mine …").click()
+        expect(page.locator(".rp-history-count")).to_contain_text("History is off")
+        page.get_by_role("button", name="Delete all my data…").click()
         expect(page.locator("#rp-forget-question")).to_contain_text("Voices: 1.")
         page.get_by_role("button", name="Delete everything for good").click()
-        expect(page.locator("#rp-kept-notice")).to_have_text("Everything of yours is deleted.")
-        expect(page.get_by_label("Keep a history of what I speak")).to_be_checked()
+        expect(page.locator("#rp-kept-notice")).to_have_text("All your data is deleted.")
+        expect(page.get_by_label("Keep a history of my takes")).to_be_checked()
         assert page.evaluate("Object.keys(localStorage).filter((key) => key !== 'reprise.owner')") == []
     assert studio.holdings().empty
     assert studio.history.settings().history
@@ -130,7 +130,7 @@ def test_two_visitors_have_histories_of_their_own(chromium: Browser, serve: Serv
         open_tab(mine, "History")
         expect(entries(mine)).to_have_count(1)
         open_tab(theirs, "History")
-        expect(theirs.locator(".rp-history-count")).to_contain_text("Nothing yet")
+        expect(theirs.locator(".rp-history-count")).to_contain_text("No takes yet")
         expect(entries(theirs)).to_have_count(0)
 
 

@@ -119,7 +119,7 @@ def test_speaking_with_a_voice_picks_it_and_shows_the_tab(
 
 def test_everything_that_describes_a_voice_can_be_changed(events: Keeping, library: VoiceLibrary) -> None:
     ben = library.add(voice("Ben"))
-    assert answer(events.revise, id=ben.id, name=" Zoe ") == ("good", "It is “Zoe” now.")
+    assert answer(events.revise, id=ben.id, name=" Zoe ") == ("good", "Renamed to “Zoe”.")
     said = answer(events.revise, id=ben.id, language="pt-BR", description="Low.", tags=["#warm", "Warm", " a  b "])
     assert said == ("good", "“Zoe” is saved.")
     changed = library.get(ben.id)
@@ -147,7 +147,7 @@ def test_everything_that_describes_a_voice_can_be_changed(events: Keeping, libra
         ({"tags": ["x"] * 3 + [str(number) for number in range(12)]}, "12 tags"),
         ({"tags": ["x" * 41]}, "40 characters"),
         ({"tags": ["a,b"]}, "commas"),
-        ({"language": "klingon!"}, "“klingon!” is no language tag"),
+        ({"language": "klingon!"}, "“klingon!” is not a language tag"),
         ({"description": "x" * 2_001}, "2,000 characters"),
         ({"description": "nul\0"}, "no text"),
     ],
@@ -172,8 +172,8 @@ def test_samples_are_copied_and_handed_out_and_otherwise_left_alone(
         assert kind == "bad"
         assert "“Ada” is a sample voice" in text
     assert library.list() == samples
-    assert answer(events.duplicate, id=ada.id) == ("good", "“Ada” is a copy of your own.")
-    assert answer(events.duplicate, id=ada.id) == ("good", "“Ada 2” is a copy of your own.")
+    assert answer(events.duplicate, id=ada.id) == ("good", "“Ada” is your own copy.")
+    assert answer(events.duplicate, id=ada.id) == ("good", "“Ada 2” is your own copy.")
     assert names(library) == ["Ada", "Ada 2", "Ada", "Ben"]
 
 
@@ -189,7 +189,7 @@ def test_deleting_can_be_undone(events: Keeping, library: VoiceLibrary, engine: 
     assert (aside["id"], aside["name"]) == (ben.id, "Ben")
     assert 590 < aside["left"] <= 600
     assert events.list(None, None)["aside"] != [], "whoever reloads the page is offered it as well"
-    assert answer(events.put_back, id=ben.id) == ("good", "“Ben” is back.")
+    assert answer(events.put_back, id=ben.id) == ("good", "“Ben” is restored.")
     assert library.list() == [ben]
     assert answer(events.put_back, id=ben.id)[0] == "bad", "once"
 
@@ -200,7 +200,7 @@ def test_deleting_the_picked_voice_says_who_speaks_now_and_undoing_picks_it_agai
     zoe, ben = library.add(voice("Zoe")), library.add(voice("Ben"))
     listed, _, picker = press(events.remove, id=zoe.id, picked=True)
     assert (picker.value, picker.choices) == (ben.id, [("Ben", ben.id)])
-    assert (listed["answer"]["text"], listed["answer"]["instead"]) == ("“Ben” speaks now.", ben.id)
+    assert (listed["answer"]["text"], listed["answer"]["instead"]) == ("The voice is now “Ben”.", ben.id)
     _, _, picker = press(events.put_back, id=zoe.id, picked=True)
     assert (picker.value, len(picker.choices)) == (zoe.id, 2)
 
@@ -218,14 +218,14 @@ def test_undoing_says_where_the_name_is_taken_by_now(events: Keeping, library: V
     press(events.remove, id=ben.id)
     library.add(voice("ben"))
     kind, text = answer(events.put_back, id=ben.id)
-    assert (kind, text) == ("good", "“Ben” is back as “Ben 2”, because another voice has its name by now.")
+    assert (kind, text) == ("good", "“Ben” is restored as “Ben 2”, because another voice has its name now.")
 
 
 def test_deleting_for_good(events: Keeping, library: VoiceLibrary) -> None:
     ben = library.add(voice("Ben"))
     press(events.remove, id=ben.id)
     listed, _ = events.let_go(None, None)
-    assert (listed["aside"], listed["answer"]["text"]) == ([], "It is deleted for good.")
+    assert (listed["aside"], listed["answer"]["text"]) == ([], "Deleted for good.")
     assert answer(events.put_back, id=ben.id)[0] == "bad"
 
 
@@ -266,7 +266,7 @@ def test_files_and_archives_come_in_and_each_is_named(
         ("“broken.voice”", "This voice file is damaged."),
         (
             "“bad.zip”",
-            "“bad.zip” is damaged, or no .zip that can be read here: unpack it, and import the voices in it.",
+            "“bad.zip” is damaged or is not a .zip that can be read here. Unpack it and import the voices inside.",
         ),
     ]
     assert names(library) == ["Anna", "Ben", "Zoe"]

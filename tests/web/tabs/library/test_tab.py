@@ -65,7 +65,7 @@ def test_describe_find_hear_and_speak_with(
         expect(form.get_by_label("Tags")).to_have_value("warm, Story,story")
         form.get_by_label("Name").fill("Zoe")
         form.get_by_role("button", name="Save").click()
-        expect(page.locator(".rp-lib-said")).to_have_text("It is “Zoe” now.")
+        expect(page.locator(".rp-lib-said")).to_have_text("Renamed to “Zoe”.")
         zoe = card(page, "Zoe")
         expect(zoe).to_contain_text("French")
         expect(zoe).to_contain_text("<b>{{x}}</b>")
@@ -89,7 +89,7 @@ def test_describe_find_hear_and_speak_with(
         hear.click()
         expect(hear).to_have_attribute("aria-pressed", "false")
 
-        card(page, "Anna").get_by_role("button", name="Speak with it").click()
+        card(page, "Anna").get_by_role("button", name="Use this voice").click()
         expect(page.get_by_role("tab", name="Speak", exact=True)).to_have_attribute("aria-selected", "true")
         expect(picker(page)).to_have_value("Anna")
         expect(page.get_by_label("Text to speak")).to_be_focused()
@@ -109,12 +109,12 @@ def test_delete_undo_reload_and_delete_for_good(
         expect(card(page, "Anna")).to_have_count(0)
         expect(picker(page)).to_have_value("Ben")
         card(page, "Ben").get_by_role("button", name="Delete").click()
-        expect(page.get_by_text("You have no voice of your own yet.")).to_be_visible()
+        expect(page.get_by_text("You have no voices of your own yet.")).to_be_visible()
 
         page.reload()
         expect(page.get_by_role("button", name="Speak", exact=True)).to_be_visible()
         open_tab(page, "Library")
-        expect(page.get_by_text("You have no voice of your own yet.")).to_be_visible()
+        expect(page.get_by_text("You have no voices of your own yet.")).to_be_visible()
         undo(page, "Ben").click()
         expect(card(page, "Ben")).to_be_visible()
         expect(picker(page)).to_have_value("Ben")
@@ -122,11 +122,11 @@ def test_delete_undo_reload_and_delete_for_good(
         rename(page, "Ben", "Anna")
         expect(card(page, "Anna")).to_be_visible()
         undo(page, "Anna").click()
-        expect(page.get_by_text("“Anna” is back as “Anna 2”")).to_be_visible()
+        expect(page.get_by_text("“Anna” is restored as “Anna 2”")).to_be_visible()
         card(page, "Anna 2").get_by_role("button", name="Delete").click()
         page.get_by_role("button", name="Delete for good now").click()
         expect(page.get_by_role("button", name="Undo")).to_have_count(0)
-        expect(page.get_by_text("It is deleted for good.")).to_be_visible()
+        expect(page.get_by_text("Deleted for good.")).to_be_visible()
     assert [record.id for record in library.list()] == [ben.id]
     assert anna.id not in {record.id for record in library.aside()}
 
@@ -141,7 +141,7 @@ def test_undoing_the_deletion_of_the_picked_voice_picks_it_again_unless_another_
         open_tab(page, "Library")
         for name, now in (("Zoe", "Anna"), ("Anna", "Ben")):
             card(page, name).get_by_role("button", name="Delete").click()
-            expect(page.locator(".rp-lib-said")).to_have_text(f"“{now}” speaks now.")
+            expect(page.locator(".rp-lib-said")).to_have_text(f"The voice is now “{now}”.")
             expect(picker(page)).to_have_value(now)
         undo(page, "Zoe").click()
         expect(card(page, "Zoe")).to_be_visible()
@@ -152,7 +152,7 @@ def test_undoing_the_deletion_of_the_picked_voice_picks_it_again_unless_another_
 
         card(page, "Zoe").get_by_role("button", name="Delete").click()
         expect(picker(page)).to_have_value("Anna")
-        card(page, "Ben").get_by_role("button", name="Speak with it").click()
+        card(page, "Ben").get_by_role("button", name="Use this voice").click()
         expect(picker(page)).to_have_value("Ben")
         open_tab(page, "Library")
         undo(page, "Zoe").click()
@@ -169,10 +169,10 @@ def test_voices_go_out_and_come_in(
         expect(page.get_by_text("Export all")).to_be_hidden()
         adam = card(page, "Adam")
         expect(adam.get_by_role("button")).to_have_count(3)
-        for name in ("Hear Adam", "Speak with it", "Duplicate"):
+        for name in ("Hear Adam", "Use this voice", "Duplicate"):
             expect(adam.get_by_role("button", name=name)).to_be_visible()
         adam.get_by_role("button", name="Duplicate").click()
-        expect(page.get_by_text("“Adam” is a copy of your own.")).to_be_visible()
+        expect(page.get_by_text("“Adam” is your own copy.")).to_be_visible()
         adam.last.get_by_role("button", name="Duplicate").click()
         expect(card(page, "Adam 2")).to_be_visible()
 

@@ -134,7 +134,7 @@ def test_clips_that_do_not_fit_are_left_out_and_said(events: Cloning, library: V
     *_, said, _, _ = save(events, *clips)
     (only,) = library.load(library.find("Anna").id).references
     assert only.transcript == "Hello there. Third."
-    assert "Left out, because the others fill the voice: “second”." in said
+    assert "Left out, because the other clips fill the voice: “second”." in said
     assert list(house.folder.iterdir()) == []
 
 
@@ -149,8 +149,8 @@ def test_only_the_chosen_part_is_kept(events: Cloning, library: VoiceLibrary, ho
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"agreed": False}, "agreed"),
-        ({"agreed": "yes"}, "agreed"),
+        ({"agreed": False}, "consent"),
+        ({"agreed": "yes"}, "consent"),
         ({"name": "  "}, "Give the voice a name."),
         ({"name": None}, "Give the voice a name."),
         ({"name": "\u200b"}, "needs a name"),

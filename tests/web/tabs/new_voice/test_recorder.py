@@ -214,7 +214,7 @@ def test_what_else_goes_wrong_does_not_take_the_line_from_a_recording(page: Page
     asking = re.compile("/component_server")
     page.route(asking, lambda route: held.append(route))
     with page.expect_request(asking):
-        page.get_by_role("button", name="Hear it back").click()
+        page.get_by_role("button", name="Hear what the model hears").click()
     page.get_by_role("button", name="Record another").click()
     said(page, "Recording 0.")
     with page.expect_event("requestfinished"):
@@ -320,7 +320,7 @@ REFUSE = """(name) => {
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
-        ("NotAllowedError", "Allow it beside the address bar"),
+        ("NotAllowedError", "Allow it next to the address bar"),
         ("NotFoundError", "No microphone was found"),
         ("NotReadableError", "in use by another program"),
     ],
@@ -341,12 +341,12 @@ def test_a_microphone_that_is_unplugged_leaves_what_it_heard(page: Page) -> None
     page.get_by_role("button", name="Record", exact=True).click()
     expect(page.locator(".rp-countdown")).to_have_text("3")
     page.evaluate("unplug()")
-    said(page, "The microphone is gone")
+    said(page, "The microphone was unplugged")
     page.get_by_role("button", name="Record", exact=True).click()
     said(page, "Recording 1.")
     page.evaluate("unplug()")
     said(page, "Recorded ")
-    said(page, "The microphone is gone")
+    said(page, "The microphone was unplugged")
     assert value(page, "Recording 1")["clips"][0]["seconds"] > 1
 
 
@@ -354,7 +354,7 @@ def test_plain_http_says_why_there_is_no_microphone_and_takes_files_all_the_same
     chromium: Browser, url: str, tmp_path: Path
 ) -> None:
     with opened(chromium, url.replace("127.0.0.1", PLAIN_HTTP_HOST)) as page:
-        said(page, "Browsers lend the microphone only to secure pages")
+        said(page, "Browsers allow the microphone only on secure pages")
         said(page, "Open it as http://localhost:")
         expect(page.locator(".rp-record")).to_be_disabled()
         upload(page, CLIP)
@@ -395,7 +395,7 @@ def spoiled(path: Path, gain: float = 1.0, silence: float = 0.0) -> Path:
 
 def test_a_light_is_a_mark_a_word_and_a_sentence_and_one_click_mends_it(page: Page, tmp_path: Path) -> None:
     upload(page, spoiled(tmp_path / "quiet.wav", gain=0.002, silence=8))
-    verdict(page, "A voice made of this clip would not be good.")
+    verdict(page, "A voice made from this clip would not sound good.")
     worst = page.locator(".rp-doctor > .rp-findings > li").first
     assert worst.get_attribute("data-light") == "red"
     expect(worst.locator(".rp-light")).to_have_text("✕")
@@ -409,15 +409,15 @@ def test_a_light_is_a_mark_a_word_and_a_sentence_and_one_click_mends_it(page: Pa
     trimmed = value(page, '"start": 8')["clips"][0]
 
     page.get_by_role("button", name="Level the loudness").click()
-    said(page, "quiet.wav is mended.")
+    said(page, "quiet.wav is repaired.")
     verdict(page, "This clip is good to use.")
     mended = value(page, '"start": 0')["clips"][0]
     assert mended["path"] != trimmed["path"]
     assert mended["seconds"] == pytest.approx(trimmed["end"] - trimmed["start"], abs=0.01)
     expect(page.locator(".rp-clip-line")).to_have_count(1)
 
-    page.get_by_role("button", name="Undo what was mended in quiet.wav").click()
-    verdict(page, "would not be good")
+    page.get_by_role("button", name="Undo the repair of quiet.wav").click()
+    verdict(page, "would not sound good")
     assert value(page, trimmed["path"])["clips"][0] == trimmed
     gone(page, Path(mended["path"]))
 
@@ -437,14 +437,14 @@ def test_the_best_part_is_chosen_and_the_words_must_follow(page: Page, tmp_path:
     page.get_by_role("slider", name="End").press("PageDown")
     for _ in range(5):
         page.get_by_role("slider", name="End").press("PageDown")
-    moved = page.get_by_text("The ends were moved after these words were written")
+    moved = page.get_by_text("The selection changed after these words were written")
     expect(moved).to_be_visible()
     field.fill("On Thursday my cousin Joyce brought fresh oranges, a jar of plum jam")
     expect(moved).to_be_hidden()
     field.fill("Hello.")
     expect(page.get_by_text("too few words for the speech")).to_be_visible()
     field.fill("word " * 90)
-    expect(page.get_by_text("more words than fit into the speech")).to_be_visible()
+    expect(page.get_by_text("too many words for the speech")).to_be_visible()
     assert value(page, "word word")["clips"][0]["words"].startswith("word word")
 
 
@@ -453,7 +453,7 @@ def test_a_clip_is_not_called_good_while_its_words_are_not(page: Page) -> None:
     verdict(page, "This clip is good to use.")
     field = page.get_by_label("The words in this clip")
     field.fill("word " * 90)
-    verdict(page, "The sound is good; look at the words.")
+    verdict(page, "The sound is good. Check the words.")
     expect(page.locator(".rp-verdict .rp-light")).not_to_have_attribute("data-light", "green")
     expect(page.locator(".rp-fine summary")).to_have_text("9 of 9 checks passed")
     field.fill("")
@@ -480,27 +480,25 @@ def test_words_belong_to_their_clip(page: Page) -> None:
     page.get_by_role("button", name=re.compile("^flite_slt.flac")).click()
     expect(field).to_have_value("The first.")
     assert [clip["words"] for clip in value(page, "The second.")["clips"]] == ["The first.", "The second."]
-    expect(page.locator(".rp-together")).to_contain_text("2 clips go into the voice, 18.3 s together.")
+    expect(page.locator(".rp-together")).to_contain_text("2 clips go into the voice, 18.3 s in all.")
     upload(page, STORY)
-    expect(page.locator(".rp-together")).to_contain_text(
-        "one voice takes 28 s at most. Left out: “flite_slt_story.flac”."
-    )
+    expect(page.locator(".rp-together")).to_contain_text("a voice uses at most 28 s. Left out: “flite_slt_story.flac”.")
 
 
 def test_a_clip_is_heard_back_and_playing_something_else_ends_it(page: Page) -> None:
     upload(page, STORY)
     said(page, "is ready.")
-    page.get_by_role("button", name="Hear it back").click()
-    stop = page.get_by_role("button", name="Stop it")
+    page.get_by_role("button", name="Hear what the model hears").click()
+    stop = page.get_by_role("button", name="Stop playing")
     expect(stop).to_be_visible()
     page.get_by_role("button", name="Play selection").click()
     expect(stop).to_be_hidden()
     expect(page.locator(".rp-trim-play")).to_have_text("Stop")
-    page.get_by_role("button", name="Hear it back").click()
+    page.get_by_role("button", name="Hear what the model hears").click()
     expect(stop).to_be_visible()
     expect(page.locator(".rp-trim-play")).to_have_text("Play selection")
     stop.click()
-    expect(page.get_by_role("button", name="Hear it back")).to_be_enabled()
+    expect(page.get_by_role("button", name="Hear what the model hears")).to_be_enabled()
 
 
 def test_a_removed_clip_is_gone_from_the_server_and_the_same_file_of_others_is_not(page: Page) -> None:

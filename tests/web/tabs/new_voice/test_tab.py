@@ -91,7 +91,7 @@ def test_several_clips_trimmed_and_named_after_somebody_else_become_one_voice(
         expect(words).to_have_value("")
         page.get_by_label("Name of the voice").fill("Reader")
         page.get_by_label("Speaker").fill("Grandma Ada")
-        agreed = page.get_by_role("checkbox", name=re.compile("Grandma Ada has agreed that I clone it"))
+        agreed = page.get_by_role("checkbox", name=re.compile("Grandma Ada has agreed that I may clone it"))
         agreed.check()
         page.get_by_role("button", name="Save voice").click()
         notice = page.locator("#rp-form-notice")
@@ -116,7 +116,7 @@ def test_a_taken_name_costs_nothing_but_another_name(
         upload(page, CLIP)
         page.get_by_label("The words in this clip").fill("Hello there.")
         page.get_by_label("Name of the voice").fill("anna")
-        page.get_by_label("has agreed that I clone it").check()
+        page.get_by_label("has agreed that I may clone it").check()
         page.get_by_role("button", name="Save voice").click()
         expect(page.locator("#rp-form-notice")).to_contain_text("There is already a voice called “Anna”.")
         expect(page.get_by_label("The words in this clip")).to_have_value("Hello there.")
@@ -139,7 +139,7 @@ def test_by_keyboard_alone_in_german_over_plain_http(
     page = context.new_page()
     page.goto(url)
     page.get_by_role("tab", name=texts["tab.new"], exact=True).click()
-    expect(page.locator(".rp-say")).to_contain_text("Browser geben das Mikrofon nur an sichere Seiten weiter")
+    expect(page.locator(".rp-say")).to_contain_text("Browser erlauben das Mikrofon nur auf sicheren Seiten")
     expect(page.locator(".rp-say")).to_contain_text("http://localhost:")
     expect(page.get_by_role("button", name="Aufnehmen")).to_be_disabled()
     with page.expect_file_chooser() as choosing:
@@ -170,7 +170,7 @@ def test_with_clips_nothing_sticks_out_and_axe_finds_nothing_serious(
         upload(page, STORY, tmp_path / "quiet.wav")
         page.get_by_label("The words in this clip").fill("Too few.")
         expect(page.get_by_text("too few words for the speech")).to_be_visible()
-        expect(page.locator(".rp-verdict")).to_contain_text("would not be good")
+        expect(page.locator(".rp-verdict")).to_contain_text("would not sound good")
         page.locator(".rp-fine summary").click()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         found = Axe().run(page, context="#rp-tab-new").response["violations"]
@@ -245,14 +245,16 @@ def test_each_promised_format_becomes_a_clip_that_is_drawn_and_judged_and_goes_i
             file = in_format(tmp_path / f"memo.{kind}")
             if len(outlines) == MOST_CLIPS:
                 page.locator(".rp-file").set_input_files(file)
-                expect(page.locator(".rp-say")).to_have_text(f"{MOST_CLIPS} clips are plenty. Remove one first.")
+                expect(page.locator(".rp-say")).to_have_text(
+                    f"A voice can have at most {MOST_CLIPS} clips. Remove one first."
+                )
                 expect(lines).to_have_count(MOST_CLIPS)
                 page.get_by_role("button", name=f"Remove memo.{PROMISED[0]}").click()
             take = drop if kind == "mp3" else upload
             take(page, file)
             expect(lines.last).to_contain_text(re.compile(rf"^memo\.{kind} · 3\.[12] s"))
             expect(page.locator(".rp-trim-said")).to_have_text(re.compile(r"^0\.00 s to 3\.[12]\d s: 3\.[12]\d s$"))
-            expect(page.locator(".rp-verdict")).to_contain_text("This clip can be used, and could be better.")
+            expect(page.locator(".rp-verdict")).to_contain_text("This clip can be used, but could be better.")
             expect(page.get_by_text(re.compile(r"^The clip lasts (only )?3\.[12] s"))).to_be_visible()
             outlines[kind] = outline(page)
             page.get_by_label("The words in this clip").fill(f"As {kind}.")
@@ -264,7 +266,7 @@ def test_each_promised_format_becomes_a_clip_that_is_drawn_and_judged_and_goes_i
 
         expect(page.locator(".rp-together")).to_contain_text(f"{MOST_CLIPS} clips go into the voice")
         page.get_by_label("Name of the voice").fill("All of them")
-        page.get_by_label("has agreed that I clone it").check()
+        page.get_by_label("has agreed that I may clone it").check()
         page.get_by_role("button", name="Save voice").click()
         expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “All of them”.")
         expect(picker(page)).to_have_value("All of them")

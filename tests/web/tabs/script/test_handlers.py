@@ -207,7 +207,7 @@ def test_what_goes_behind_the_scripts_back_shows_when_looked_at(page: Page, stud
 
 def test_speaking_stopping_and_redoing(page: Page, engine: FakeEngine) -> None:
     page.make(PLAY)
-    assert page.ask("save", format="wav")["problem"].startswith("Nothing of this script")
+    assert page.ask("save", format="wav")["problem"].startswith("Nothing in this script")
     page.ask("speak", card=page.cards[1]["id"])
     page.spoken()
     assert [card["state"] for card in page.cards] == ["new", "spoken", "spoken"]

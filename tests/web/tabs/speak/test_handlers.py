@@ -153,7 +153,7 @@ def test_a_take_under_way_when_everything_is_forgotten_is_not_kept(
     Remembering(house).forget(None, None)  # type: ignore[arg-type]
     end = list(take)[-1]
     assert (end["take"], end["wav"]["url"], end["stop_reason"]) == (None, None, "end")
-    assert "deleted meanwhile" in end["status"]
+    assert "deleted in the meantime" in end["status"]
     assert studio.history.page().total == 0
 
 
@@ -165,8 +165,8 @@ def test_a_take_under_way_when_everything_is_forgotten_is_not_kept(
         ("Hi.", None, SETTINGS, "Pick a voice first"),
         ("Hi.", "no-such-voice", SETTINGS, "voice"),
         ("Hi.", ["anna"], SETTINGS, "Pick a voice first"),
-        ("Hi.", "anna", ("x", 0.7, 0.8, 30), "seed is a whole number"),
-        ("Hi.", "anna", ("-1", 0.7, 0.8, 30), "seed is a whole number"),
+        ("Hi.", "anna", ("x", 0.7, 0.8, 30), "seed must be a whole number"),
+        ("Hi.", "anna", ("-1", 0.7, 0.8, 30), "seed must be a whole number"),
         ("Hi.", "anna", ("2147483648", 0.7, 0.8, 30), "from 0 to 2147483647"),
         ("Hi.", "anna", ("", "much", 0.8, 30), "out of step"),
         ("x" * 500_001, "anna", SETTINGS, "more than 500,000 characters"),

@@ -97,10 +97,10 @@ def test_what_would_be_refused_costs_nothing_and_is_mended_by_writing(
         open_settings(page)
         page.locator("#rp-seed input").fill("many")
         page.get_by_role("button", name="Speak", exact=True).click()
-        expect(status).to_contain_text("The seed is a whole number")
+        expect(status).to_contain_text("The seed must be a whole number")
         assert player(page)["on"] == take
         expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
-        page.get_by_role("button", name="Back to the usual settings").click()
+        page.get_by_role("button", name="Back to the default settings").click()
         expect(status).to_contain_text("Spoken to the end")
         assert len(engine.asked) == 1
 
@@ -187,7 +187,7 @@ def test_the_same_again_another_take_and_keeping_a_seed(
         page.locator("#rp-seed input").fill("42")
         said(page, "A take with its own seed.")
         expect(row(page).locator(".rp-take-facts")).to_contain_text("not in the history")
-        page.get_by_role("button", name="Back to the usual settings").click()
+        page.get_by_role("button", name="Back to the default settings").click()
         expect(page.locator("#rp-seed input")).to_have_value("")
         page.get_by_label(TEXT).fill("Something else by now.")
 
@@ -229,7 +229,7 @@ def test_what_helps_with_the_text(chromium: Browser, serve: Serve, library: Voic
         field.press("Control+z")
         expect(field).to_have_value(text)
         page.get_by_text("Examples", exact=True).click()
-        page.get_by_role("button", name="What shows this voice").click()
+        page.get_by_role("button", name="Demo of this voice").click()
         expect(field).to_have_value(ben.demo)
 
         engine.style_tags, engine.english_only = True, False  # another model by now

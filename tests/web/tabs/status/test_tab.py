@@ -26,13 +26,13 @@ def test_what_the_server_does_is_seen_while_one_looks(chromium: Browser, serve: 
         open_tab(page, "Status")
         expect(row(page, "Model")).to_have_text("fake")
         expect(row(page, "Speaking now")).to_have_text("0 of 1")
-        expect(row(page, "Real-time factor of the last takes")).to_have_text("nothing was spoken yet")
+        expect(row(page, "Real-time factor of the last takes")).to_have_text("nothing has been spoken yet")
         open_tab(page, "Speak")
         expect(picker(page)).to_have_value("Anna")
         speak(page, "Hello there.")
         wait_for(page, "player.finished")
         open_tab(page, "Status")
-        expect(row(page, "Real-time factor of the last takes")).to_contain_text("as fast as it is heard")
+        expect(row(page, "Real-time factor of the last takes")).to_contain_text("as fast as real time")
 
 
 def test_nobody_is_asked_while_nobody_looks(chromium: Browser, serve: Serve, studio: Studio) -> None:
@@ -70,7 +70,7 @@ def test_another_model_is_loaded_and_named_everywhere(
         page.get_by_role("option", name="large").click()
         expect(page.locator("#rp-model-licence")).to_have_text("Free for research only.")
         expect(row(page, "Model")).to_have_text("fake")
-        page.get_by_role("button", name="Load it").click()
+        page.get_by_role("button", name="Load model").click()
         expect(page.locator("#rp-status-notice")).to_have_text("large is ready.")
         expect(row(page, "Model")).to_have_text("large")
         expect(page.locator("#rp-heading")).to_contain_text("Model large on cpu")
