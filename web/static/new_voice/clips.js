@@ -1,9 +1,11 @@
-// The clips of a new voice, and what the server is told of them. Needs trim.js.
+// The clips of a new voice, and what the server is told of them.
 
-const MOST_CLIPS = 6;
+import { Trim } from "./trim.js";
+
+export const MOST_CLIPS = 6;
 const SAME_SPEECH = 0.3; // seconds of speech more or less that are no word
 
-class Clip {
+export class Clip {
   // file: as the browser has it; path: where the server has it. seconds, peaks: null where nobody knows. words: that are
   // spoken in it. before: the clip that this one was mended from. wordsSpoken: seconds of speech that the words were
   // written for.
@@ -57,7 +59,7 @@ class Clip {
   }
 }
 
-class Clips {
+export class Clips {
   // together: seconds that several clips may have.
   constructor(together = Infinity) {
     this.together = together;

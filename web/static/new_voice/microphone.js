@@ -1,8 +1,9 @@
 // The microphone as it is: the browser's echo cancelling, noise suppression and gain control change a voice.
-// TAP_SOURCE is the audio thread's program. Needs words.js.
+
+import { words } from "../ui/words.js";
 
 const DRAIN_MS = 500; // a sound system that hangs keeps nobody waiting
-const EXACT = {
+export const EXACT = {
   echoCancellation: false,
   noiseSuppression: false,
   autoGainControl: false,
@@ -11,7 +12,7 @@ const EXACT = {
 };
 
 // Why there is no microphone, and what to do about it; "" where there is one.
-function obstacle({ navigator, isSecureContext, location }) {
+export function obstacle({ navigator, isSecureContext, location }) {
   if (navigator.mediaDevices?.getUserMedia) return "";
   if (isSecureContext) return words("clip.no_microphone");
   return words("clip.plain_http", { address: `http://localhost${location.port ? ":" + location.port : ""}` });
@@ -24,9 +25,9 @@ const REFUSALS = {
   OverconstrainedError: "clip.not_exact",
 };
 
-const refusal = (error) => words(REFUSALS[error.name] ?? "clip.failed", { reason: error.message });
+export const refusal = (error) => words(REFUSALS[error.name] ?? "clip.failed", { reason: error.message });
 
-class Microphone {
+export class Microphone {
   // hear(Float32Array): what came in. gone(): it was unplugged. Fails as getUserMedia does.
   static async open(hear, gone) {
     const stream = await navigator.mediaDevices.getUserMedia({ audio: EXACT });
@@ -53,10 +54,9 @@ class Microphone {
   }
 
   async listen(hear, gone) {
-    const source = URL.createObjectURL(new Blob([TAP_SOURCE], { type: "text/javascript" }));
-    await this.context.audioWorklet.addModule(source).finally(() => URL.revokeObjectURL(source));
+    await this.context.audioWorklet.addModule(new URL("./capture_worklet.js", import.meta.url));
     await this.context.resume();
-    this.tap = new AudioWorkletNode(this.context, "tap", { numberOfOutputs: 0 });
+    this.tap = new AudioWorkletNode(this.context, "capture", { numberOfOutputs: 0 });
     this.drained = new Promise((resolve) => {
       this.tap.port.onmessage = ({ data }) => (data ? hear(data) : resolve());
     });

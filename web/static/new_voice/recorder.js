@@ -1,23 +1,32 @@
 // Records clips as the microphone gives them, or takes files, and lets one choose the part that is meant, write down its
 // words, and mend it. The value is null or { chosen, clips: [{ path, name, seconds, start, end, words }] }. The server
 // may give it back with other ends, another choice, or fewer clips.
-// Given by the page: element, props, server, upload, watch. Needs words.js, microphone.js, meter.js, recording.js,
-// clips.js, echo.js, trim_view.js, doctor.js, transcript.js, recorder_view.js.
+
+import { CodecPreview, looked, wavOf } from "./clip_playback.js";
+import { Clip, Clips, MOST_CLIPS } from "./clips.js";
+import { DoctorView } from "./doctor.js";
+import { Microphone, obstacle, refusal } from "./microphone.js";
+import { RecorderView } from "./recorder_view.js";
+import { Countdown, Meter, Recording } from "./recording.js";
+import { remarks, TranscriptView } from "./transcript.js";
+import { TrimView } from "./trim_view.js";
+import { words } from "../ui/words.js";
 
 const COUNT_FROM = 3;
 
 class Recorder {
-  constructor() {
+  constructor({ element, props, server, upload, watch }) {
+    Object.assign(this, { props, server, upload });
     this.clips = new Clips(props.together);
     this.taking = null; // { microphone, countdown, recording, meter, instead } while the microphone is open
     this.pending = Promise.resolve(); // files are taken one after the other
     this.scriptAt = 0;
     this.told = "null"; // the value as it was last told to the server
     this.view = new RecorderView(element, this);
-    const echo = server.hear_back
-      ? new Echo((clip) => this.ask("hear_back", clip.value), () => this.trim.update(), (text) => this.refuse(text))
+    const codecPreview = server.hear_back
+      ? new CodecPreview((clip) => this.ask("hear_back", clip.value), () => this.trim.update(), (text) => this.refuse(text))
       : null;
-    this.trim = new TrimView(element, { changed: () => this.publish(), echo });
+    this.trim = new TrimView(element, { changed: () => this.publish(), codecPreview });
     this.doctor = new DoctorView(element, (clip, row) => this.mend(clip, row));
     this.transcript = new TranscriptView(element, {
       written: () => this.publish(),
@@ -48,11 +57,11 @@ class Recorder {
   // ---- the texts to read
 
   showScript() {
-    this.view.showScript(props.scripts[this.scriptAt] ?? "", props.scripts.length > 1);
+    this.view.showScript(this.props.scripts[this.scriptAt] ?? "", this.props.scripts.length > 1);
   }
 
   nextScript() {
-    this.scriptAt = (this.scriptAt + 1) % props.scripts.length;
+    this.scriptAt = (this.scriptAt + 1) % this.props.scripts.length;
     this.showScript();
   }
 
@@ -87,7 +96,7 @@ class Recorder {
 
   record(taking) {
     if (this.taking !== taking) return; // the microphone went while it was counting
-    taking.recording = new Recording(taking.microphone.rate, props.longest);
+    taking.recording = new Recording(taking.microphone.rate, this.props.longest);
     taking.words = this.view.script;
     this.view.say(words("clip.recording_short", { seconds: "0.0" }), "recording");
   }
@@ -98,7 +107,7 @@ class Recorder {
     taking.meter.hear(samples, taking.microphone.rate);
     taking.recording?.hear(samples);
     this.view.refresh();
-    if (taking.recording?.full) this.stop(words("clip.full", { longest: props.longest }));
+    if (taking.recording?.full) this.stop(words("clip.full", { longest: this.props.longest }));
   }
 
   async stop(why = "") {
@@ -151,16 +160,16 @@ class Recorder {
   async take(file, { name, said = words("clip.ready", { name }), instead = null, ...more }) {
     const full = this.noRoom(instead);
     if (full) return full;
-    if (file.size > props.max_mb * 2 ** 20) return this.refuse(words("clip.too_large", { name, limit: props.max_mb }));
+    if (file.size > this.props.max_mb * 2 ** 20) return this.refuse(words("clip.too_large", { name, limit: this.props.max_mb }));
     this.say(words("clip.uploading"), "uploading");
     let path;
     try {
-      ({ path } = await upload(underOwnName(file)));
+      ({ path } = await this.upload(underOwnName(file)));
     } catch (error) {
       return this.refuse(words("clip.not_uploaded", { reason: error.message ?? error }));
     }
     try {
-      const heard = await looked(file, name, props.longest, () => this.peaksOf(path));
+      const heard = await looked(file, name, this.props.longest, () => this.peaksOf(path));
       if (!this.clips.list.includes(instead)) instead = null; // removed meanwhile
       if (instead && instead !== more.before) this.forget(instead);
       this.clips.add(new Clip({ file, path, name, ...more, ...heard }), instead);
@@ -178,7 +187,7 @@ class Recorder {
   // The answer of one of its functions, or { problem }.
   async ask(name, value) {
     try {
-      return await server[name](value);
+      return await this.server[name](value);
     } catch (error) {
       return { problem: words("clip.no_answer", { reason: error.message ?? error }) };
     }
@@ -186,13 +195,13 @@ class Recorder {
 
   // What the server hears in a clip; nothing where it cannot be asked.
   peaksOf(path) {
-    return server.clip_peaks ? this.ask("clip_peaks", { path }) : { seconds: null, peaks: null };
+    return this.server.clip_peaks ? this.ask("clip_peaks", { path }) : { seconds: null, peaks: null };
   }
 
   // Has the chosen part of a clip examined, unless that was done.
   async examine(clip) {
     const { part, trim } = clip;
-    if (!server.examine_clip || clip.found?.part === part || clip.asked === part) return;
+    if (!this.server.examine_clip || clip.found?.part === part || clip.asked === part) return;
     clip.asked = part;
     const whole = !trim || trim.whole;
     const found = await this.ask("examine_clip", clip.value);
@@ -201,13 +210,13 @@ class Recorder {
     clip.asked = null;
     clip.find({ ...found, part });
     this.show();
-    if (props.dictates && found.spoken && (!clip.words.trim() || (clip.dictated && clip.moved))) this.dictate(clip);
+    if (this.props.dictates && found.spoken && (!clip.words.trim() || (clip.dictated && clip.moved))) this.dictate(clip);
     else await this.checkWords(clip);
   }
 
   async checkWords(clip) {
     const { words: written, spoken, part } = clip;
-    if (!server.check_words || spoken === null || !written.trim()) return this.showFindings();
+    if (!this.server.check_words || spoken === null || !written.trim()) return this.showFindings();
     const { row = null } = await this.ask("check_words", { words: written, spoken });
     if (clip.words !== written || clip.part !== part) return;
     clip.wordsRow = row;
@@ -258,7 +267,7 @@ class Recorder {
 
   // Its file, and those that it was mended from, are no longer wanted.
   forget(clip, { alone = false } = {}) {
-    if (!server.forget_clip) return;
+    if (!this.server.forget_clip) return;
     this.ask("forget_clip", { path: clip.path });
     if (clip.before && !alone) this.forget(clip.before);
   }
@@ -271,7 +280,7 @@ class Recorder {
   }
 
   async listen(clip) {
-    const again = this.clips.chosen === clip && this.trim.listening.playing;
+    const again = this.clips.chosen === clip && this.trim.player.playing;
     if (this.clips.chosen !== clip) this.choose(clip);
     if (again || clip.playable) await this.trim.toggle();
   }
@@ -286,7 +295,7 @@ class Recorder {
   publish() {
     const value = this.clips.value();
     this.told = JSON.stringify(value);
-    props.value = value;
+    this.props.value = value;
     this.show();
   }
 
@@ -311,15 +320,15 @@ class Recorder {
     const { chosen } = this.clips;
     const said = chosen ? remarks(chosen) : [];
     this.transcript.show(chosen, said);
-    this.doctor.show(server.examine_clip ? chosen : null, said);
+    this.doctor.show(this.server.examine_clip ? chosen : null, said);
   }
 }
 
-// Its name is nobody else's: the same file, uploaded by two people, would be one on the server.
+// Its name is nobody else's: the same file, uploaded by two people, would be one on the this.server.
 function underOwnName(file) {
   const name = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   const ending = /\.[A-Za-z0-9]{1,5}$/.exec(file.name)?.[0] ?? "";
   return new File([file], name + ending, { type: file.type });
 }
 
-new Recorder();
+export const mount = (component) => new Recorder(component);

@@ -1,8 +1,13 @@
-// What the recorder shows, and what hands do to it. Needs meter.js, clips.js, format.js, words.js.
+// What the recorder shows, and what hands do to it.
+
+import { onMeter } from "./recording.js";
+import { button, create } from "../ui/elements.js";
+import { tenths } from "../ui/format.js";
+import { words } from "../ui/words.js";
 
 const OPEN = ["counting", "recording"]; // the states in which the microphone is
 
-class RecorderView {
+export class RecorderView {
   constructor(element, recorder) {
     Object.assign(this, { element, recorder });
     this.find = (selector) => element.querySelector(selector);
@@ -120,23 +125,18 @@ class RecorderView {
 
   line(clip, chosen) {
     const { recorder } = this;
-    const line = document.createElement("li");
-    line.className = "rp-clip-line";
-    const name = button(lineOf(clip), clip.name, () => recorder.choose(clip));
-    name.className = "rp-clip-name";
-    name.setAttribute("aria-pressed", chosen);
-    const about = (text, said, onclick) => button(words(text), words(said, { name: clip.name }), onclick);
-    const listen = about("clip.listen", "clip.listen_to", () => recorder.listen(clip));
-    listen.disabled = !clip.playable;
-    line.append(name, listen);
-    if (clip.before) line.append(about("clip.undo", "clip.undo_of", () => recorder.undo(clip)));
-    if (clip.recorded) {
-      const again = about("clip.again", "clip.again_for", () => recorder.start(clip));
-      again.className = "rp-again";
-      line.append(again);
-    }
-    line.append(about("clip.remove", "clip.remove_of", () => recorder.remove(clip)));
-    return line;
+    const about = (text, label, onclick, more = {}) =>
+      clipButton(words(text), words(label, { name: clip.name }), { onclick, ...more });
+    const parts = [
+      clipButton(lineOf(clip), clip.name, {
+        class: "rp-clip-name", "aria-pressed": chosen, onclick: () => recorder.choose(clip),
+      }),
+      about("clip.listen", "clip.listen_to", () => recorder.listen(clip), { disabled: !clip.playable }),
+      clip.before && about("clip.undo", "clip.undo_of", () => recorder.undo(clip)),
+      clip.recorded && about("clip.again", "clip.again_for", () => recorder.start(clip), { class: "rp-again" }),
+      about("clip.remove", "clip.remove_of", () => recorder.remove(clip)),
+    ];
+    return create("li", { class: "rp-clip-line" }, ...parts.filter(Boolean));
   }
 }
 
@@ -160,10 +160,8 @@ function togetherSaid(clips) {
   return names ? words("clip.left_out", { ...values, names }) : words("clip.together", values);
 }
 
-// said: what screen readers say, which names the clip that it is about.
-function button(text, said, onclick) {
-  const made = Object.assign(document.createElement("button"), { type: "button", textContent: text, onclick });
-  made.dataset.name = said;
-  if (!text.startsWith(said)) made.setAttribute("aria-label", said);
-  return made;
+// label: what screen readers say; it names the clip.
+function clipButton(text, label, attributes) {
+  const spoken = text.startsWith(label) ? {} : { "aria-label": label };
+  return button({ text, "data-name": label, ...spoken, ...attributes });
 }

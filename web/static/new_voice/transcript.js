@@ -1,9 +1,11 @@
 // The words of the chosen clip, beside it: they must be those of the part that is meant, and no others.
-// Needs words.js, doctor.js.
+
+import { findingLine } from "./doctor.js";
+import { words } from "../ui/words.js";
 
 const REST_MS = 500; // after the last key, before the server counts the words
 
-class TranscriptView {
+export class TranscriptView {
   // written(): the words were changed by hand. check(clip): its words are to be counted. dictate(clip), where there is
   // such a thing: they are to be written down by the server.
   constructor(element, { written, check, dictate }) {
@@ -44,7 +46,7 @@ class TranscriptView {
 }
 
 // What is to be said of a clip's words; nothing of those that are right or not yet written.
-function remarks(clip) {
+export function remarks(clip) {
   const rows = [];
   if (clip.moved) rows.push({ light: "amber", word: words("clip.amber"), sentence: words("clip.moved") });
   if (clip.words.trim() && clip.wordsRow && clip.wordsRow.light !== "green") rows.push(clip.wordsRow);

@@ -6,7 +6,7 @@ const COARSE = 0.1;
 const LEAP = 1;
 
 // What a key moves an end by; null for any other key. Up is later, as sliders have it.
-function keyStep({ key, shiftKey }) {
+export function keyStep({ key, shiftKey }) {
   const step = shiftKey ? COARSE : FINE;
   const steps = {
     ArrowLeft: -step, ArrowDown: -step, ArrowRight: step, ArrowUp: step,
@@ -15,7 +15,7 @@ function keyStep({ key, shiftKey }) {
   return steps[key] ?? null;
 }
 
-class Trim {
+export class Trim {
   constructor(seconds, start = 0, end = seconds) {
     this.seconds = seconds;
     this.shortest = Math.min(SHORTEST, seconds);

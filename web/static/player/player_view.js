@@ -1,19 +1,26 @@
-// What the player shows, and what hands do to it. Needs wave.js, peaks.js, wav.js, format.js, words.js.
+// What the player shows, and what hands do to it.
+
+import { seconds } from "./playback.js";
+import { clock, secondsOf } from "../ui/format.js";
+import { barsOf, PEAKS_PER_SECOND } from "../ui/peaks.js";
+import { encodeWav } from "../ui/wav.js";
+import { barCount, paintBars, paintLine, Waveform } from "../ui/waveform.js";
+import { pageLanguage, words } from "../ui/words.js";
 
 const STEPS = { ArrowLeft: -2, ArrowDown: -2, ArrowRight: 2, ArrowUp: 2, PageDown: -10, PageUp: 10 }; // seconds
 const SHORT = 10; // seconds: below, tenths are shown
 const EDGES = { Home: 0, End: Infinity };
 
-const tenth = (time) => secondsOf(time, document.documentElement.lang || "en");
+const tenth = (time) => secondsOf(time, pageLanguage());
 
-class PlayerView {
+export class PlayerView {
   constructor(element, player) {
     this.player = player;
     this.find = (selector) => element.querySelector(selector);
     this.held = null; // seconds under the finger that drags
     this.calm = matchMedia("(prefers-reduced-motion: reduce)");
     this.area = this.find(".rp-wave");
-    this.wave = new Wave(this.area, (...pen) => this.paint(...pen));
+    this.wave = new Waveform(this.area, (...pen) => this.paint(...pen));
     this.find(".rp-play").onclick = () => this.toggle();
     this.find(".rp-download").onclick = () => this.download();
     this.area.onkeydown = (event) => this.steer(event);
@@ -25,16 +32,16 @@ class PlayerView {
   }
 
   get sound() {
-    return this.player.deck.sound;
+    return this.player.playback.sound;
   }
 
   // Where the line is: between two reports it moves on by itself, in steps of a second where motion is not wanted.
   get time() {
     if (this.held !== null) return this.held;
-    const { deck } = this.player;
+    const { playback } = this.player;
     if (!this.sound) return 0;
-    const flowing = deck.sounding && deck.wanted && !deck.at.waiting && deck.at.now;
-    const time = deck.seconds + (flowing ? seconds() - deck.at.now : 0);
+    const flowing = playback.sounding && playback.wanted && !playback.at.waiting && playback.at.now;
+    const time = playback.seconds + (flowing ? seconds() - playback.at.now : 0);
     const reached = Math.max(0, Math.min(time, this.sound.seconds));
     return this.calm.matches && flowing ? Math.floor(reached) : reached;
   }
@@ -42,7 +49,7 @@ class PlayerView {
   // ---- hands
 
   toggle() {
-    this.player.deck.toggle();
+    this.player.playback.toggle();
     this.player.calm();
   }
 
@@ -63,7 +70,7 @@ class PlayerView {
 
   drop() {
     if (this.held === null) return;
-    this.player.deck.seek(this.held);
+    this.player.playback.seek(this.held);
     this.letGo();
   }
 
@@ -76,8 +83,8 @@ class PlayerView {
     if (!this.sound?.length || event.ctrlKey || event.metaKey || event.altKey) return;
     const { key } = event;
     if (key === " " || key === "Enter") this.toggle();
-    else if (key in STEPS) this.player.deck.seek(this.time + STEPS[key]);
-    else if (key in EDGES) this.player.deck.seek(EDGES[key]);
+    else if (key in STEPS) this.player.playback.seek(this.time + STEPS[key]);
+    else if (key in EDGES) this.player.playback.seek(EDGES[key]);
     else return;
     event.preventDefault();
   }
@@ -108,12 +115,12 @@ class PlayerView {
   }
 
   refresh() {
-    const { deck } = this.player;
+    const { playback } = this.player;
     const { time, sound, area } = this;
     const total = sound?.seconds ?? 0;
     this.find(".rp-play").disabled = !sound?.length;
-    this.find(".rp-play").setAttribute("aria-label", words(deck.wanted && total ? "player.pause" : "player.play"));
-    this.find(".rp-player").dataset.sounding = deck.wanted && total > 0;
+    this.find(".rp-play").setAttribute("aria-label", words(playback.wanted && total ? "player.pause" : "player.play"));
+    this.find(".rp-player").dataset.sounding = playback.wanted && total > 0;
     const [at, length] = [time, total].map(sound?.span < SHORT ? tenth : clock);
     this.find(".rp-time").textContent = `${at} / ${length}`;
     area.setAttribute("aria-disabled", !total);
@@ -131,6 +138,6 @@ class PlayerView {
     paintBars(pen, bars, height, (share, bar) => (bar === null ? rest : share < time / span ? heard : here));
     if (sound?.length) paintLine(pen, Math.max(1, Math.min(width - 1, (time / span) * width)), height, heard);
     // While it sounds the line moves on with every picture.
-    if (this.player.deck.sounding && !this.calm.matches) this.wave.draw();
+    if (this.player.playback.sounding && !this.calm.matches) this.wave.draw();
   }
 }

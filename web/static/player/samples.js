@@ -1,6 +1,6 @@
 // 16-bit samples that arrive piece by piece. It knows nothing of the page or of Web Audio.
 
-class Samples {
+export class Samples {
   constructor(rate) {
     this.rate = rate; // Hz
     this.samples = new Int16Array(rate * 8);

@@ -1,7 +1,7 @@
 // A script as the page has it, kept in step by patches of web/tabs/script/views.py; and what can be read from its cards. It
 // knows nothing of the page.
 
-class Script {
+export class Script {
   constructor(id) {
     Object.assign(this, { id, version: "", head: null, order: [], cards: new Map() });
   }
@@ -28,7 +28,7 @@ class Script {
 }
 
 // The speakers in the order in which they begin, null for the narrator: { speaker, cards, voices }.
-function castOf(cards) {
+export function castOf(cards) {
   const cast = new Map();
   for (const { speaker, voice } of cards) {
     const role = cast.get(speaker) ?? { speaker, cards: 0, voices: [] };
@@ -39,11 +39,11 @@ function castOf(cards) {
   return [...cast.values()];
 }
 
-const isComing = (card) => card.state === "queued" || card.state === "speaking";
+export const isComing = (card) => card.state === "queued" || card.state === "speaking";
 
 // What is to be heard from a place on: { card }, or { wait: card } while one is still being spoken; null at the end.
 // Cards that nobody speaks are passed over.
-function nextToHear(cards, from, running) {
+export function nextToHear(cards, from, running) {
   for (const card of cards.slice(from)) {
     if (running && isComing(card)) return { wait: card };
     if (card.take) return { card };
@@ -52,7 +52,7 @@ function nextToHear(cards, from, running) {
 }
 
 // Where to part a text nearest to a place: between sentences if that place says nothing. 0: nowhere.
-function partingPlace(text, caret) {
+export function partingPlace(text, caret) {
   const inside = (at) => text.slice(0, at).trim() !== "" && text.slice(at).trim() !== "";
   if (inside(caret)) return caret;
   const ends = [...text.matchAll(/[.!?…。！？]["'”’»)」』]*\s*/g)].map((found) => found.index + found[0].length);
@@ -61,4 +61,4 @@ function partingPlace(text, caret) {
 }
 
 // The server counts characters, JavaScript halves of some.
-const characters = (text) => [...text].length;
+export const characters = (text) => [...text].length;

@@ -17,7 +17,7 @@ const KINDS = [
 ];
 const KIND = new RegExp(KINDS.map(([kind]) => `(${kind})`).join("|"), "gu");
 
-function speakingTime(text) {
+export function speakingTime(text) {
   let time = 0;
   for (const match of text.matchAll(KIND)) {
     const kind = match.findIndex((found, i) => i > 0 && found !== undefined) - 1;
@@ -27,7 +27,7 @@ function speakingTime(text) {
 }
 
 // Characters as people count them, and seconds as people say them.
-function measured(text) {
+export function measured(text) {
   const trimmed = text.trim();
   const time = speakingTime(trimmed);
   return {

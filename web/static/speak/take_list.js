@@ -1,10 +1,10 @@
 // The takes of this page's session, newest first: which there are, and which two are compared. It knows nothing of the
 // page. What a take is, the server says; here are its id and what only this browser knows.
 
-const MOST_TAKES = 40;
+export const MOST_TAKES = 40;
 const PLACE = "reprise.takes";
 
-class TakeList {
+export class TakeList {
   // storage: of the session, so that a reload finds the list again; it may refuse.
   constructor(storage) {
     this.storage = storage;

@@ -1,5 +1,7 @@
-// What is in a file of sound, as far as the browser can tell, and playing a part of it.
-// Needs peaks.js, words.js.
+// What is in a file of sound, as far as the browser can tell; playing a part of it, and what the codec keeps of it.
+
+import { Peaks } from "../ui/peaks.js";
+import { words } from "../ui/words.js";
 
 const DECODED_RATE = 48_000; // Hz
 const LEEWAY_SECONDS = 0.2; // that lossy encoders add
@@ -26,7 +28,7 @@ async function decoded(file) {
   return new OfflineAudioContext(1, 1, DECODED_RATE).decodeAudioData(await file.arrayBuffer());
 }
 
-function peaksOf(buffer) {
+export function peaksOf(buffer) {
   const channels = Array.from({ length: buffer.numberOfChannels }, (_, i) => buffer.getChannelData(i));
   const mean = (_, i) => channels.reduce((sum, channel) => sum + channel[i], 0) / channels.length;
   const mono = channels.length === 1 ? channels[0] : channels[0].map(mean);
@@ -37,7 +39,7 @@ function peaksOf(buffer) {
 
 // { seconds, peaks, playable } of a file. `ask()` gives the server's { seconds, peaks }, or { problem }: it is asked
 // where the browser does not know the format, or how much memory its sound would take. Fails with a sentence.
-async function looked(file, name, longest, ask) {
+export async function looked(file, name, longest, ask) {
   const said = await probe(file);
   if (said > longest + LEEWAY_SECONDS) {
     throw new Error(words("clip.too_long", { name, longest }));
@@ -56,7 +58,7 @@ async function looked(file, name, longest, ask) {
 }
 
 // Plays a part of a file, one at a time.
-class Listening {
+export class ClipPlayer {
   constructor() {
     this.node = null;
     this.latest = {}; // { file, buffer }
@@ -110,4 +112,56 @@ class Listening {
     this.node.stop(now + EDGE_SECONDS);
     this.node = null;
   }
+}
+
+// Plays what the codec keeps of a clip: the server encodes its part and decodes it again.
+export class CodecPreview {
+  // ask(clip): a promise of { wav } or { problem }. changed(): it plays, or no longer does. say(sentence): what went wrong.
+  constructor(ask, changed, say) {
+    Object.assign(this, { ask, changed, say, player: new ClipPlayer(), asked: null, kept: null });
+  }
+
+  get playing() {
+    return this.player.playing;
+  }
+
+  // Whether the server is at work for this clip's part.
+  waitsFor(clip) {
+    return this.asked !== null && this.asked === clip.part;
+  }
+
+  async toggle(clip) {
+    if (this.playing) return this.stop();
+    this.player.wake(); // in the click
+    const file = await this.fileOf(clip);
+    if (!file) return;
+    await this.player.play(file, 0, null, () => this.changed());
+    this.changed();
+  }
+
+  async fileOf(clip) {
+    const { part } = clip;
+    if (this.kept?.part === part) return this.kept.file;
+    this.asked = part;
+    this.changed();
+    const answer = await this.ask(clip);
+    if (this.asked !== part) return null; // it is about something else by now
+    this.asked = null;
+    this.changed();
+    if (answer.problem) this.say(answer.problem);
+    if (answer.problem || clip.part !== part) return null;
+    this.kept = { part, file: wavOf(answer.wav) };
+    return this.kept.file;
+  }
+
+  stop() {
+    this.asked = null;
+    this.player.stop();
+    this.changed();
+  }
+}
+
+// base64 → Blob
+export function wavOf(base64) {
+  return new Blob([Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))], { type: "audio/wav" });
 }

@@ -1,10 +1,12 @@
-// What the Library tab shows of the voices, and in which order. No page is needed for it. Needs format.js.
+// What the Library tab shows of the voices, and in which order.
+
+import { secondsOf } from "../ui/format.js";
 
 // As the server compares texts: whatever the case, with or without accents.
-const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+export const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 
 // A language's name in the page's language; what is none stays as it is.
-function languageName(code, language) {
+export function languageName(code, language) {
   if (!code) return "";
   try {
     return new Intl.DisplayNames([language], { type: "language" }).of(code);
@@ -14,7 +16,7 @@ function languageName(code, language) {
 }
 
 // Those that hold every word of a search in their name, description, tags or language.
-function found(voices, search, language) {
+export function found(voices, search, language) {
   const wanted = folded(search).split(/\s+/).filter(Boolean);
   return voices.filter((voice) => {
     const about = [voice.name, voice.description, ...voice.tags, voice.language, languageName(voice.language, language)];
@@ -31,25 +33,25 @@ const ORDERS = {
 };
 
 // What comes first in no other way comes first by its name.
-function ordered(voices, order, language) {
+export function ordered(voices, order, language) {
   const byName = new Intl.Collator(language, { numeric: true, sensitivity: "base" });
   const compare = ORDERS[order] ?? ORDERS.name;
   return [...voices].sort((one, other) => compare(one, other) || byName.compare(one.name, other.name));
 }
 
 // Tags as they are typed, with commas between them; the Japanese and the Chinese comma count as well.
-const tagsOf = (text) => text.split(/[,，、]/).map((tag) => tag.trim()).filter(Boolean);
+export const tagsOf = (text) => text.split(/[,，、]/).map((tag) => tag.trim()).filter(Boolean);
 
 const UNITS = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
 
-function bytesIn(count, language) {
+export function bytesIn(count, language) {
   const power = count < 1000 ? 0 : Math.min(Math.floor(Math.log10(count) / 3), UNITS.length - 1);
   const digits = power < 2 ? 0 : 1;
   return inUnit(count / 1000 ** power, UNITS[power], language, digits, power ? "short" : "long");
 }
 
 // Hours and minutes of a time: "2 hr 3 min"; under a minute, its seconds.
-function timeIn(seconds, language) {
+export function timeIn(seconds, language) {
   if (seconds < 60) return secondsOf(seconds, language);
   const minutes = Math.floor(seconds / 60);
   const parts = [[Math.floor(minutes / 60), "hour"], [minutes % 60, "minute"]].filter(([count]) => count);
@@ -62,7 +64,7 @@ function inUnit(count, unit, language, digits, unitDisplay = "short") {
 }
 
 // A portrait: the heights of nine strokes, 0.25 to 1; always the same for the same voice.
-function portrait(id) {
+export function portrait(id) {
   return numbersOf(id, 9).map((number, i) => {
     const arch = 1 - Math.abs(i - 4) / 8;
     return 0.25 + 0.75 * arch * (number / 255);
@@ -77,7 +79,7 @@ const MOST_COLOURS = 24; // more are not told apart anyway
 // The colours' angles of all portraits, by the voices' ids. Each voice begins at an angle of its own and goes on until
 // it is well apart from all that are older. So neighbours differ, and nothing changes colour because of a new voice.
 // known: those that were given already; they stay, also when an older voice is gone.
-function hues(voices, known = new Map()) {
+export function hues(voices, known = new Map()) {
   const given = new Map(known);
   const fresh = voices.filter(({ id }) => !known.has(id));
   const oldest = fresh.sort((one, other) => one.made.localeCompare(other.made) || one.id.localeCompare(other.id));
@@ -92,7 +94,7 @@ function hues(voices, known = new Map()) {
 }
 
 // Who speaks instead of voices that were deleted while they were picked: `known`, and now one more; all of them ids.
-function withInstead(known, gone, now) {
+export function withInstead(known, gone, now) {
   const still = [...known].map(([id, voice]) => [id, voice === gone ? now : voice]);
   return new Map([...still, [gone, now]]);
 }

@@ -1,8 +1,8 @@
 // How loud a sound is from moment to moment, for drawing.
 
-const PEAKS_PER_SECOND = 50;
+export const PEAKS_PER_SECOND = 50;
 
-class Peaks {
+export class Peaks {
   // rate: Hz; scale: what is full loudness in the samples.
   constructor(rate, scale = 1) {
     this.size = Math.max(1, Math.floor(rate / PEAKS_PER_SECOND)); // samples
@@ -24,7 +24,7 @@ class Peaks {
 
 // `count` bars for `span` of `values` (which may be more than there is): the loudest of each stretch, null where
 // nothing has come yet.
-function barsOf(values, span, count) {
+export function barsOf(values, span, count) {
   const each = Math.max(span, 1) / count;
   return Array.from({ length: count }, (_, bar) => {
     const from = Math.floor(bar * each);

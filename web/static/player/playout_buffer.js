@@ -1,11 +1,13 @@
 // One take as it arrives: its samples, and where the listener is in them. It knows nothing of the page or of Web Audio,
-// so that the audio thread, the plain-http fallback and the tests all run this same code. Needs samples.js.
+// so that the audio thread, the plain-http fallback and the tests all run this same code.
 
-const FADE_SECONDS = 0.005; // no edge clicks, and nobody hears it
+import { Samples } from "./samples.js";
+
+export const FADE_SECONDS = 0.005; // no edge clicks, and nobody hears it
 const START_SECONDS = 0.04; // a first chunk of this length starts at once
 const MAX_LEAD_SECONDS = 10; // nobody is made to wait for more than this in hand
 
-class Take extends Samples {
+export class PlayoutBuffer extends Samples {
   // rate: Hz; expected: seconds the take will about last; pace: seconds of speech per second of waiting, if known.
   constructor(rate, { expected = 0, pace = Infinity } = {}) {
     super(rate);

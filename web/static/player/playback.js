@@ -1,9 +1,8 @@
-// What sounds: one sound of the shelf at a time, loaded into an output. It knows nothing of the page.
-// Needs shelf.js.
+// What sounds: one sound of the cache at a time, loaded into an output. It knows nothing of the page.
 
 const AT_REST = { position: 0, wanted: false, waiting: true, ended: false, played: 0 };
 
-class Deck {
+export class Playback {
   // open(rate, report): a promise of { context, output }. tell(event, id, reason): "playing", or "stopped" because it
   // "ended", was "paused" or "replaced"; "moved" whenever playing stands elsewhere.
   constructor(open, tell) {
@@ -50,7 +49,7 @@ class Deck {
     Object.assign(this, { sound: null, at: AT_REST });
   }
 
-  // Samples of any sound of the shelf; they are heard when it is this one.
+  // Samples of any sound of the cache; they are heard when it is this one.
   feed(sound, start, samples) {
     sound.write(start, samples);
     if (sound === this.sound) this.call("write", start, samples, seconds());
@@ -127,4 +126,4 @@ class Deck {
   }
 }
 
-const seconds = () => performance.now() / 1000;
+export const seconds = () => performance.now() / 1000;

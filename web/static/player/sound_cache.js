@@ -1,8 +1,11 @@
-// The takes that the browser holds, so that they play again without being fetched. Needs samples.js and peaks.js.
+// The takes that the browser holds, so that they play again without being fetched.
 
-const SHELF_BYTES = 64 * 2 ** 20; // about 25 minutes at 22,050 Hz
+import { Samples } from "./samples.js";
+import { Peaks } from "../ui/peaks.js";
 
-class Sound extends Samples {
+const CACHE_BYTES = 64 * 2 ** 20; // about 25 minutes at 22,050 Hz
+
+export class Sound extends Samples {
   // expected: samples that it will have, as far as anyone can say before it is complete.
   constructor(id, rate, { expected = 0 } = {}) {
     super(rate);
@@ -35,8 +38,8 @@ class Sound extends Samples {
 }
 
 // The sounds of longest ago go first. What still arrives, and what was put here or asked for last, always stays.
-class Shelf {
-  constructor(limit = SHELF_BYTES) {
+export class SoundCache {
+  constructor(limit = CACHE_BYTES) {
     this.limit = limit;
     this.sounds = new Map(); // by id, the one of longest ago first
   }

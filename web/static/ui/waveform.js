@@ -3,7 +3,7 @@
 const BAR_WIDTH = 2.5; // CSS pixels
 const BAR_STEP = 4;
 
-class Wave {
+export class Waveform {
   // area: what the canvas fills. paint(pen, width, height, colour) draws, in CSS pixels; colour(name) is what a CSS
   // variable says.
   constructor(area, paint) {
@@ -36,7 +36,7 @@ class Wave {
 }
 
 // bars: loudness 0 to 1, or null where there is nothing yet; colourOf(share of the width, bar).
-function paintBars(pen, bars, height, colourOf) {
+export function paintBars(pen, bars, height, colourOf) {
   bars.forEach((bar, index) => {
     const size = Math.max(2, Math.sqrt(bar ?? 0) * (height - 6)); // loudness is heard in powers
     pen.fillStyle = colourOf((index + 0.5) / bars.length, bar);
@@ -46,9 +46,9 @@ function paintBars(pen, bars, height, colourOf) {
   });
 }
 
-const barCount = (width) => Math.max(1, Math.floor(width / BAR_STEP));
+export const barCount = (width) => Math.max(1, Math.floor(width / BAR_STEP));
 
-function paintLine(pen, x, height, colour) {
+export function paintLine(pen, x, height, colour) {
   pen.fillStyle = colour;
   pen.fillRect(x - 1, 0, 2, height);
 }

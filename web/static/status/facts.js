@@ -1,4 +1,6 @@
-// What the server is doing, as pairs of a name and its value. Given by the page: words.
+// What the server is doing, as pairs of a name and its value.
+
+import { words } from "../ui/words.js";
 
 const GRAPHS = { frame: "status.graphs_frame", fast: "status.graphs_fast" };
 
@@ -8,7 +10,7 @@ function roughly(seconds) {
   return words("status.about_minutes", { minutes: Math.round(seconds / 60) });
 }
 
-function upFor(seconds) {
+export function upFor(seconds) {
   const minutes = Math.floor(seconds / 60);
   const hours = Math.floor(minutes / 60);
   if (hours < 1) return words("status.minutes", { minutes });
@@ -16,12 +18,12 @@ function upFor(seconds) {
   return words("status.days", { days: Math.floor(hours / 24), hours: hours % 24 });
 }
 
-function waitOf({ wait }) {
+export function waitOf({ wait }) {
   if (wait === null) return words("status.wait_unknown");
   return wait < 1 ? words("status.wait_none") : roughly(wait);
 }
 
-function paceOf({ factor }, number) {
+export function paceOf({ factor }, number) {
   if (factor === null) return words("status.factor_unknown");
   return words("status.factor_is", { factor: number(factor, 2), speed: number(1 / factor, 1) });
 }
@@ -32,7 +34,7 @@ function graphsOf({ graphs }) {
   return [words("status.graphs_off"), graphs.replace(/^off[:,\s]*/, "")].filter(Boolean).join(": ");
 }
 
-function rowsOf(state, language) {
+export function rowsOf(state, language) {
   const number = (value, digits) => new Intl.NumberFormat(language, { maximumFractionDigits: digits }).format(value);
   const megabytes = (bytes) => {
     const unit = { style: "unit", unit: "megabyte", maximumFractionDigits: bytes < 1e7 ? 1 : 0 };
@@ -55,6 +57,6 @@ function rowsOf(state, language) {
   ].filter(Boolean);
 }
 
-function loadingOf({ name, waits, done }) {
+export function loadingOf({ name, waits, done }) {
   return waits ? words("status.loading_waits", { model: name }) : words("status.loading", { model: name, done: Math.round(done * 100) });
 }

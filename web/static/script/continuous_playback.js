@@ -1,7 +1,9 @@
 // Listening along: when a card has been heard, the next one sounds after its pause, also if it first has to be spoken.
-// It knows nothing of the page. Needs cards.js.
+// It knows nothing of the page.
 
-class Listening {
+import { nextToHear } from "./cards.js";
+
+export class ContinuousPlayback {
   // script(): the Script that is open, or null. play(card): a promise that it sounds. ready(card): has its sound
   // fetched, so that the pause is no longer than it should be.
   constructor({ script, play, ready, later = (...what) => setTimeout(...what), forget = (timer) => clearTimeout(timer) }) {

@@ -2,12 +2,12 @@
 
 const WAV_HEADER = 44; // bytes
 
-function toInt16(samples) {
+export function toInt16(samples) {
   return Int16Array.from(samples, (value) => Math.max(-32768, Math.min(32767, Math.round(value * 32768))));
 }
 
 // Int16Array → ArrayBuffer.
-function encodeWav(samples, rate) {
+export function encodeWav(samples, rate) {
   const bytes = new ArrayBuffer(WAV_HEADER + samples.length * 2);
   const view = new DataView(bytes);
   const text = (at, word) => [...word].forEach((letter, i) => view.setUint8(at + i, letter.charCodeAt(0)));
@@ -28,7 +28,7 @@ function encodeWav(samples, rate) {
 }
 
 // ArrayBuffer → { rate, samples }, or null for anything but 16-bit mono WAV.
-function decodeWav(bytes) {
+export function decodeWav(bytes) {
   const view = new DataView(bytes);
   const word = (at) => String.fromCharCode(...new Uint8Array(bytes, at, 4));
   if (bytes.byteLength < WAV_HEADER || word(0) !== "RIFF" || word(8) !== "WAVE") return null;
