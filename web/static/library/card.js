@@ -48,7 +48,7 @@ function nameHeading(voice) {
   return create("h4", { id: `rp-lib-voice-${voice.id}` }, name);
 }
 
-export const about = (voice) => [languageName(voice.language, pageLanguage()), secondsOf(voice.seconds, pageLanguage())].filter(Boolean).join(" · ");
+const about = (voice) => [languageName(voice.language, pageLanguage()), secondsOf(voice.seconds, pageLanguage())].filter(Boolean).join(" · ");
 
 function past(voice) {
   const used = voice.times ? words("library.used", { time: timeIn(voice.spoken, pageLanguage()) }) : words("library.unused");

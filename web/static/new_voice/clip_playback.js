@@ -28,7 +28,7 @@ async function decoded(file) {
   return new OfflineAudioContext(1, 1, DECODED_RATE).decodeAudioData(await file.arrayBuffer());
 }
 
-export function peaksOf(buffer) {
+function peaksOf(buffer) {
   const channels = Array.from({ length: buffer.numberOfChannels }, (_, i) => buffer.getChannelData(i));
   const mean = (_, i) => channels.reduce((sum, channel) => sum + channel[i], 0) / channels.length;
   const mono = channels.length === 1 ? channels[0] : channels[0].map(mean);

@@ -23,7 +23,7 @@ export function waitOf({ wait }) {
   return wait < 1 ? words("status.wait_none") : roughly(wait);
 }
 
-export function paceOf({ factor }, number) {
+function paceOf({ factor }, number) {
   if (factor === null) return words("status.factor_unknown");
   return words("status.factor_is", { factor: number(factor, 2), speed: number(1 / factor, 1) });
 }
