@@ -1,5 +1,5 @@
-// Mounts the page's components. The page loads this module before Gradio's own script, so that `window.reprise` is there
-// when Gradio runs the components' `js_on_load` (web/ui/components.py).
+// Mounts the page's components. The page loads this module before Gradio's own script (web/ui/modules.py), so that
+// `window.reprise` is there when Gradio runs the components' `js_on_load` (web/ui/components.py).
 
 import * as historyList from "./history/history.js";
 import * as library from "./library/library.js";

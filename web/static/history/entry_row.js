@@ -43,7 +43,7 @@ export class EntryRow {
     );
   }
 
-  // Several buttons have the same words on them: each also says which entry it is about.
+  // Buttons of all rows have the same texts: each is described by its entry.
   name() {
     const about = firstWords(this.entry.text);
     for (const node of [this.again, this.open, this.gone]) node.setAttribute("aria-describedby", this.text.id);
@@ -79,7 +79,7 @@ export class EntryRow {
     this.act("star", { id: this.entry.id, starred });
   }
 
-  // The button itself asks: a second press deletes, and after a while it is the old button again.
+  // The first press asks, a second one deletes; after a while the question is withdrawn.
   remove() {
     if (this.sure) {
       this.calm();
@@ -99,7 +99,7 @@ export class EntryRow {
     this.gone.classList.remove("rp-danger");
   }
 
-  // All of the text, and the settings that it was spoken with.
+  // Shows all of the text, and the settings that it was spoken with.
   unfold(open) {
     this.node.toggleAttribute("data-open", open);
     this.details.hidden = !open;

@@ -7,7 +7,7 @@ export const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus" };
 
 const joined = (facts) => facts.filter(Boolean).join(" · ");
 
-// What one wants to know of an entry at a glance; `language` as browsers call it.
+// The summary of an entry. language: a BCP 47 tag.
 export function factsOf(entry, language) {
   const when = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
   return joined([
@@ -21,7 +21,7 @@ export function factsOf(entry, language) {
   ]);
 }
 
-// And what it takes to say it again.
+// The model and settings that it was spoken with.
 export function detailsOf(entry, language) {
   const number = (value) => new Intl.NumberFormat(language, { maximumFractionDigits: 2 }).format(value);
   const { temperature, top_p: topP, top_k: topK } = entry.settings;
@@ -34,11 +34,11 @@ export function detailsOf(entry, language) {
   ]);
 }
 
-// What stands where there are no entries.
+// The text for an empty list.
 export function emptiness({ found, kept }) {
   if (!found) return words("history.no_match");
   return words(kept ? "history.none" : "history.none_kept");
 }
 
-// What names an entry to those who do not see it.
+// The start of a text, as a name for screen readers.
 export const firstWords = (text) => (text.length > 60 ? `${text.slice(0, 60).trimEnd()}…` : text);

@@ -33,7 +33,7 @@ export function mount({ element, props, trigger, watch }) {
     tell(value, entries.length);
   }
 
-  // The row that has the place of one that goes.
+  // The row that takes the place of a removed one.
   function next(row, ids) {
     const all = [...rows.values()].filter(({ entry }) => ids.has(entry.id) || entry.id === row.entry.id);
     const place = all.indexOf(row);
@@ -63,7 +63,7 @@ export function mount({ element, props, trigger, watch }) {
   }, 30_000);
 }
 
-// Everything was deleted: what this browser keeps goes as well, except the owner's key, which is valid for new things.
+// Everything was deleted: removes what this browser keeps as well, except the owner's key, which stays valid.
 function forget(ids) {
   try {
     const ours = Object.keys(localStorage).filter((key) => key.startsWith("reprise.") && key !== "reprise.owner");

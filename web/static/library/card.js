@@ -20,7 +20,7 @@ const day = (iso) => new Intl.DateTimeFormat(pageLanguage(), { dateStyle: "mediu
 
 export const act = (name, text, more = {}) => button({ "data-act": name, text, ...more });
 
-// What is pressed less often is a drawing; its word is there for who points at it or has it read.
+// A less frequent action: a drawing, with its name as tooltip and for screen readers.
 function tool(name, word, more = {}) {
   const button = act(name, undefined, { class: "rp-lib-tool", title: word, "aria-label": word, ...more });
   button.append(icon(ICONS[name]));
@@ -90,7 +90,7 @@ export function shownCard(voice) {
   return create("article", { class: "rp-lib-card", "aria-labelledby": `rp-lib-voice-${voice.id}` }, ...parts.filter(Boolean));
 }
 
-// ---- the form; its marks are the names of what may be changed
+// ---- the form; the names of its fields are those of the voice's properties
 
 function field(name, said, input, hint) {
   const id = `rp-lib-field-${name}`;
@@ -133,7 +133,7 @@ export function editedCard(voice) {
   );
 }
 
-// The card with its name alone open.
+// The card with only its name editable.
 export function renamedCard(voice) {
   const card = shownCard(voice);
   const input = nameInput(voice);
@@ -145,7 +145,7 @@ export function renamedCard(voice) {
   return card;
 }
 
-// What a form says that differs from the voice, as the server is told of it.
+// The form's differences from the voice, as the server takes them.
 export function changes(form, voice) {
   const given = {};
   for (const name of ["name", "language", "description"]) {

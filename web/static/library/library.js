@@ -1,6 +1,5 @@
-// The voices as cards: to hear, speak with, describe, copy, hand out, take in, and delete with a way back. Its value:
-// what web/tabs/library/handlers.py answers with. Whatever is pressed becomes an event there.
-// `window.reprisePicked` is the voice that is picked to speak.
+// The voices as cards: play, speak with, edit, duplicate, export, import, delete and restore. Its value is the answer of
+// web/tabs/library/handlers.py, which also handles its events. `window.reprisePicked` is the voice picked to speak.
 
 import { act, changes, editedCard, renamedCard, shownCard } from "./card.js";
 import { bytesIn, found, hues, ordered, withInstead } from "./voices.js";
@@ -16,9 +15,9 @@ class Library {
     this.value = { at: 0, voices: [], aside: [], bytes: null, all: "" };
     this.cards = new Map(); // by id: { node, shown } with what it shows as text
     this.open = null; // { id, how: "edit" or "name" } while one is edited
-    this.handled = null; // the answer that was dealt with, by its `once`
+    this.handled = null; // `once` of the last answer that was shown
     this.colours = new Map(); // of portraits, by id
-    this.instead = new Map(); // who speaks instead of voices that were deleted while they were picked
+    this.instead = new Map(); // the replacement of each voice that was deleted while picked
     this.part = (selector) => element.querySelector(selector);
     this.search = this.part("input[type=search]");
     this.search.placeholder = words("library.search_hint");
@@ -46,7 +45,7 @@ class Library {
     for (const name of ["playing", "stopped"]) document.addEventListener(`reprise:${name}`, () => this.mark());
   }
 
-  // ---- what the server says
+  // ---- answers of the server
 
   accept(value) {
     if (!value) return;
@@ -88,7 +87,7 @@ class Library {
     said.hidden = !text && !items.length;
   }
 
-  // ---- what is pressed
+  // ---- controls
 
   press(button) {
     if (!button) return;
@@ -105,7 +104,7 @@ class Library {
     return this.trigger(what, { id, picked: this.speaks(what, id) });
   }
 
-  // Whether the voice is picked to speak; of one that is put back, whether it was, and no other was picked by hand since.
+  // Whether the voice is picked to speak; of a restored one, whether it was, and no other was picked by hand since.
   speaks(what, id) {
     const whose = what === "put_back" ? this.instead.get(id) : id;
     if (what === "put_back") this.instead.delete(id);
@@ -152,12 +151,12 @@ class Library {
 
   key(event) {
     if (event.key !== "Escape" || !this.open || !event.target.closest("form")) return;
-    event.stopPropagation(); // elsewhere it stops the speech
+    event.stopPropagation(); // elsewhere the key stops the speech
     event.preventDefault();
     this.cancel();
   }
 
-  // Whoever leaves a name that was changed means it.
+  // Leaving a changed name saves it.
   leave({ target }) {
     const form = target.closest(".rp-lib-card-rename");
     const card = form?.closest("[data-id]");
@@ -194,7 +193,7 @@ class Library {
     if (uploaded.length) this.trigger("take_in", { files: uploaded });
   }
 
-  // ---- what is shown
+  // ---- display
 
   voice(id) {
     return this.value.voices.find((voice) => voice.id === id);
@@ -205,7 +204,7 @@ class Library {
     const search = this.search.value;
     const open = this.voice(this.open?.id);
     const shown = found(this.value.voices, search, pageLanguage());
-    if (open && !shown.includes(open)) shown.push(open); // what is being written is not searched away
+    if (open && !shown.includes(open)) shown.push(open); // the card that is being edited stays
     const listed = ordered(shown, this.part("select").value, pageLanguage());
     this.fill("own", listed.filter((voice) => !voice.shared));
     this.fill("samples", listed.filter((voice) => voice.shared));
@@ -220,7 +219,7 @@ class Library {
     const list = this.part(`ul[data-list=${name}]`);
     const nodes = voices.map((voice) => this.card(voice));
     for (const node of [...list.children]) if (!nodes.includes(node)) node.remove();
-    // Only what stands elsewhere is moved, so that the others keep the focus.
+    // Moves only nodes that are out of place, so that the others keep the focus.
     nodes.forEach((node, i) => list.children[i] !== node && list.insertBefore(node, list.children[i] ?? null));
     for (const part of this.element.querySelectorAll(`[data-list=${name}]`)) part.hidden = !voices.length;
   }
@@ -229,7 +228,7 @@ class Library {
     const known = this.cards.get(voice.id);
     const how = this.open?.id === voice.id ? this.open.how : null;
     const { clip: _clip, file, ...lasting } = voice;
-    const shown = how ?? JSON.stringify(lasting); // links are others each time
+    const shown = how ?? JSON.stringify(lasting); // links differ each time
     if (known?.shown === shown) {
       known.node.querySelector("[data-act=export]")?.setAttribute("href", file);
       return known.node;
@@ -257,13 +256,14 @@ class Library {
       const until = new Date(Date.now() + this.remaining(voice));
       const time = new Intl.DateTimeFormat(pageLanguage(), { timeStyle: "short" }).format(until);
       const said = words("library.deleted", { name: voice.name, time });
-      return create("li", { "data-id": voice.id }, create("span", { text: said }), act("put_back", words("library.undo"), { class: "rp-lib-main" }));
+      const undo = act("put_back", words("library.undo"), { class: "rp-lib-main" });
+      return create("li", { "data-id": voice.id }, create("span", { text: said }), undo);
     });
     const finish = act("let_go", words("library.let_go"));
     this.part(".rp-lib-aside").replaceChildren(...(gone.length ? [create("ul", {}, ...lines), finish] : []));
   }
 
-  // Milliseconds for which it can be put back.
+  // Milliseconds for which it can be restored.
   remaining(voice) {
     return voice.left * 1000 - (performance.now() - this.value.arrived);
   }
@@ -286,7 +286,7 @@ class Library {
     }
   }
 
-  // ---- where the keyboard is
+  // ---- focus
 
   focused() {
     const active = document.activeElement;

@@ -1,11 +1,11 @@
-// What the Library tab shows of the voices, and in which order.
+// Search, order, texts and portraits of the voices in the Library tab.
 
 import { secondsOf } from "../ui/format.js";
 
-// As the server compares texts: whatever the case, with or without accents.
+// Without case and accents, as the server compares texts.
 export const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 
-// A language's name in the page's language; what is none stays as it is.
+// A language's name in the page's language; an unknown code as it is.
 export function languageName(code, language) {
   if (!code) return "";
   try {
@@ -15,7 +15,7 @@ export function languageName(code, language) {
   }
 }
 
-// Those that hold every word of a search in their name, description, tags or language.
+// The voices that have every word of a search in their name, description, tags or language.
 export function found(voices, search, language) {
   const wanted = folded(search).split(/\s+/).filter(Boolean);
   return voices.filter((voice) => {
@@ -32,14 +32,14 @@ const ORDERS = {
   longest: (one, other) => other.seconds - one.seconds,
 };
 
-// What comes first in no other way comes first by its name.
+// Ties are ordered by name.
 export function ordered(voices, order, language) {
   const byName = new Intl.Collator(language, { numeric: true, sensitivity: "base" });
   const compare = ORDERS[order] ?? ORDERS.name;
   return [...voices].sort((one, other) => compare(one, other) || byName.compare(one.name, other.name));
 }
 
-// Tags as they are typed, with commas between them; the Japanese and the Chinese comma count as well.
+// Tags from a list with commas, Japanese and Chinese ones included.
 export const tagsOf = (text) => text.split(/[,，、]/).map((tag) => tag.trim()).filter(Boolean);
 
 const UNITS = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
@@ -63,7 +63,7 @@ function inUnit(count, unit, language, digits, unitDisplay = "short") {
   return new Intl.NumberFormat(language, options).format(count);
 }
 
-// A portrait: the heights of nine strokes, 0.25 to 1; always the same for the same voice.
+// A portrait: the heights of nine strokes, 0.25 to 1; derived from the voice's id.
 export function portrait(id) {
   return numbersOf(id, 9).map((number, i) => {
     const arch = 1 - Math.abs(i - 4) / 8;
@@ -73,12 +73,12 @@ export function portrait(id) {
 
 const numbersOf = (id, count) => Array.from({ length: count }, (_, i) => parseInt(id.slice(3 * i, 3 * i + 3) || "0", 16) % 256);
 
-const GOLDEN_ANGLE = 137.508; // degrees: steps of it come everywhere, and near to where they were only late
-const MOST_COLOURS = 24; // more are not told apart anyway
+const GOLDEN_ANGLE = 137.508; // degrees: steps of it spread evenly
+const MOST_COLOURS = 24; // more cannot be told apart
 
-// The colours' angles of all portraits, by the voices' ids. Each voice begins at an angle of its own and goes on until
-// it is well apart from all that are older. So neighbours differ, and nothing changes colour because of a new voice.
-// known: those that were given already; they stay, also when an older voice is gone.
+// The hues of all portraits in degrees, by the voices' ids. Each voice starts at a hue derived from its id and is moved
+// until it differs enough from all older ones, so a new voice changes no other's colour.
+// known: hues that were given before; they stay, also when an older voice is deleted.
 export function hues(voices, known = new Map()) {
   const given = new Map(known);
   const fresh = voices.filter(({ id }) => !known.has(id));
@@ -93,7 +93,7 @@ export function hues(voices, known = new Map()) {
   return given;
 }
 
-// Who speaks instead of voices that were deleted while they were picked: `known`, and now one more; all of them ids.
+// Adds to `known`, which has the voice that replaced each voice that was deleted while picked; all are ids.
 export function withInstead(known, gone, now) {
   const still = [...known].map(([id, voice]) => [id, voice === gone ? now : voice]);
   return new Map([...still, [gone, now]]);

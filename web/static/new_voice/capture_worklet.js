@@ -1,4 +1,4 @@
-// Hands on what the microphone gives, in pieces of some milliseconds; after "stop", the rest and then null.
+// Posts the microphone's samples in chunks of some milliseconds; after "stop", the rest and then null.
 
 const PIECE = 1024; // frames
 

@@ -1,4 +1,4 @@
-// What is in a file of sound, as far as the browser can tell; playing a part of it, and what the codec keeps of it.
+// Reads sound files as far as the browser can, plays a part of one, and plays what the codec keeps of it.
 
 import { Peaks } from "../ui/peaks.js";
 import { words } from "../ui/words.js";
@@ -8,9 +8,9 @@ const LEEWAY_SECONDS = 0.2; // that lossy encoders add
 const PROBE_MS = 4_000;
 const EDGE_SECONDS = 0.005; // fades, so that a cut does not click
 
-// Length in seconds as the file says; null where the browser cannot read it, or where the file does not say.
+// Length in seconds by the file's header; null where the browser cannot read it, or where it is not given.
 function probe(file) {
-  if (!file.size) return Promise.resolve(null); // browsers complain of those
+  if (!file.size) return Promise.resolve(null); // browsers log an error for those
   const audio = new Audio();
   const address = URL.createObjectURL(file);
   return new Promise((resolve) => {
@@ -37,8 +37,8 @@ function peaksOf(buffer) {
   return peaks.values;
 }
 
-// { seconds, peaks, playable } of a file. `ask()` gives the server's { seconds, peaks }, or { problem }: it is asked
-// where the browser does not know the format, or how much memory its sound would take. Fails with a sentence.
+// { seconds, peaks, playable } of a file. `ask()` resolves to the server's { seconds, peaks }, or { problem }: it is
+// called where the browser does not know the format, or the length. Rejects with a sentence.
 export async function looked(file, name, longest, ask) {
   const said = await probe(file);
   if (said > longest + LEEWAY_SECONDS) {
@@ -68,13 +68,13 @@ export class ClipPlayer {
     return this.node !== null;
   }
 
-  // Browsers let sound start only from a gesture: to be called in one.
+  // Call it in a user gesture: browsers start sound only then.
   wake() {
     this.context ??= new AudioContext();
     this.context.resume();
   }
 
-  // Calls done() when it was heard to its end or stopped. An end of null is that of the file.
+  // Calls done() when playback ends or is stopped. end: null for the end of the file.
   async play(file, start, end, done) {
     this.stop();
     this.wake();
@@ -98,7 +98,7 @@ export class ClipPlayer {
     Object.assign(this, { node, gain });
   }
 
-  // Where it is in the file, in seconds.
+  // The position in the file, in seconds.
   get time() {
     return this.node ? this.context.currentTime - this.began : null;
   }
@@ -116,7 +116,7 @@ export class ClipPlayer {
 
 // Plays what the codec keeps of a clip: the server encodes its part and decodes it again.
 export class CodecPreview {
-  // ask(clip): a promise of { wav } or { problem }. changed(): it plays, or no longer does. say(sentence): what went wrong.
+  // ask(clip): a promise of { wav } or { problem }. changed(): playback started or ended. say(sentence): shows an error.
   constructor(ask, changed, say) {
     Object.assign(this, { ask, changed, say, player: new ClipPlayer(), asked: null, kept: null });
   }
@@ -125,7 +125,7 @@ export class CodecPreview {
     return this.player.playing;
   }
 
-  // Whether the server is at work for this clip's part.
+  // Whether the server is working on this clip's part.
   waitsFor(clip) {
     return this.asked !== null && this.asked === clip.part;
   }
@@ -145,7 +145,7 @@ export class CodecPreview {
     this.asked = part;
     this.changed();
     const answer = await this.ask(clip);
-    if (this.asked !== part) return null; // it is about something else by now
+    if (this.asked !== part) return null; // another part was asked for meanwhile
     this.asked = null;
     this.changed();
     if (answer.problem) this.say(answer.problem);

@@ -1,4 +1,4 @@
-// What the doctor says of the chosen clip: first what wants attention, each with its remedy, then what is fine.
+// The findings about the chosen clip: first those that need attention, each with its remedy, then those that are fine.
 
 import { button, create } from "../ui/elements.js";
 import { words } from "../ui/words.js";
@@ -12,7 +12,7 @@ export class DoctorView {
     this.find = (selector) => element.querySelector(selector);
   }
 
-  // clip: of clips.js, or null. remarks: rows about its words, which stand beside them.
+  // clip: a Clip or null. remarks: findings about its transcript, which are shown beside it.
   show(clip, remarks) {
     const box = this.find(".rp-doctor");
     box.hidden = !clip;
@@ -28,7 +28,7 @@ export class DoctorView {
     this.find(".rp-fine summary").textContent = words("clip.fine", { number: fine.length, all: rows.length });
   }
 
-  // The same text is not written again: screen readers would read it again.
+  // Writes the text only when it changed: screen readers would repeat it.
   sayVerdict({ light, sentence }) {
     const line = this.find(".rp-verdict");
     const said = `${light} ${sentence}`;
@@ -45,7 +45,7 @@ export class DoctorView {
   }
 }
 
-// What is said of a clip as a whole, which is not good while its words are not; its light is "" while none is known.
+// The verdict on a clip as a whole: never better than that on its transcript. light: "" while it is examined.
 export function verdictOf(found, remarks) {
   if (!found || found.problem) return { light: "", sentence: found?.problem ?? words("clip.examining") };
   const [worst] = inOrder(remarks);
@@ -53,12 +53,12 @@ export function verdictOf(found, remarks) {
   return { light: worst.light, sentence: words("clip.look_at_words") };
 }
 
-// What wants attention, the worst first.
+// The findings that need attention, the worst first.
 export function inOrder(rows) {
   return ["red", "amber"].flatMap((light) => rows.filter((row) => row.light === light));
 }
 
-// One line: its light as a mark with a word for screen readers, a sentence, and a button where there is a remedy.
+// One finding: its light as a mark, with a word for screen readers, its sentence, and a button if there is a remedy.
 export function findingLine(row, press = null) {
   const light = create("span", { class: "rp-unseen", text: `${row.word}: ` });
   const sentence = create("span", { class: "rp-sentence", text: row.sentence });

@@ -1,8 +1,8 @@
-// The microphone as it is: the browser's echo cancelling, noise suppression and gain control change a voice.
+// The unprocessed microphone: the browser's echo cancelling, noise suppression and gain control would change a voice.
 
 import { words } from "../ui/words.js";
 
-const DRAIN_MS = 500; // a sound system that hangs keeps nobody waiting
+const DRAIN_MS = 500; // limit for a sound system that hangs
 export const EXACT = {
   echoCancellation: false,
   noiseSuppression: false,
@@ -11,7 +11,7 @@ export const EXACT = {
   sampleRate: { ideal: 48_000 },
 };
 
-// Why there is no microphone, and what to do about it; "" where there is one.
+// Why there is no microphone, and what to do about it; "" if there is one.
 export function obstacle({ navigator, isSecureContext, location }) {
   if (navigator.mediaDevices?.getUserMedia) return "";
   if (isSecureContext) return words("clip.no_microphone");
@@ -28,7 +28,7 @@ const REFUSALS = {
 export const refusal = (error) => words(REFUSALS[error.name] ?? "clip.failed", { reason: error.message });
 
 export class Microphone {
-  // hear(Float32Array): what came in. gone(): it was unplugged. Fails as getUserMedia does.
+  // hear(Float32Array): new samples. gone(): it was unplugged. Rejects as getUserMedia does.
   static async open(hear, gone) {
     const stream = await navigator.mediaDevices.getUserMedia({ audio: EXACT });
     const microphone = new Microphone(stream);
@@ -44,7 +44,7 @@ export class Microphone {
   constructor(stream) {
     this.stream = stream;
     this.track = stream.getAudioTracks()[0];
-    // At its own rate nothing is converted; where the browser does not say which that is, it takes care of it.
+    // At the device's own rate nothing is resampled; where the rate is unknown, the browser resamples.
     const { sampleRate } = this.track.getSettings();
     this.context = new AudioContext(sampleRate ? { sampleRate } : {});
   }
@@ -65,7 +65,7 @@ export class Microphone {
     this.source.connect(this.tap);
   }
 
-  // All that was heard until now has come in when it is done.
+  // When it resolves, all samples until now have been handed to hear().
   async close() {
     this.track.onended = null;
     if (this.tap) {

@@ -1,6 +1,6 @@
-// Records clips as the microphone gives them, or takes files, and lets one choose the part that is meant, write down its
-// words, and mend it. The value is null or { chosen, clips: [{ path, name, seconds, start, end, words }] }. The server
-// may give it back with other ends, another choice, or fewer clips.
+// Records clips or takes files, and lets the user choose a part of each, write its transcript, and repair it. The value
+// is null or { chosen, clips: [{ path, name, seconds, start, end, words }] }. The server may give it back with other
+// ends, another choice, or fewer clips.
 
 import { CodecPreview, looked, wavOf } from "./clip_playback.js";
 import { Clip, Clips, MOST_CLIPS } from "./clips.js";
@@ -40,7 +40,7 @@ class Recorder {
     this.invite();
   }
 
-  // While the microphone is open, the line is the recording's own.
+  // While the microphone is open, only the recording writes the status.
   say(text, state) {
     if (!this.taking) this.view.say(text, state);
   }
@@ -95,7 +95,7 @@ class Recorder {
   }
 
   record(taking) {
-    if (this.taking !== taking) return; // the microphone went while it was counting
+    if (this.taking !== taking) return; // the microphone was closed during the countdown
     taking.recording = new Recording(taking.microphone.rate, this.props.longest);
     taking.words = this.view.script;
     this.view.say(words("clip.recording_short", { seconds: "0.0" }), "recording");
@@ -146,17 +146,17 @@ class Recorder {
     for (const file of files) {
       this.pending = this.pending.then(() => this.take(file, { name: file.name })).then((why) => note(file, why));
     }
-    // Of several, those that came to nothing have the last word.
+    // Of several files, the refused ones are named last.
     if (files.length > 1) this.pending = this.pending.then(() => refused.length && this.refuse(refused.join(" ")));
     return this.pending;
   }
 
-  // Why there is no place for another clip, "" where there is one.
+  // Why no other clip can be added, "" if one can.
   noRoom(instead = null) {
     return instead || !this.clips.full ? "" : this.refuse(words("clip.enough", { number: MOST_CLIPS }));
   }
 
-  // more: of the Clip that it becomes. Gives why it did not become one, else "".
+  // more: properties of the Clip. Resolves to the reason why the file was refused, else "".
   async take(file, { name, said = words("clip.ready", { name }), instead = null, ...more }) {
     const full = this.noRoom(instead);
     if (full) return full;
@@ -193,12 +193,12 @@ class Recorder {
     }
   }
 
-  // What the server hears in a clip; nothing where it cannot be asked.
+  // The server's { seconds, peaks } of a clip; nulls where it cannot be asked.
   peaksOf(path) {
     return this.server.clip_peaks ? this.ask("clip_peaks", { path }) : { seconds: null, peaks: null };
   }
 
-  // Has the chosen part of a clip examined, unless that was done.
+  // Has the chosen part of a clip examined, once.
   async examine(clip) {
     const { part, trim } = clip;
     if (!this.server.examine_clip || clip.found?.part === part || clip.asked === part) return;
@@ -223,7 +223,7 @@ class Recorder {
     this.showFindings();
   }
 
-  // Has the words of the chosen part written down.
+  // Has the chosen part transcribed.
   async dictate(clip) {
     if (clip.dictating) return;
     const { part, words: before } = clip;
@@ -240,7 +240,7 @@ class Recorder {
     await this.checkWords(clip);
   }
 
-  // The remedy of one of the doctor's rows: moves the ends, or has the part mended into a clip of its own.
+  // Applies the remedy of a finding: moves the ends, or has the part repaired into a new clip.
   async mend(clip, { fix, part }) {
     if (part && clip.trim) {
       clip.trim.set(...part);
@@ -265,7 +265,7 @@ class Recorder {
     this.publish();
   }
 
-  // Its file, and those that it was mended from, are no longer wanted.
+  // Has the server delete its file and those that it was repaired from.
   forget(clip, { alone = false } = {}) {
     if (!this.server.forget_clip) return;
     this.ask("forget_clip", { path: clip.path });
@@ -300,7 +300,7 @@ class Recorder {
   }
 
   accept(value) {
-    if (JSON.stringify(value ?? null) === this.told) return; // what it was told by us
+    if (JSON.stringify(value ?? null) === this.told) return; // it is our own value
     this.clips.accept(value || null).forEach((clip) => this.forget(clip));
     this.told = JSON.stringify(this.clips.value());
     if (!this.clips.list.length) this.invite();
@@ -315,7 +315,7 @@ class Recorder {
     for (const clip of list) this.examine(clip);
   }
 
-  // What is said of the chosen clip, of its words and of its sound.
+  // Shows the findings about the chosen clip's transcript and sound.
   showFindings() {
     const { chosen } = this.clips;
     const said = chosen ? remarks(chosen) : [];
@@ -324,7 +324,7 @@ class Recorder {
   }
 }
 
-// Its name is nobody else's: the same file, uploaded by two people, would be one on the this.server.
+// A random name: the same file, uploaded by two people, would be one on the server.
 function underOwnName(file) {
   const name = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   const ending = /\.[A-Za-z0-9]{1,5}$/.exec(file.name)?.[0] ?? "";

@@ -1,11 +1,11 @@
-// What the recorder shows, and what hands do to it.
+// The recorder's display and controls.
 
 import { onMeter } from "./recording.js";
 import { button, create } from "../ui/elements.js";
 import { tenths } from "../ui/format.js";
 import { words } from "../ui/words.js";
 
-const OPEN = ["counting", "recording"]; // the states in which the microphone is
+const OPEN = ["counting", "recording"]; // the states in which the microphone is open
 
 export class RecorderView {
   constructor(element, recorder) {
@@ -25,7 +25,7 @@ export class RecorderView {
     document.documentElement.style.setProperty("--rp-recording", JSON.stringify(words("clip.on_air")));
   }
 
-  // Escape is the same as the button, and so loses nothing. Other tabs have their own use for it.
+  // Escape does what the button does, so nothing is lost. Other tabs use the key themselves.
   escape({ key, isComposing }) {
     if (key !== "Escape" || isComposing || !this.find(".rp-clip").checkVisibility()) return;
     if (this.recorder.taking) this.recorder.press();
@@ -44,13 +44,13 @@ export class RecorderView {
     };
   }
 
-  // The words to read; "" while they are put away.
+  // The text to read aloud; "" while it is folded.
   get script() {
     const script = this.find(".rp-script");
     return script.open && !script.hidden ? this.find(".rp-script-text").textContent : "";
   }
 
-  // text: "" where there is none. others: whether there are more.
+  // text: "" for none. others: whether there are more texts.
   showScript(text, others) {
     this.find(".rp-script").hidden = !text;
     this.find(".rp-script-text").textContent = text;
@@ -60,7 +60,7 @@ export class RecorderView {
   say(text, state) {
     const line = this.find(".rp-say");
     line.textContent = text;
-    line.setAttribute("aria-live", state === "recording" ? "off" : "polite"); // the running time is not read out
+    line.setAttribute("aria-live", state === "recording" ? "off" : "polite"); // screen readers skip the running time
     this.find(".rp-clip").dataset.state = state;
     this.find(".rp-countdown").textContent = "";
     document.documentElement.toggleAttribute("data-rp-recording", OPEN.includes(state)); // seen from every tab
@@ -87,7 +87,7 @@ export class RecorderView {
     this.say(words("clip.counting", { left }), "counting");
     this.find(".rp-countdown").textContent = left;
     this.find(".rp-clip").scrollIntoView({ block: "nearest" });
-    if (document.activeElement === document.body) this.find(".rp-record").focus(); // it was lost with what is hidden
+    if (document.activeElement === document.body) this.find(".rp-record").focus(); // the focused element was hidden
   }
 
   refresh() {
@@ -140,7 +140,7 @@ export class RecorderView {
   }
 }
 
-// The key of what is said while it records.
+// The key of the status text while recording.
 function progress(meter, { seconds }) {
   if (meter.clipping) return "clip.recording_loud";
   return seconds < 10 ? "clip.recording_short" : "clip.recording";
@@ -152,7 +152,7 @@ function lineOf({ name, trim }) {
   return trim.whole ? `${name} · ${length}` : `${name} · ${words("clip.length_of", { length, all })}`;
 }
 
-// What becomes of several clips; "" for one alone.
+// The summary of several clips; "" for a single one.
 function togetherSaid(clips) {
   if (clips.list.length < 2) return "";
   const values = { number: clips.list.length, seconds: tenths(clips.length), limit: clips.together };

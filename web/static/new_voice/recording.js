@@ -1,5 +1,5 @@
-// What the microphone gave, as it will be sent: 16 bits, and no more of it than a clip may have; the countdown before
-// it, and the level meter.
+// A recording in 16-bit samples, limited to the longest clip that is allowed; the countdown before it, and the level
+// meter.
 
 import { Samples } from "../player/samples.js";
 import { encodeWav, toInt16 } from "../ui/wav.js";
@@ -27,7 +27,7 @@ export class Recording extends Samples {
   }
 }
 
-// Calls tick(3), tick(2), tick(1), a second apart, and is true a second later; false as soon as it is cancelled.
+// Calls tick(3), tick(2), tick(1), a second apart. `over` resolves to true a second later, or to false when cancelled.
 export class Countdown {
   constructor(from, tick, wait = (done) => setTimeout(done, 1000)) {
     Object.assign(this, { left: from, tick, wait });
@@ -48,14 +48,14 @@ export class Countdown {
   }
 }
 
-// A level meter as studios have them: it rises at once and falls slowly, holds the peak for a while, and its lamp stays
-// lit for as long as somebody needs to see it.
+// A peak meter: it rises at once, falls slowly, and holds the peak for a while. Its clipping lamp stays lit long enough
+// to be seen.
 
 const FLOOR_DB = -60;
 const FALL_DB = 24; // a second
 const HOLD_SECONDS = 1.5;
 const LAMP_SECONDS = 2;
-const CLIPPED = 0.985; // of full scale; converters flatten from about here
+const CLIPPED = 0.985; // of full scale; converters clip from about here
 
 const decibels = (value) => Math.max(FLOOR_DB, Math.min(0, 20 * Math.log10(value + 1e-9)));
 
@@ -63,7 +63,7 @@ export class Meter {
   constructor() {
     this.level = FLOOR_DB;
     this.held = FLOOR_DB;
-    this.clips = 0; // pieces with flattened samples
+    this.clips = 0; // chunks with clipped samples
     this.heldFor = 0; // seconds
     this.lit = 0; // seconds that the lamp will stay on
   }
@@ -93,5 +93,5 @@ export class Meter {
   }
 }
 
-// Where a level is on a meter: 0 to 1.
+// The position of a level on the meter, 0 to 1.
 export const onMeter = (level) => (level - FLOOR_DB) / -FLOOR_DB;

@@ -26,7 +26,7 @@ export class TrimView {
     this.find(".rp-trim-all").onclick = () => this.use(0, this.clip.seconds);
   }
 
-  // A clip of clips.js, or null.
+  // clip: a Clip or null.
   show(clip) {
     if (clip !== this.clip) this.hush();
     this.clip = clip;
@@ -66,14 +66,14 @@ export class TrimView {
     button.textContent = words(waits ? "clip.back_waits" : this.codecPreview?.playing ? "clip.back_stop" : "clip.back");
   }
 
-  // ---- hands
+  // ---- controls
 
   timeAt({ clientX }) {
     const { left, width } = this.area.getBoundingClientRect();
     return ((clientX - left) / width) * this.clip.trim.seconds;
   }
 
-  // Anywhere on the waveform: the end that is closer comes along.
+  // A press anywhere on the waveform moves the nearer end.
   grab(event) {
     if (event.button > 0) return;
     this.hush();

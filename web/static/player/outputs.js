@@ -1,5 +1,5 @@
-// The two ways to sound: the audio thread, and for plain http, where browsers have none, buffers scheduled ahead.
-// Both take the same calls, `call(method, ...arguments)` of a PlayoutBuffer, and say through `report` where playing stands.
+// The two audio outputs: a worklet on the audio thread, and for plain http, where browsers have none, buffers scheduled
+// ahead. Both take the same calls, `call(method, ...arguments)` of a PlayoutBuffer, and `report` the playback's state.
 
 import { FADE_SECONDS, PlayoutBuffer } from "./playout_buffer.js";
 
@@ -51,7 +51,7 @@ export class BufferOutput {
   change(method, args) {
     if (method !== "write" || args[0] < this.buffer.position) this.recall();
     this.buffer[method](...args);
-    // Whatever sounded was faded where it is scheduled: the samples to come begin in silence.
+    // What was scheduled fades by itself: the next samples begin in silence.
     if (!this.pieces.length) this.buffer.fading = 0;
   }
 
@@ -91,7 +91,7 @@ export class BufferOutput {
     return true;
   }
 
-  // A take may end in the middle of a sound: what sounded last fades behind it.
+  // A take may end at a loud sample: its last value fades out behind it.
   fadeOut() {
     const { buffer, faded } = this;
     if (!buffer.complete || faded || !this.pieces.length) return false;
@@ -122,7 +122,7 @@ export class BufferOutput {
     this.pieces.push({ node, at, from, until: this.until });
   }
 
-  // The way out of all pieces that follow on each other.
+  // The gain of all pieces that follow each other without a gap.
   openLane() {
     if (!this.lane) {
       this.lane = new GainNode(this.context);
@@ -131,17 +131,17 @@ export class BufferOutput {
     return this.lane;
   }
 
-  // Nobody knows whether more will come before the last piece has sounded: it fades out unless there is.
+  // More samples may not arrive before the last piece ends: it fades out unless they do.
   fadeAtEnd() {
     const { gain } = this.lane;
     gain.cancelScheduledValues(0);
     gain.setValueAtTime(1, this.context.currentTime);
-    if (this.buffer.complete && this.buffer.position >= this.buffer.length) return; // its end is its own
+    if (this.buffer.complete && this.buffer.position >= this.buffer.length) return; // fadeOut handles the end
     gain.setValueAtTime(1, Math.max(this.context.currentTime, this.until - FADE_SECONDS));
     gain.linearRampToValueAtTime(0, this.until);
   }
 
-  // Takes back what is scheduled but not yet heard.
+  // Cancels what is scheduled but not yet heard.
   recall() {
     const now = this.context.currentTime;
     this.closeLane(now);
@@ -175,7 +175,7 @@ export async function openOutput(rate, report) {
     context = new AudioContext();
   }
   const kind = context.audioWorklet ? WorkletOutput : { open: (...args) => new BufferOutput(...args) };
-  const volume = new GainNode(context); // where tests listen in
+  const volume = new GainNode(context); // tests record here
   volume.connect(context.destination);
   return { context, volume, output: await kind.open(context, volume, report) };
 }

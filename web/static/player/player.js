@@ -28,13 +28,13 @@ class Player {
     this.cache = new SoundCache();
     this.playback = new Playback(openOutput, (...event) => this.onPlayback(...event));
     this.view = new PlayerView(element, this);
-    this.wishes = 0; // to play a take of the list
-    this.before = null; // what was on when a take began that has no sound yet: { sound, place }
+    this.wishes = 0; // counts requests to play a take of the list
+    this.before = null; // what was loaded when a take began that has no sound yet: { sound, place }
     this.reset();
     watch("value", () => this.receive(props.value));
   }
 
-  // ---- the take that is spoken
+  // ---- the take that is being spoken
 
   reset(ticket = null) {
     this.ticket = ticket;
@@ -49,9 +49,9 @@ class Player {
     };
   }
 
-  // Called in the click on Speak: browsers let sound start only from a gesture. Returns the ticket of the new take.
+  // Called in the click on Speak: browsers start sound only in a user gesture. Returns the ticket of the new take.
   begin() {
-    if (this.busy) this.stop(); // nobody would hear its end
+    if (this.busy) this.stop(); // the former take ends here
     const ticket = newTicket();
     this.wishes += 1;
     if (this.live && !this.stats.finished) this.cache.forget(this.ticket);
@@ -64,7 +64,7 @@ class Player {
     return ticket;
   }
 
-  // Called in the click on Stop: silence at once; what was spoken stays. A take still in the queue is abandoned.
+  // Called in the click on Stop: playback pauses at once; what was spoken stays. A queued take is abandoned.
   stop() {
     this.playback.pause();
     if (!this.busy) return;
@@ -86,12 +86,12 @@ class Player {
     this.say(words("player.full"), "problem");
   }
 
-  // What the page itself can see to be wrong is not sent: nothing begins.
+  // Shows why the page itself refused to send a text.
   refuse(reason) {
     if (!this.busy) this.say(reason, "problem");
   }
 
-  // A take has come to nothing: what was on before is on again, still, unless something else is.
+  // A take has no sound: loads the former sound again, paused, unless another one is loaded.
   giveBack() {
     const { live, before } = this;
     Object.assign(this, { live: null, before: null });
@@ -101,7 +101,7 @@ class Player {
     if (before) this.playback.load(this.cache.put(before.sound), before.place, false);
   }
 
-  // What was said of a take that came to nothing holds no longer: its text is being changed, or something else is on.
+  // Clears the message about a failed take: its text is being changed, or another sound is loaded.
   calm() {
     if (this.busy || (this.state !== "problem" && this.state !== "stopped")) return;
     const { sound } = this.playback;
@@ -153,14 +153,14 @@ class Player {
     this.say(this.status, problem ? "problem" : total ? "finished" : "stopped");
   }
 
-  // From now on the take list's name for it is its own.
+  // The take list's id replaces the ticket.
   rename(id) {
     this.cache.forget(this.live.id);
     this.live.id = id;
     this.cache.put(this.live);
   }
 
-  // The WAV is whole even where a message was lost on its way.
+  // The WAV is complete even if a message was lost.
   async refill(url) {
     const { live } = this;
     this.stats.refilled = true;
@@ -172,11 +172,11 @@ class Player {
 
   // ---- the take list
 
-  // Plays a take: `source` is Int16Array samples, { rate, samples }, or an URL of a 16-bit WAV; none where the browser
-  // holds the take. title: shown while it is on. Goes on where it was paused. False when it cannot be had, or another
-  // was asked for meanwhile.
+  // Plays a take: `source` is Int16Array samples, { rate, samples }, or an URL of a 16-bit WAV; none if the browser
+  // holds the take. title: shown while it is loaded. Resumes where it was paused. Resolves to false if it cannot be
+  // loaded, or another was requested meanwhile.
   async play(id, source, title = "") {
-    this.playback.wake(this.rate); // in the click, before anything is fetched
+    this.playback.wake(this.rate); // in the user gesture, before anything is fetched
     const sound = await this.had([[id, source, title]]).then((sounds) => sounds?.[0]);
     if (!sound) return false;
     if (this.playback.sound !== sound) this.playback.load(sound);
@@ -186,15 +186,15 @@ class Player {
     return true;
   }
 
-  // The same button again: pause.
+  // Plays, or pauses what plays.
   async toggle(id, source, title) {
     if (this.playing !== id) return this.play(id, source, title);
     this.playback.pause();
     return true;
   }
 
-  // Switches between two takes at the same share of their length; each is an id, or [id, source, title]. Gives the id of the
-  // one that sounds now, null when one cannot be had.
+  // Switches between two takes at the same share of their length; each is an id, or [id, source, title]. Resolves to
+  // the id of the one that plays now, null if one cannot be loaded.
   async compare(...pair) {
     this.playback.wake(this.rate);
     const sounds = await this.had(pair.map((take) => [take].flat()));
@@ -226,12 +226,12 @@ class Player {
     return this.cache.put(Object.assign(sound, { status: title }));
   }
 
-  // The id of the take that sounds, or is about to; null in silence.
+  // The id of the take that plays or is about to; null if none.
   get playing() {
     return this.playback.wanted ? this.playback.sound.id : null;
   }
 
-  // A take that was deleted is not here any more either.
+  // Removes a deleted take.
   forget(id) {
     this.cache.forget(id);
     if (this.before?.sound.id === id) this.before = null;
@@ -285,7 +285,7 @@ async function fetchedWav(url) {
 export function mount(component) {
   const player = new Player(component);
   window.reprisePlayer = {
-    wake: () => player.playback.wake(player.rate), // in a click after which something is to sound by itself
+    wake: () => player.playback.wake(player.rate), // in a user gesture after which playback starts by itself
     begin: () => player.begin(),
     stop: () => player.stop(),
     refused: () => player.refused(),

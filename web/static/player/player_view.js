@@ -1,6 +1,7 @@
-// What the player shows, and what hands do to it.
+// The player's display and controls.
 
 import { seconds } from "./playback.js";
+import { create } from "../ui/elements.js";
 import { clock, secondsOf } from "../ui/format.js";
 import { barsOf, PEAKS_PER_SECOND } from "../ui/peaks.js";
 import { encodeWav } from "../ui/wav.js";
@@ -17,7 +18,7 @@ export class PlayerView {
   constructor(element, player) {
     this.player = player;
     this.find = (selector) => element.querySelector(selector);
-    this.held = null; // seconds under the finger that drags
+    this.held = null; // seconds at the pointer while dragging
     this.calm = matchMedia("(prefers-reduced-motion: reduce)");
     this.area = this.find(".rp-wave");
     this.wave = new Waveform(this.area, (...pen) => this.paint(...pen));
@@ -35,7 +36,7 @@ export class PlayerView {
     return this.player.playback.sound;
   }
 
-  // Where the line is: between two reports it moves on by itself, in steps of a second where motion is not wanted.
+  // The position to draw: extrapolated between two reports, in steps of a second where reduced motion is preferred.
   get time() {
     if (this.held !== null) return this.held;
     const { playback } = this.player;
@@ -46,7 +47,7 @@ export class PlayerView {
     return this.calm.matches && flowing ? Math.floor(reached) : reached;
   }
 
-  // ---- hands
+  // ---- controls
 
   toggle() {
     this.player.playback.toggle();
@@ -89,22 +90,20 @@ export class PlayerView {
     event.preventDefault();
   }
 
-  // The file is made of what is here: its samples are those of the server, and no link to it can be too old.
+  // The file is made of the samples that are here, which are the server's; so no link can have expired.
   download() {
     const { sound } = this;
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([encodeWav(sound.all(), sound.rate)], { type: "audio/wav" }));
-    link.download = sound.wav.name;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    const href = URL.createObjectURL(new Blob([encodeWav(sound.all(), sound.rate)], { type: "audio/wav" }));
+    create("a", { href, download: sound.wav.name }).click();
+    setTimeout(() => URL.revokeObjectURL(href), 60_000);
   }
 
-  // ---- sight
+  // ---- display
 
   show() {
     const { player, sound } = this;
     const other = sound && sound !== player.live; // a take of the list
-    const lost = ["problem", "stopped"].includes(player.state); // says something of a take that is not on
+    const lost = ["problem", "stopped"].includes(player.state); // the state of a take that is not loaded
     const { ms = null } = sound ?? {};
     this.find(".rp-player").dataset.state = player.state;
     this.find(".rp-player").dataset.blank = !sound && player.state !== "waiting";
@@ -137,7 +136,7 @@ export class PlayerView {
     const [rest, heard, here] = ["--rp-rest", "--rp-heard", "--rp-here"].map(colour);
     paintBars(pen, bars, height, (share, bar) => (bar === null ? rest : share < time / span ? heard : here));
     if (sound?.length) paintLine(pen, Math.max(1, Math.min(width - 1, (time / span) * width)), height, heard);
-    // While it sounds the line moves on with every picture.
+    // During playback it is drawn at every frame.
     if (this.player.playback.sounding && !this.calm.matches) this.wave.draw();
   }
 }

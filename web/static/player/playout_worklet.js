@@ -1,4 +1,5 @@
-// Plays a PlayoutBuffer on the audio thread. Messages in: [method, ...arguments]; messages out: where playing stands.
+// Plays a PlayoutBuffer on the audio thread. Messages in: [method, ...arguments]; messages out: the
+// playback's state.
 
 import { PlayoutBuffer } from "./playout_buffer.js";
 

@@ -1,4 +1,4 @@
-// One card of a script on the page. Until it comes near to what is seen it is only its text: a long script has thousands.
+// One card of a script. Away from the viewport it is only its text: a long script has thousands of cards.
 
 import { isComing } from "./cards.js";
 import { button, create, icon, PAUSE, PLAY } from "../ui/elements.js";
@@ -25,7 +25,7 @@ const ICONS = {
 const GROWS = CSS.supports("field-sizing", "content");
 
 export class CardView {
-  // editor: what is asked of it: act(what, card, values), hear(card), and say.
+  // editor: the ScriptEditor, which performs the actions.
   constructor(card, editor) {
     Object.assign(this, { card, editor, number: 0, parts: null, sounding: false });
     this.node = create("li", { class: "rp-script-card", tabindex: "-1" }, create("p", { class: "rp-script-card-plain" }));
@@ -42,7 +42,7 @@ export class CardView {
     else this.node.firstChild.textContent = card.text;
   }
 
-  // ---- with everything that can be done
+  // ---- with all controls
 
   dress(voices) {
     if (this.parts) return;
@@ -141,7 +141,7 @@ export class CardView {
   typed(event) {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
-      event.target.blur(); // which writes it
+      event.target.blur(); // which saves it
     } else if (event.key === "Escape" && event.target.value !== this.card.text) {
       event.stopPropagation();
       event.target.value = this.card.text;
@@ -160,7 +160,7 @@ export class CardView {
     text.style.height = `${text.scrollHeight}px`;
   }
 
-  // ---- what is wanted less often
+  // ---- the fold with less frequent actions
 
   unfold(open) {
     this.parts.fold.hidden = !open;
@@ -184,7 +184,8 @@ export class CardView {
     parts.insert = tool("script.insert", () => editor.insert(this.card));
     parts.split = tool("script.split", () => editor.split(this.card, parts.text.selectionStart));
     parts.merge = tool("script.merge", () => act("merge"));
-    parts.remove = tool("script.remove", () => editor.sure(parts.sure, "script.remove_question", "script.remove_sure", () => act("remove")));
+    const remove = () => editor.sure(parts.sure, "script.remove_question", "script.remove_sure", () => act("remove"));
+    parts.remove = tool("script.remove", remove);
     parts.sure = create("div", { class: "rp-script-sure", hidden: true });
     parts.takes = create("ul", { class: "rp-script-card-takes", "aria-label": words("script.takes") });
     const pause = create("label", { class: "rp-script-card-after", text: words("script.pause") }, parts.pause);
@@ -201,7 +202,7 @@ export class CardView {
     }
   }
 
-  // takes: as the server lists them, the newest first.
+  // takes: as the server lists them, newest first.
   showTakes(takes) {
     const { parts, card } = this;
     if (parts.fold.hidden) return;
@@ -222,14 +223,14 @@ export class CardView {
   }
 }
 
-// Puts a value into a field unless someone is writing there; says whether it was put.
+// Sets a field unless it is being edited; returns whether it was set.
 export function show(field, value) {
   if (field.shown === value || (document.activeElement === field && field.value !== field.shown)) return false;
   field.value = field.shown = value;
   return true;
 }
 
-// voices: { id, name }. chosen: the voices of those whom this is about; one that is gone is shown as such.
+// voices: { id, name }. chosen: ids of the voices in use; a deleted one is shown as such.
 export function fillVoices(select, voices, chosen) {
   const several = chosen.length > 1;
   const [voice] = chosen;

@@ -1,5 +1,4 @@
-// Requests to the server, one after the other: each is sent when the one before was answered, so that no answer is
-// overtaken or lost.
+// Requests to the server, one at a time: each is sent when the former was answered, so that answers stay in order.
 
 const PATIENCE = 20_000; // ms for an answer
 
@@ -9,7 +8,7 @@ export class RequestQueue {
     Object.assign(this, { send, patience, number: 0, open: null, before: Promise.resolve() });
   }
 
-  // make(): the request, made when its turn has come. Resolves to its answer, null when none came.
+  // make(): makes the request when its turn has come. Resolves to its answer, null if none came.
   ask(make) {
     this.before = this.before.then(() => this.turn(make()));
     return this.before;
@@ -24,7 +23,7 @@ export class RequestQueue {
     });
   }
 
-  // An answer from the server; one that was given up already is nothing.
+  // Takes an answer of the server; late ones are ignored.
   hear(answer) {
     if (this.open && answer?.asked === this.open.asked) this.close(answer);
   }

@@ -14,12 +14,12 @@ import { pageLanguage, words } from "../ui/words.js";
 const OPEN_KEY = "reprise.script";
 const ALONG_KEY = "reprise.along";
 const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus", srt: "SRT", vtt: "VTT" };
-const QUICK = 1_000; // ms between looks while it is being spoken
-const SLOW = 15_000; // while nothing happens here: another page may do something
+const QUICK = 1_000; // ms between polls while the script is being spoken
+const SLOW = 15_000; // while nothing happens here: another page may change it
 const LIST = 5_000; // while any script of the list is being spoken
-const SHARE = 10; // looks take at most this part of the time
+const SHARE = 10; // polling takes at most 1/SHARE of the time
 
-// Several scripts may begin with the same words: when each was changed tells them apart.
+// Scripts may have the same name: the time of the last change tells them apart.
 const moment = (iso) =>
   new Intl.DateTimeFormat(pageLanguage(), { dateStyle: "short", timeStyle: "short" }).format(new Date(iso));
 
@@ -35,7 +35,7 @@ const remember = (key, value) => {
     if (value === null) localStorage.removeItem(key);
     else localStorage.setItem(key, value);
   } catch {
-    // then it is not remembered, and all else goes on
+    // it is not remembered
   }
 };
 
@@ -53,7 +53,7 @@ class ScriptEditor {
       play: (card) => this.play(card),
       ready: (card) => this.fetched(card),
     });
-    this.ready = { take: null, sound: null }; // the one that is to be heard next
+    this.ready = { take: null, sound: null }; // the sound of the next card
     this.wire();
     watch("value", () => this.receive(props.value));
     this.later();
@@ -79,14 +79,14 @@ class ScriptEditor {
     });
   }
 
-  // ---- questions and answers
+  // ---- requests and answers
 
   receive(value) {
     if (value?.show) this.open(value.show, value.said);
     else this.requests.hear(value);
   }
 
-  // quiet: nobody did anything, so what was said stays.
+  // quiet: not caused by the user, so the message stays.
   async ask(what, values = {}, { quiet = false } = {}) {
     let about = null;
     const answer = await this.requests.ask(() => {
@@ -133,7 +133,7 @@ class ScriptEditor {
     }
   }
 
-  // How things are now; also the first time that the page is known by its key.
+  // Fetches the current state; also called first when the owner's key is known.
   refresh() {
     const id = remembered(OPEN_KEY);
     if (!this.arrived && id) this.open(id, "", { quiet: true });
@@ -182,7 +182,7 @@ class ScriptEditor {
     return create("li", {}, open, create("span", { class: "rp-script-facts", text: facts.join(" · ") }), discard, sure);
   }
 
-  // A question in place; what is asked is done when it is answered.
+  // Asks for confirmation in place, then acts.
   sure(place, question, yes, act, values = {}) {
     const put = () => {
       place.hidden = true;
@@ -199,7 +199,7 @@ class ScriptEditor {
     const name = field.value;
     this.ask("rename", { id, name }).then((done) => {
       if (done) return;
-      field.value = field.shown; // with the sentence that says why
+      field.value = field.shown; // the message says why
     });
   }
 
@@ -212,9 +212,9 @@ class ScriptEditor {
     remember(OPEN_KEY, id);
     const answer = await this.ask("open");
     if (this.script?.id !== id) return;
-    if (quiet && !answer) this.say(""); // it was discarded elsewhere, and nobody asked for it
+    if (quiet && !answer) this.say(""); // it was discarded elsewhere
     else if (said) this.say(said);
-    this.view.cast.open = castOf(this.script?.list ?? []).length > 1 && !this.script.head.done; // the first thing to do
+    this.view.cast.open = castOf(this.script?.list ?? []).length > 1 && !this.script.head.done; // casting is the first thing to do
     this.turn();
     this.later();
   }
@@ -237,7 +237,7 @@ class ScriptEditor {
 
   async speak(card = null) {
     const { script, listening } = this;
-    if (listening.on) window.reprisePlayer.wake(); // in the click
+    if (listening.on) window.reprisePlayer.wake(); // in the user gesture
     const answer = await this.ask("speak", card ? { card: card.id } : {});
     if (!answer || script !== this.script || !script.head.running) return;
     const from = card ? script.order.indexOf(card.id) : 0;
@@ -296,7 +296,7 @@ class ScriptEditor {
     if (answer) view.showTakes(answer.takes);
   }
 
-  // ---- hearing
+  // ---- listening
 
   hear(card) {
     window.reprisePlayer.wake();
@@ -305,7 +305,7 @@ class ScriptEditor {
     return this.play(card);
   }
 
-  // From the beginning, one after the other.
+  // Plays all cards from the beginning.
   hearAll() {
     window.reprisePlayer.wake();
     this.view.along.checked = true;
@@ -329,7 +329,7 @@ class ScriptEditor {
     return (await this.ask("listen", { take }, { quiet: true }))?.url;
   }
 
-  // The sound of a card; that of the last one is kept, since it is asked for when it is near and when it is there.
+  // The sound of a card; the last one is kept, since it is requested ahead and again when it plays.
   fetched(card) {
     if (this.ready.take !== card.take) this.ready = { take: card.take, sound: this.fetchedNow(card.take) };
     return this.ready.sound;
@@ -342,7 +342,7 @@ class ScriptEditor {
     return sound && decodeWav(sound);
   }
 
-  // ---- all of it as a file
+  // ---- export
 
   async save(format) {
     this.view.saving.open = false;

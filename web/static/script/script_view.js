@@ -1,4 +1,4 @@
-// The open script on the page: what is said of all of it, who speaks, and its cards.
+// The open script: its head, its cast, and its cards.
 
 import { CardView, fillVoices, show } from "./card_view.js";
 import { castOf } from "./cards.js";
@@ -6,7 +6,7 @@ import { create } from "../ui/elements.js";
 import { clock } from "../ui/format.js";
 import { words } from "../ui/words.js";
 
-const NEAR = "800px"; // cards so far from what is seen get what can be done with them
+const NEAR = "800px"; // cards this near to the viewport get their controls
 
 export class ScriptView {
   constructor(root, editor) {
@@ -28,7 +28,7 @@ export class ScriptView {
     this.cast.open = false;
   }
 
-  // script: a Script. news: as its `apply` gave it.
+  // script: a Script. news: the result of its `apply`.
   show(script, { changed, moved }) {
     for (const card of changed) if (!this.views.has(card.id)) this.add(card);
     if (moved) this.arrange(script);
@@ -79,7 +79,7 @@ export class ScriptView {
     if (script.head) this.showCast(script);
   }
 
-  // ---- what is said of all of it
+  // ---- head and cast
 
   showHead(head) {
     const { running, waiting, done, cards, spoken, wait, trouble } = head;
@@ -88,7 +88,7 @@ export class ScriptView {
     this.speak.hidden = running || (done === cards && !waiting);
     this.hear.hidden = running || !done;
     this.stop.hidden = !running && !waiting;
-    this.progress.hidden = !running && done === cards; // the sentence below says so
+    this.progress.hidden = !running && done === cards; // the text below says so
     this.progress.max = cards || 1;
     this.progress.value = done;
     const parts = [words("script.done", { done, cards, time: clock(spoken) })];
@@ -120,7 +120,7 @@ export class ScriptView {
     return create("tr", {}, create("th", { scope: "row", text: name }), count, create("td", {}, select));
   }
 
-  // ---- what sounds
+  // ---- playback and focus
 
   sounds(take) {
     this.sounding = take;
@@ -134,7 +134,7 @@ export class ScriptView {
     this.views.get(id)?.node.scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
   }
 
-  // To where something new can be written.
+  // Focuses a card's text.
   write(id) {
     const view = this.views.get(id);
     if (!view) return;
@@ -144,7 +144,7 @@ export class ScriptView {
     view.parts.text.select();
   }
 
-  // Alt with the arrows moves a card from wherever in it the focus is.
+  // Alt with the arrow keys moves the card that has the focus.
   key(event) {
     const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
     const card = event.target.closest(".rp-script-card");

@@ -1,6 +1,6 @@
-// How long a text takes to say, near enough for the line under it; the server's own estimate is engine/text/timing.py.
+// Estimates how long a text takes to speak; the server's own estimate is engine/text/timing.py.
 
-// Seconds for each character of a kind; the first kind that matches counts.
+// Seconds per character of a kind; the first kind that matches counts.
 const KINDS = [
   ["\\p{N}", 0.45],
   ["\\p{Script=Han}", 0.25],
@@ -26,7 +26,7 @@ export function speakingTime(text) {
   return time;
 }
 
-// Characters as people count them, and seconds as people say them.
+// The number of code points, and rounded seconds or minutes.
 export function measured(text) {
   const trimmed = text.trim();
   const time = speakingTime(trimmed);

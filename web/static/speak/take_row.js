@@ -1,4 +1,4 @@
-// One take of the list: markup, made once, and what it says.
+// One take of the list: its elements, made once, and their texts.
 
 import { button, create, icon, PAUSE, PLAY } from "../ui/elements.js";
 import { secondsOf } from "../ui/format.js";
@@ -46,7 +46,7 @@ export class TakeRow {
     return this.details;
   }
 
-  // Writing.js closes it, as every menu of the tab.
+  // writing.js closes it, like every menu of the tab.
   saves() {
     const menu = create("details", { class: "rp-menu" }, create("summary", {}, words("takes.download")));
     const save = (format) => {
@@ -82,7 +82,7 @@ export class TakeRow {
     this.erase.textContent = words("takes.delete");
   }
 
-  // ---- what it says
+  // ---- texts
 
   show(take, { playing, compared }) {
     this.take = take;
@@ -101,7 +101,7 @@ export class TakeRow {
   }
 }
 
-// take: as the server says, and `ms` from the click to the first sound.
+// take: as the server sent it, and `ms` from the click to the first sound.
 export function factsOf({ voice, seconds, ms, first, reason, listed }, language) {
   const waited = ms ?? (first === null ? null : Math.round(first * 1000));
   const facts = [voice, secondsOf(seconds, language)];
@@ -111,7 +111,7 @@ export function factsOf({ voice, seconds, ms, first, reason, listed }, language)
   return facts;
 }
 
-// For whoever wants to know it; takes that the engine did not finish have none.
+// The real-time factor; "" for takes that the engine did not finish.
 export function paceOf({ factor }, language) {
   const hundredths = new Intl.NumberFormat(language, { maximumFractionDigits: 2 });
   return factor ? words("takes.factor", { factor: hundredths.format(factor) }) : "";

@@ -31,7 +31,7 @@ class Takes {
     if (this.list.ids.length) this.refresh();
   }
 
-  // What is asked for several times in a moment is asked for once.
+  // Debounced: several calls in a moment make one request.
   refresh() {
     if (!this.list.ids.length) return;
     clearTimeout(this.soon);
@@ -50,7 +50,7 @@ class Takes {
     this.show();
   }
 
-  // ---- hands
+  // ---- controls
 
   act(what, id, detail) {
     const { ids } = this.list;
@@ -101,7 +101,7 @@ class Takes {
     this.trigger("erase", { ids: this.list.ids, id });
   }
 
-  // ---- sight
+  // ---- display
 
   show() {
     const { rows } = this.list;
@@ -119,7 +119,7 @@ class Takes {
     if (there !== row.node) this.find(".rp-take-rows").insertBefore(row.node, there ?? null);
   }
 
-  // The latest take lies open, and those before it close.
+  // The latest take is unfolded; the others are folded.
   newRow(id, place) {
     const row = new TakeRow(id, (...pressed) => this.act(...pressed));
     if (place === 0) {

@@ -1,11 +1,11 @@
-// What helps with the text: its length, style tags, examples; and the keys that speak and stop. Its value: { text } as
-// it is written (from the page itself, without the server), or { tags, english, demo } of model and voice.
+// Helpers for the text to speak: its length, style tags, examples; and the keys that speak and stop. Its value: { text }
+// as it is written (from the page itself, without the server), or { tags, english, demo } of model and voice.
 
 import { measured } from "./estimate.js";
 import { button } from "../ui/elements.js";
 import { inEnglish, pageLanguage, words } from "../ui/words.js";
 
-// What the menu calls them, and what they say.
+// The menu's entries and their texts.
 const EXAMPLES = {
   "writing.news": "examples.news",
   "writing.dialogue": "examples.dialogue",
@@ -27,7 +27,7 @@ const TAGS = {
 };
 const area = () => document.querySelector("#rp-text textarea");
 
-// As if typed, so that the browser can undo it.
+// Inserts text as if typed, so that the browser can undo it.
 function write(text, { all = false } = {}) {
   const field = area();
   field.focus();
@@ -58,7 +58,7 @@ export function mount({ element, props, watch }) {
     find(".rp-count").textContent = said;
   }
 
-  // The model knows the tags, or they are not there: what does nothing is not offered.
+  // Tags are offered only if the model knows them.
   function showTags(known) {
     find(".rp-tags").hidden = !known;
     const tags = Object.entries(TAGS).map(([tag, key]) => {
@@ -81,7 +81,7 @@ export function mount({ element, props, watch }) {
     find(".rp-examples-list").replaceChildren(...buttons);
   }
 
-  // The picked voice's own sentence, unless something was written or somebody is about to write. Here and not on the
+  // Suggests the picked voice's own sentence unless the text was edited or has the focus. Done here and not on the
   // server, so that nothing that is typed meanwhile is lost.
   const untouched = new Set(["", props.value?.text]);
   let suggested = "";
@@ -104,7 +104,7 @@ export function mount({ element, props, watch }) {
 
   // ---- keys and clicks, from anywhere in the tab
 
-  const here = () => element.getClientRects().length > 0; // of the tabs, this one is shown
+  const here = () => element.getClientRects().length > 0; // this tab is the one that is shown
 
   document.addEventListener("keydown", (event) => {
     const { key, isComposing, defaultPrevented, repeat } = event;
@@ -119,7 +119,7 @@ export function mount({ element, props, watch }) {
     for (const menu of openMenus()) if (!menu.contains(target)) menu.open = false;
   });
 
-  // Before anyone else sees the click, so that no take begins that would only be refused.
+  // In the capture phase, so that an empty text starts no take.
   document.addEventListener(
     "click",
     (event) => {

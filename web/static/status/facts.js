@@ -4,7 +4,7 @@ import { words } from "../ui/words.js";
 
 const GRAPHS = { frame: "status.graphs_frame", fast: "status.graphs_fast" };
 
-// A time that only has to be about right.
+// A time, rounded.
 function roughly(seconds) {
   if (seconds < 100) return words("status.about_seconds", { seconds: Math.max(1, Math.round(seconds)) });
   return words("status.about_minutes", { minutes: Math.round(seconds / 60) });
@@ -28,7 +28,7 @@ function paceOf({ factor }, number) {
   return words("status.factor_is", { factor: number(factor, 2), speed: number(1 / factor, 1) });
 }
 
-// Why nothing is recorded is the engine's to say, behind "off".
+// The engine gives the reason behind "off".
 function graphsOf({ graphs }) {
   if (graphs in GRAPHS) return words(GRAPHS[graphs]);
   return [words("status.graphs_off"), graphs.replace(/^off[:,\s]*/, "")].filter(Boolean).join(": ");

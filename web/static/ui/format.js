@@ -2,7 +2,7 @@
 
 export const clock = (time) => `${Math.floor(time / 60)}:${String(Math.floor(time % 60)).padStart(2, "0")}`;
 
-// "1.8 s", in the reader's own way: "1,8 s" in German, "1.8 秒" in Japanese and Chinese.
+// "1.8 s", as the language writes it: "1,8 s" in German, "1.8 秒" in Japanese and Chinese.
 export function secondsOf(value, language) {
   const tenth = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
   const unit = /^(ja|zh)\b/.test(language) ? "秒" : "s";

@@ -1,4 +1,4 @@
-// 16-bit mono WAV, the one format that recordings leave in and finished takes come in.
+// 16-bit mono WAV: the format of uploaded recordings and of downloaded takes.
 
 const WAV_HEADER = 44; // bytes
 
@@ -15,7 +15,7 @@ export function encodeWav(samples, rate) {
   view.setUint32(4, bytes.byteLength - 8, true);
   text(8, "WAVEfmt ");
   view.setUint32(16, 16, true);
-  view.setUint16(20, 1, true); // whole numbers
+  view.setUint16(20, 1, true); // integer PCM
   view.setUint16(22, 1, true); // mono
   view.setUint32(24, rate, true);
   view.setUint32(28, rate * 2, true);
