@@ -28,6 +28,7 @@ test: check  ## style, types, then every test that needs no GPU
 check: $(VENV)/.dev  ## style, types and import directions only
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
+	$(VENV)/bin/oxlint web/static tests/web/js
 	$(PYTHON) -m mypy
 	$(PYTHON) -m pytest -q tests/test_imports.py
 

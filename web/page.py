@@ -15,7 +15,7 @@ from web.tabs.speak import layout as speak
 from web.tabs.speak.handlers import FIRST_TEXT
 from web.tabs.status import layout as status
 from web.ui.blocks import Page
-from web.ui.components import bell, owner_key, player
+from web.ui.components import change_broadcast, owner_key, player
 from web.ui.wiring import Shared, quick
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def create_app(house: House) -> gr.Blocks:
         if house.owners.way == "hub":
             gr.LoginButton(size="sm", elem_id="rp-sign-in")  # in English: Gradio compares its text
         welcome = gr.HTML("", visible=False, apply_default_css=False, elem_id="rp-welcome", render=False)
-        token, parts = owner_key(house.translations), bell()
+        token, parts = owner_key(), change_broadcast()
         with gr.Tabs(selected="speak", elem_id="rp-tabs") as tabs:
             shared = _shared(house, demo, token, heading, parts, tabs)
             for name, build in TABS.items():
@@ -77,7 +77,7 @@ def _shared(house: House, demo: gr.Blocks, token: gr.HTML, heading: gr.HTML, run
         label=label("speech.text"), value=FIRST_TEXT, lines=4, max_lines=16, elem_id="rp-text", render=False
     )
     said = gr.HTML("", elem_id="rp-speak-notice", elem_classes="rp-line", apply_default_css=False, render=False)
-    stage = player(house.engine.sample_rate, house.translations, render=False)
+    stage = player(house.engine.sample_rate, render=False)
     return Shared(
         demo=demo, token=token, heading=heading, bell=rung, tabs=tabs,
         picker=picker, text=text, notice=said, stage=stage,

@@ -68,12 +68,15 @@ def launch(
     from web.limits import connections, sessions
     from web.limits.budgets import TAKES
     from web.limits.throttle import LoginThrottle
+    from web.ui.i18n import Translations
+    from web.ui.modules import Modules
     from web.ui.theme import looks
 
     bind = server_name or "127.0.0.1"
     policy = policy or Policy(KnownHosts(bind), Surface(accounts=accounts is not None))
     log_in = partial(LoginGuard, throttle=LoginThrottle()) if accounts else None
     calls = Calls(demo.config, demo.GRADIO_CACHE)
+    modules = Modules(translations or Translations.load())
     page = PageCalls(calls, lambda session: sessions.unread(demo, session) is not None)
     gate = guarded(policy, page, log_in)
 
@@ -85,11 +88,10 @@ def launch(
     _, url, _ = demo.launch(
         auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits it where it is async
         auth_message=NOTE if accounts else None,
-        i18n=translations.i18n if translations else None,
         app_kwargs={
-            "routes": list(routes),
+            "routes": [*modules.routes(), *routes],
             "lifespan": lifespan,
-            "middleware": [Middleware(PagePolicy, headers=AnswerHeaders(framed=policy.framed))],
+            "middleware": [Middleware(PagePolicy, headers=AnswerHeaders(framed=policy.framed), head=modules.head)],
         },
         max_threads=TAKES + QUICK,
         ssr_mode=False,  # a second server before ours would have to know the routes, and renders none of our parts

@@ -15,7 +15,7 @@ from engine.audio import wav_bytes
 from tests.web.conftest import read_wav
 from tests.web.stage import PATIENCE, opened, served
 from tests.web.visiting import downloaded
-from web.ui.components import player, scripts
+from web.ui.components import player
 
 RATE = 22_050
 SECONDS = 3.0
@@ -92,7 +92,10 @@ globalThis.registerProcessor = (name, Processor) => register(name, class extends
 RENDER = """
 // Renders chunks [time, start, samples], then the end of the take, through an output; gives what sounded.
 async function render(kind, rate, seconds, chunks) {
+  const main = document.querySelector("script[src$='main.js']").src;
+  const { BufferOutput, WorkletOutput } = await import(new URL("player/outputs.js", main));
   const context = new OfflineAudioContext(1, rate * seconds, rate);
+  await context.audioWorklet.addModule(URL.createObjectURL(new Blob([ECHO], { type: "text/javascript" })));
   let at = {};
   let echoed = () => {};
   const report = (heard) => (heard.echo ? echoed() : (at = heard));
@@ -143,9 +146,7 @@ async function render(kind, rate, seconds, chunks) {
 def studio(chromium: Browser, url: str) -> Iterator[Page]:
     """A page on a secure origin with the player's outputs as globals."""
     with opened(chromium, url) as page:
-        worklet = ECHO + scripts("player/samples", "player/take", "player/take_worklet")
-        source = f"var WORKLET_SOURCE = {json.dumps(worklet)};"
-        page.evaluate(source + scripts("player/samples", "player/take", "player/outputs") + RENDER)
+        page.evaluate(f"window.ECHO = {json.dumps(ECHO)};" + RENDER)
         yield page
 
 

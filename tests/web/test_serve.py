@@ -55,7 +55,7 @@ def test_files_of_library_and_code_are_not_served(url: str, tmp_path: Path) -> N
     for path in (
         tmp_path / "voices.db",
         Path(web.page.__file__),
-        Path(web.page.__file__).parent / "static/player/take.js",
+        Path(web.page.__file__).parent / "static/player/player.js",
     ):
         assert path.exists()
         assert httpx.get(f"{url}gradio_api/file={path}").status_code in (403, 404)

@@ -1,8 +1,10 @@
-"""The Content-Security-Policy of the page itself, which names the inline scripts that Gradio wrote into it."""
+"""Gradio's page, with our own part of its head and its Content-Security-Policy, which names Gradio's inline scripts."""
 
 from __future__ import annotations
 
-from starlette.datastructures import MutableHeaders
+from collections.abc import Callable
+
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from web.http.headers import AnswerHeaders
@@ -11,8 +13,9 @@ from web.http.headers import AnswerHeaders
 class PagePolicy:
     """Middleware between Gradio's pages and what compresses them: it has to read their markup."""
 
-    def __init__(self, app: ASGIApp, headers: AnswerHeaders) -> None:
-        self._app, self._headers = app, headers
+    def __init__(self, app: ASGIApp, headers: AnswerHeaders, head: Callable[[str], str]) -> None:
+        """`head`: HTML for the start of a page's `<head>`, from the browser's Accept-Language header."""
+        self._app, self._headers, self._head = app, headers, head
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes everything on; an answer of HTML is held back until all of it is there."""
@@ -32,12 +35,19 @@ class PagePolicy:
                 return
             markup.extend(message.get("body", b""))
             if not message.get("more_body", False):
-                policy = self._headers.page_policy(markup.decode("utf-8", "replace"))
-                MutableHeaders(scope=start)["Content-Security-Policy"] = policy
+                page = self._page(markup.decode("utf-8", "replace"), Headers(scope=scope))
+                headers = MutableHeaders(scope=start)
+                headers["Content-Security-Policy"] = self._headers.page_policy(page)
+                headers["Content-Length"] = str(len(body := page.encode()))
+                headers.add_vary_header("Accept-Language")
                 await send(start)
-                await send({"type": "http.response.body", "body": bytes(markup)})
+                await send({"type": "http.response.body", "body": body})
 
         await self._app(scope, receive, told)
+
+    def _page(self, markup: str, asked: Headers) -> str:
+        """With our scripts before Gradio's own: in a page, scripts of type "module" run in their order."""
+        return markup.replace("<head>", f"<head>{self._head(asked.get('accept-language', ''))}", 1)
 
 
 def _is_page(start: Message) -> bool:

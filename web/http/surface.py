@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from web.downloads.links import PLACE
+from web.ui import modules
 
 Kind = Literal["page", "static", "start", "call", "stream", "upload", "login", "logout", "file"]
 
@@ -29,6 +30,7 @@ _API = "/gradio_api"
 _ROUTES = (
     _route(_GET, r"/", "page"),
     _route(_GET, r"/(assets|static)/(?!.*\.\.)[\w./-]{1,200}", "static"),
+    _route(_GET, rf"{re.escape(modules.PLACE)}[0-9a-f]{{16}}/[\w/-]{{1,100}}\.js", "static"),
     _route(_GET, r"/(theme\.css|favicon\.ico|robots\.txt)", "static"),
     _route(("GET",), rf"{_API}/startup-events", "start"),
     _route(("GET",), rf"{_API}/queue/data", "stream"),

@@ -1,14 +1,14 @@
 """The page's words in several languages: a folder of `web/locales` each, with a file for each group of keys.
 
-Labels are translated by Gradio in the browser (`label`, `Translations.i18n`), our own scripts bring their words with
-them (`script`), and sentences that the server makes are written in the reader's language there (`words`). All three
-choose alike: the browser's first language, or of it the part before the hyphen, else English.
+Labels (`label`) are translated by Gradio in the browser and our own modules have words of theirs: both come in one
+module per language (`web.ui.modules`). Sentences that the server makes are written in the reader's language there
+(`words`). All choose alike: the browser's first language, or of it the part before the hyphen, else English.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,7 +40,8 @@ class Translations:
         import gradio as gr  # here, because the command line has words too and needs no page
 
         self._languages = languages
-        self._i18n = gr.I18n(**{language: dict(texts) for language, texts in languages.items()})
+        self._marks = gr.I18n()  # without texts, which would all be in the page
+        self._labels: set[str] = set()
 
     @classmethod
     def load(cls, folder: Path = LOCALES) -> Translations:
@@ -51,16 +52,12 @@ class Translations:
     def languages(self) -> Mapping[str, Mapping[str, str]]:
         return self._languages
 
-    @property
-    def i18n(self) -> gr.I18n:
-        """For Gradio's `launch`."""
-        return self._i18n
-
     def label(self, key: str) -> str:
         """A mark that Gradio fills in as label, info, placeholder or value. Raises KeyError for an unknown key."""
         if key not in self._languages[ENGLISH]:
             raise KeyError(key)
-        return str(self._i18n(key))
+        self._labels.add(key)
+        return str(self._marks(key))
 
     def words(self, request: gr.Request | None) -> Words:
         """The words for whoever sent this request; English where nobody did."""
@@ -68,18 +65,17 @@ class Translations:
 
     def words_for(self, accepted: str) -> Words:
         """The words for a browser with this Accept-Language header."""
-        language = self._language(accepted)
+        language = self.language(accepted)
         return Words(language, self._languages[language])
 
-    def script(self, *groups: str) -> str:
-        """JavaScript that defines WORDS for `words.js`: the keys of these groups ("player"), in all languages."""
-        chosen = {
-            language: {key: text for key, text in texts.items() if key.partition(".")[0] in groups}
-            for language, texts in self._languages.items()
-        }
-        return f"const WORDS = {json.dumps(chosen, ensure_ascii=False)};\n"
+    def texts(self, language: str, groups: Collection[str], *, labels: bool = True) -> dict[str, str]:
+        """Text by key in one language, for the browser: the keys of these groups ("player"), and the labels so far."""
+        wanted = self._labels if labels else set()
+        texts = self._languages[language].items()
+        return {key: text for key, text in texts if key.partition(".")[0] in groups or key in wanted}
 
-    def _language(self, accepted: str) -> str:
+    def language(self, accepted: str) -> str:
+        """The language for a browser with this Accept-Language header."""
         first = accepted.partition(",")[0].partition(";")[0].strip().lower()
         known = {language.lower(): language for language in self._languages}
         return known.get(first) or known.get(first.partition("-")[0]) or ENGLISH

@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from web.ui.components import STATIC
+from web.ui.modules import STATIC
 
 
 def looks() -> dict[str, Any]:

@@ -47,7 +47,7 @@ class Victim:
 
     def _desk(self, do: str) -> dict[str, Any]:
         sent = {"asked": 1, "do": do, "script": self.script, "version": "", "values": {}}
-        return dict(self.guest.event("act", "rp-script-desk", [self.guest.token], sent=sent)[0])
+        return dict(self.guest.event("act", "rp-script-editor", [self.guest.token], sent=sent)[0])
 
     def _history(self) -> dict[str, Any]:
         return dict(self.guest.event("refresh", "rp-history", ["", None, False, 20, self.guest.token])[0])

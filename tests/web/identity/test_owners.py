@@ -25,7 +25,7 @@ from web.http.client import LOCAL as LOCAL_MARK
 from web.identity.accounts import accounts_from
 from web.identity.owners import Hosting, Owner, Owners, way_of
 from web.serve import hosting
-from web.ui.components import STATIC
+from web.ui.modules import STATIC
 
 Serve = Callable[..., str]
 expect.set_options(timeout=120_000)  # ms: a busy machine is slow, not wrong
@@ -291,8 +291,8 @@ globalThis.localStorage = { getItem: (key) => kept.get(key) ?? null, setItem: (k
 let told, stored;
 globalThis.addEventListener = (_, callback) => { stored = callback; };
 const props = { value: null };
-const source = require("fs").readFileSync(process.argv[2], "utf8");
-new Function("props", "watch", source)(props, (_, callback) => { told = callback; });
+const { mount } = await import(process.argv[2]);
+mount({ props, watch: (_, callback) => { told = callback; } });
 const steps = { answer: (v) => { props.value = v; told(); }, other: (v) => kept.set("reprise.owner", v),
   event: (v) => stored({ key: "reprise.owner", newValue: v }) };
 for (const [step, value] of JSON.parse(process.argv[3])) steps[step](value);
@@ -318,7 +318,15 @@ def test_all_pages_of_a_browser_send_the_same_key(
     node = shutil.which("node")
     if node is None:
         pytest.skip("Node is not installed (Debian: apt-get install nodejs)")
-    command = [node, "-e", KEEPER, json.dumps(before), str(STATIC / "face/owner.js"), json.dumps(steps)]
+    command = [
+        node,
+        "--input-type=module",
+        "-e",
+        KEEPER,
+        json.dumps(before),
+        str(STATIC / "ui/owner.js"),
+        json.dumps(steps),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [sends, keeps]
 

@@ -1,15 +1,16 @@
 // In which order the doctor's rows stand, and what is said of a clip's words.
 
-const test = require("node:test");
-const assert = require("node:assert/strict");
-const { load, english } = require("./load.js");
+import assert from "node:assert/strict";
+import { test } from "node:test";
 
-const words = english("clip");
-const { inOrder, verdictOf, remarks, Clip } = load(
-  ["new_voice/trim.js", "new_voice/clips.js", "new_voice/doctor.js", "new_voice/transcript.js"],
-  ["inOrder", "verdictOf", "remarks", "Clip"],
-  { words },
-);
+import { english } from "./helpers.js";
+import { Clip } from "../../../web/static/new_voice/clips.js";
+import { inOrder, verdictOf } from "../../../web/static/new_voice/doctor.js";
+import { remarks } from "../../../web/static/new_voice/transcript.js";
+import { useWords, words } from "../../../web/static/ui/words.js";
+
+useWords(english("clip"));
+
 const row = (light, sentence) => ({ light, sentence });
 
 test("what is worst stands first, and what is fine is not among it", () => {

@@ -1,21 +1,16 @@
 // What an entry of the history says, and what the server is said to be doing.
 
-const test = require("node:test");
-const assert = require("node:assert/strict");
-const { load } = require("./load.js");
+import assert from "node:assert/strict";
+import { test } from "node:test";
 
-const words = (key, values = {}) => [key.split(".")[1], ...Object.values(values)].join(" ");
-const globals = { words, WORDS: {} };
-const { factsOf, detailsOf, emptiness, firstWords } = load(
-  ["face/format.js", "history/rows.js"],
-  ["factsOf", "detailsOf", "emptiness", "firstWords"],
-  globals,
-);
-const { rowsOf, upFor, waitOf, loadingOf } = load(
-  ["status/rows.js"],
-  ["rowsOf", "upFor", "waitOf", "loadingOf"],
-  globals,
-);
+import { english } from "./helpers.js";
+import { detailsOf, emptiness, factsOf, firstWords } from "../../../web/static/history/facts.js";
+import { loadingOf, rowsOf, upFor, waitOf } from "../../../web/static/status/facts.js";
+import { useWords } from "../../../web/static/ui/words.js";
+
+// Each text is its key's name and its values.
+const bare = ([key, text]) => [key, [key.split(".")[1], ...(text.match(/\{\w+\}/g) ?? [])].join(" ")];
+useWords(Object.fromEntries(Object.entries(english("history", "status")).map(bare)));
 
 const ENTRY = {
   when: "2026-11-21T16:41:00+00:00", voice: "Anna", seconds: 4.26, seed: 7, settings: {}, factor: null,

@@ -1,14 +1,9 @@
 // The Library tab: which voices are shown, in which order, and how their figures are written.
 
-const test = require("node:test");
-const assert = require("node:assert/strict");
-const { load } = require("./load.js");
+import assert from "node:assert/strict";
+import { test } from "node:test";
 
-const names = ["folded", "found", "ordered", "tagsOf", "bytesIn", "timeIn", "portrait", "hues", "withInstead", "languageName"];
-const { folded, found, ordered, tagsOf, bytesIn, timeIn, portrait, hues, withInstead, languageName } = load(
-  ["face/format.js", "library/logic.js"],
-  names,
-);
+import { bytesIn, folded, found, hues, languageName, ordered, portrait, tagsOf, timeIn, withInstead } from "../../../web/static/library/voices.js";
 
 const voice = (name, more = {}) => ({
   name, description: "", tags: [], language: "en", made: "2026-11-21T08:00:00+00:00", seconds: 5, spoken: 0, ...more,

@@ -1,18 +1,18 @@
-// WAV files, peaks, the shelf, the meter, recordings, the countdown, and what stands between a page and a microphone.
+// WAV files, peaks, the cache, the meter, recordings, the countdown, and what stands between a page and a microphone.
 
-const test = require("node:test");
-const assert = require("node:assert/strict");
-const { load, english, ramp, seeded } = require("./load.js");
+import assert from "node:assert/strict";
+import { test } from "node:test";
 
-const { encodeWav, decodeWav, toInt16 } = load(["face/wav.js"], ["encodeWav", "decodeWav", "toInt16"]);
-const { Peaks, barsOf, Sound, Shelf } = load(
-  ["player/samples.js", "face/peaks.js", "player/shelf.js"],
-  ["Peaks", "barsOf", "Sound", "Shelf"],
-);
-const { Meter, onMeter } = load(["new_voice/meter.js"], ["Meter", "onMeter"]);
-const { Recording, Countdown } = load(["player/samples.js", "face/wav.js", "new_voice/recording.js"], ["Recording", "Countdown"]);
-const { obstacle, refusal, EXACT } = load(["new_voice/microphone.js"], ["obstacle", "refusal", "EXACT"], { words: english("clip") });
-const { clock, firstSound, secondsOf } = load(["face/format.js"], ["clock", "firstSound", "secondsOf"]);
+import { english, ramp, seeded } from "./helpers.js";
+import { EXACT, obstacle, refusal } from "../../../web/static/new_voice/microphone.js";
+import { Countdown, Meter, onMeter, Recording } from "../../../web/static/new_voice/recording.js";
+import { Sound, SoundCache } from "../../../web/static/player/sound_cache.js";
+import { clock, firstSound, secondsOf } from "../../../web/static/ui/format.js";
+import { barsOf, Peaks } from "../../../web/static/ui/peaks.js";
+import { decodeWav, encodeWav, toInt16 } from "../../../web/static/ui/wav.js";
+import { useWords } from "../../../web/static/ui/words.js";
+
+useWords(english("clip"));
 
 const near = (a, b, by = 1e-6) => assert.ok(Math.abs(a - b) <= by, `${a} is not near ${b}`);
 
@@ -76,24 +76,24 @@ test("a sound draws as long as it is expected to be, until it is complete", () =
   assert.equal(sound.peaks.values.length, 80);
 });
 
-test("the shelf lets the oldest go, but never one that still arrives nor the latest", () => {
+test("the cache lets the oldest go, but never one that still arrives nor the latest", () => {
   const bytes = Sound.whole("x", { rate: 1000, samples: ramp(0, 10) }).samples.byteLength;
-  const shelf = new Shelf(bytes * 2);
-  shelf.put(new Sound("live", 1000));
-  for (const id of ["a", "b", "c"]) shelf.put(Sound.whole(id, { rate: 1000, samples: ramp(0, 10) }));
-  assert.deepEqual([...shelf.sounds.keys()], ["live", "c"]);
-  assert.equal(shelf.get("a"), undefined);
-  const small = new Shelf(1);
+  const cache = new SoundCache(bytes * 2);
+  cache.put(new Sound("live", 1000));
+  for (const id of ["a", "b", "c"]) cache.put(Sound.whole(id, { rate: 1000, samples: ramp(0, 10) }));
+  assert.deepEqual([...cache.sounds.keys()], ["live", "c"]);
+  assert.equal(cache.get("a"), undefined);
+  const small = new SoundCache(1);
   assert.equal(small.put(Sound.whole("a", { rate: 1000, samples: ramp(0, 10) })), small.get("a"));
 });
 
 test("asking for a sound keeps it", () => {
   const bytes = new Sound("x", 1000).samples.byteLength;
-  const shelf = new Shelf(bytes * 2);
-  for (const id of ["a", "b"]) shelf.put(Sound.whole(id, { rate: 1000, samples: ramp(0, 10) }));
-  shelf.get("a");
-  shelf.put(Sound.whole("c", { rate: 1000, samples: ramp(0, 10) }));
-  assert.deepEqual([...shelf.sounds.keys()], ["a", "c"]);
+  const cache = new SoundCache(bytes * 2);
+  for (const id of ["a", "b"]) cache.put(Sound.whole(id, { rate: 1000, samples: ramp(0, 10) }));
+  cache.get("a");
+  cache.put(Sound.whole("c", { rate: 1000, samples: ramp(0, 10) }));
+  assert.deepEqual([...cache.sounds.keys()], ["a", "c"]);
 });
 
 test("the meter rises at once, falls slowly, and holds the peak", () => {

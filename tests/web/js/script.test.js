@@ -1,13 +1,12 @@
 // A script as the page keeps it: questions in turn, patches, who speaks, and what sounds next.
 
-const assert = require("node:assert/strict");
-const { test } = require("node:test");
-const { load, seeded } = require("./load.js");
+import assert from "node:assert/strict";
+import { test } from "node:test";
 
-const { Line, Script, castOf, nextToHear, partingPlace, characters, Listening } = load(
-  ["script/line.js", "script/cards.js", "script/listening.js"],
-  ["Line", "Script", "castOf", "nextToHear", "partingPlace", "characters", "Listening"],
-);
+import { seeded } from "./helpers.js";
+import { castOf, characters, nextToHear, partingPlace, Script } from "../../../web/static/script/cards.js";
+import { ContinuousPlayback } from "../../../web/static/script/continuous_playback.js";
+import { RequestQueue } from "../../../web/static/script/request_queue.js";
 
 const card = (id, more = {}) => ({ id, text: `Text ${id}.`, speaker: null, voice: "v", pause: 0.5, state: "spoken", take: `take-${id}`, ...more });
 const patch = (cards, { since = "", version = "1", order = cards.map(({ id }) => id), running = false } = {}) => ({
@@ -17,33 +16,33 @@ const soon = () => new Promise((resolve) => setTimeout(resolve, 0));
 
 test("a question is put when the one before is answered, as things are then", async () => {
   const put = [];
-  const line = new Line((question) => put.push(question));
+  const queue = new RequestQueue((question) => put.push(question));
   let version = 1;
-  const first = line.ask(() => ({ do: "a", version }));
-  const second = line.ask(() => ({ do: "b", version }));
+  const first = queue.ask(() => ({ do: "a", version }));
+  const second = queue.ask(() => ({ do: "b", version }));
   await soon();
   assert.deepEqual(put, [{ do: "a", version: 1, asked: 1 }]);
-  line.hear({ asked: 99 });
-  line.hear(null);
+  queue.hear({ asked: 99 });
+  queue.hear(null);
   assert.equal(put.length, 1);
   version = 2;
-  line.hear({ asked: 1, told: "x" });
+  queue.hear({ asked: 1, told: "x" });
   assert.deepEqual(await first, { asked: 1, told: "x" });
   await soon();
   assert.deepEqual(put[1], { do: "b", version: 2, asked: 2 });
-  line.hear({ asked: 1 });
-  line.hear({ asked: 2 });
+  queue.hear({ asked: 1 });
+  queue.hear({ asked: 2 });
   assert.deepEqual(await second, { asked: 2 });
 });
 
 test("a question that nobody answers is given up, and the next one is put", async () => {
   const put = [];
-  const line = new Line((question) => put.push(question), 5);
-  assert.equal(await line.ask(() => ({ do: "a" })), null);
-  const next = line.ask(() => ({ do: "b" }));
+  const queue = new RequestQueue((question) => put.push(question), 5);
+  assert.equal(await queue.ask(() => ({ do: "a" })), null);
+  const next = queue.ask(() => ({ do: "b" }));
   await soon();
-  line.hear({ asked: 1, late: true });
-  line.hear({ asked: 2 });
+  queue.hear({ asked: 1, late: true });
+  queue.hear({ asked: 2 });
   assert.deepEqual(await next, { asked: 2 });
 });
 
@@ -118,7 +117,7 @@ function listening(cards, running = false) {
   const heard = [];
   const fetched = [];
   const timers = [];
-  const made = new Listening({
+  const made = new ContinuousPlayback({
     script: () => script,
     play: ({ id }) => heard.push(id),
     ready: ({ id }) => fetched.push(id),

@@ -1,13 +1,16 @@
 // The take list's memory, fresh links, and the estimate under the text.
 
-const test = require("node:test");
-const assert = require("node:assert/strict");
-const { load, english } = require("./load.js");
+import assert from "node:assert/strict";
+import { test } from "node:test";
 
-const { TakeList, MOST_TAKES } = load(["speak/take_list.js"], ["TakeList", "MOST_TAKES"]);
-const { Fresh, LINKS_LAST } = load(["speak/fresh.js"], ["Fresh", "LINKS_LAST"]);
-const { factsOf, paceOf } = load(["face/format.js", "speak/take_row.js"], ["factsOf", "paceOf"], { words: english("takes") });
-const { speakingTime, measured } = load(["speak/estimate.js"], ["speakingTime", "measured"]);
+import { english } from "./helpers.js";
+import { speakingTime, measured } from "../../../web/static/speak/estimate.js";
+import { LinkRefresh, LINKS_LAST } from "../../../web/static/speak/link_refresh.js";
+import { MOST_TAKES, TakeList } from "../../../web/static/speak/take_list.js";
+import { factsOf, paceOf } from "../../../web/static/speak/take_row.js";
+import { useWords } from "../../../web/static/ui/words.js";
+
+useWords(english("takes"));
 
 function storage(text = null) {
   return { text, getItem: () => storage.text ?? text, setItem(_, value) { this.text = value; } };
@@ -86,17 +89,17 @@ test("a take says what it is, and how fast it was made to whoever asks", () => {
 test("links are asked for once when they are old, and waited for", async () => {
   let now = 0;
   let asked = 0;
-  const fresh = new Fresh(() => (asked += 1), () => now);
+  const links = new LinkRefresh(() => (asked += 1), () => now);
   const got = [];
-  fresh.links().then(() => got.push(1));
-  fresh.links().then(() => got.push(2));
+  links.ready().then(() => got.push(1));
+  links.ready().then(() => got.push(2));
   await Promise.resolve();
   assert.deepEqual([asked, got], [1, []]);
-  fresh.come();
-  await fresh.links();
+  links.arrived();
+  await links.ready();
   assert.deepEqual([asked, got], [1, [1, 2]]);
   now = LINKS_LAST;
-  fresh.links();
+  links.ready();
   assert.equal(asked, 2);
 });
 

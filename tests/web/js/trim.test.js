@@ -1,10 +1,12 @@
 // The ends of a clip, and the list of clips.
 
-const test = require("node:test");
-const assert = require("node:assert/strict");
-const { load, seeded } = require("./load.js");
+import assert from "node:assert/strict";
+import { test } from "node:test";
 
-const { Trim, keyStep, Clip, Clips } = load(["new_voice/trim.js", "new_voice/clips.js"], ["Trim", "keyStep", "Clip", "Clips"]);
+import { seeded } from "./helpers.js";
+import { Clip, Clips } from "../../../web/static/new_voice/clips.js";
+import { keyStep, Trim } from "../../../web/static/new_voice/trim.js";
+
 const key = (name, shiftKey = false) => keyStep({ key: name, shiftKey });
 
 test("keys: ten milliseconds, a tenth with shift, a second a page", () => {

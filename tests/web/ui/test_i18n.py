@@ -109,6 +109,8 @@ def keys_in_python(path: Path) -> Iterator[str]:
                 args=[ast.JoinedStr(values=[ast.Constant(value=str(group)), *_]), *_],
             ):  # one of a group, by its name: "tab."
                 yield from (key for key in ENGLISH if key.startswith(group))
+            case ast.AnnAssign(value=ast.Dict(values=values)):  # chosen from a table
+                yield from (each.value for each in values if isinstance(each, ast.Constant) and each.value in ENGLISH)
 
 
 def keys_in_scripts(path: Path) -> Iterator[str]:

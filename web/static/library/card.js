@@ -1,11 +1,14 @@
-// A voice's card, shown or being edited. Needs making.js, format.js, logic.js and words.js.
+// A voice's card, shown or being edited.
+
+import { languageName, portrait, tagsOf, timeIn } from "./voices.js";
+import { button, create, icon } from "../ui/elements.js";
+import { secondsOf } from "../ui/format.js";
+import { pageLanguage, words } from "../ui/words.js";
 
 const LANGUAGES = (
   "ar bg bn ca cs da de el en es et fa fi fr he hi hr hu id it ja ko lt lv ms nb nl pl pt ro ru sk sl sr sv sw ta th tr uk " +
   "ur vi yue zh"
 ).split(" ");
-const READ_IN = document.documentElement.lang || "en";
-
 const ICONS = {
   edit: "M4 17.2V20h2.8L17.6 9.2l-2.8-2.8zM19.7 7.1a1 1 0 0 0 0-1.4l-1.4-1.4a1 1 0 0 0-1.4 0l-1.1 1.1 2.8 2.8z",
   duplicate: "M9 3h11v13h-2V5H9zM4 8h11v13H4zm2 2v9h7v-9z",
@@ -13,11 +16,11 @@ const ICONS = {
   remove: "M9.5 3h5l1 1.5H19v2H5v-2h3.5zM6.5 8h11l-.9 13H7.4z",
 };
 
-const day = (iso) => new Intl.DateTimeFormat(READ_IN, { dateStyle: "medium" }).format(new Date(iso));
+const day = (iso) => new Intl.DateTimeFormat(pageLanguage(), { dateStyle: "medium" }).format(new Date(iso));
 
-const act = (name, text, more = {}) => make("button", { type: "button", "data-act": name, text, ...more });
+export const act = (name, text, more = {}) => button({ "data-act": name, text, ...more });
 
-// What is pressed less often is a drawing; its word is there for who points at it or has it read.
+// A less frequent action: a drawing, with its name as tooltip and for screen readers.
 function tool(name, word, more = {}) {
   const button = act(name, undefined, { class: "rp-lib-tool", title: word, "aria-label": word, ...more });
   button.append(icon(ICONS[name]));
@@ -29,29 +32,29 @@ function hearButton(voice) {
   const button = act("hear", undefined, { class: "rp-lib-hear", "aria-label": label, title: label, "aria-pressed": "false" });
   button.style.setProperty("--hue", voice.hue);
   const bars = portrait(voice.id).map((height) => {
-    const bar = make("i");
+    const bar = create("i");
     bar.style.height = `${Math.round(height * 100)}%`;
     return bar;
   });
-  button.append(make("span", { class: "rp-lib-strokes", "aria-hidden": "true" }, ...bars));
-  button.append(make("span", { class: "rp-lib-hear-mark", "aria-hidden": "true" }));
+  button.append(create("span", { class: "rp-lib-strokes", "aria-hidden": "true" }, ...bars));
+  button.append(create("span", { class: "rp-lib-hear-mark", "aria-hidden": "true" }));
   return button;
 }
 
 function nameHeading(voice) {
   const name = voice.shared
-    ? make("span", { text: voice.name })
+    ? create("span", { text: voice.name })
     : act("name", voice.name, { class: "rp-lib-card-name", title: words("library.rename") });
-  return make("h4", { id: `rp-lib-voice-${voice.id}` }, name);
+  return create("h4", { id: `rp-lib-voice-${voice.id}` }, name);
 }
 
-const about = (voice) => [languageName(voice.language, READ_IN), secondsOf(voice.seconds, READ_IN)].filter(Boolean).join(" · ");
+const about = (voice) => [languageName(voice.language, pageLanguage()), secondsOf(voice.seconds, pageLanguage())].filter(Boolean).join(" · ");
 
 function past(voice) {
-  const used = voice.times ? words("library.used", { time: timeIn(voice.spoken, READ_IN) }) : words("library.unused");
-  if (voice.shared) return make("p", { text: used });
+  const used = voice.times ? words("library.used", { time: timeIn(voice.spoken, pageLanguage()) }) : words("library.unused");
+  if (voice.shared) return create("p", { text: used });
   const made = words("library.made", { date: day(voice.made) });
-  return make("p", {}, make("span", { text: made }), " · ", make("span", { text: used }));
+  return create("p", {}, create("span", { text: made }), " · ", create("span", { text: used }));
 }
 
 function consent(voice) {
@@ -62,7 +65,7 @@ function consent(voice) {
 function link(voice) {
   const word = words("library.export");
   const said = { href: voice.file, download: `${voice.name}.voice`, title: word, "aria-label": word };
-  return make("a", { class: "rp-lib-tool", "data-act": "export", ...said }, icon(ICONS.export));
+  return create("a", { class: "rp-lib-tool", "data-act": "export", ...said }, icon(ICONS.export));
 }
 
 function tools(voice) {
@@ -72,78 +75,78 @@ function tools(voice) {
   return [edit, ...copies, tool("remove", words("library.delete"), { class: "rp-lib-tool rp-danger" })];
 }
 
-function shownCard(voice) {
+export function shownCard(voice) {
   const agreed = consent(voice);
-  const tags = voice.tags.map((tag) => make("li", { text: tag }));
+  const tags = voice.tags.map((tag) => create("li", { text: tag }));
   const parts = [
-    make("div", { class: "rp-lib-card-head" }, hearButton(voice),
-      make("div", {}, nameHeading(voice), make("p", { text: about(voice) }))),
-    voice.description && make("p", { class: "rp-lib-card-about", text: voice.description }),
-    tags.length && make("ul", { class: "rp-lib-tags", "aria-label": words("library.tags") }, ...tags),
-    make("div", { class: "rp-lib-past" }, past(voice), ...(agreed ? [make("p", { text: agreed })] : [])),
-    make("div", { class: "rp-lib-card-acts" }, act("speak_with", words("library.speak_with"), { class: "rp-lib-main" }),
-      make("span", { class: "rp-lib-card-tools" }, ...tools(voice))),
+    create("div", { class: "rp-lib-card-head" }, hearButton(voice),
+      create("div", {}, nameHeading(voice), create("p", { text: about(voice) }))),
+    voice.description && create("p", { class: "rp-lib-card-about", text: voice.description }),
+    tags.length && create("ul", { class: "rp-lib-tags", "aria-label": words("library.tags") }, ...tags),
+    create("div", { class: "rp-lib-past" }, past(voice), ...(agreed ? [create("p", { text: agreed })] : [])),
+    create("div", { class: "rp-lib-card-acts" }, act("speak_with", words("library.speak_with"), { class: "rp-lib-main" }),
+      create("span", { class: "rp-lib-card-tools" }, ...tools(voice))),
   ];
-  return make("article", { class: "rp-lib-card", "aria-labelledby": `rp-lib-voice-${voice.id}` }, ...parts.filter(Boolean));
+  return create("article", { class: "rp-lib-card", "aria-labelledby": `rp-lib-voice-${voice.id}` }, ...parts.filter(Boolean));
 }
 
-// ---- the form; its marks are the names of what may be changed
+// ---- the form; the names of its fields are those of the voice's properties
 
 function field(name, said, input, hint) {
   const id = `rp-lib-field-${name}`;
   input.id = id;
   input.name = name;
-  const parts = [make("label", { for: id, text: said }), input];
+  const parts = [create("label", { for: id, text: said }), input];
   if (hint) {
     input.setAttribute("aria-describedby", `${id}-hint`);
-    parts.push(make("small", { id: `${id}-hint`, text: hint }));
+    parts.push(create("small", { id: `${id}-hint`, text: hint }));
   }
-  return make("div", { class: "rp-lib-field" }, ...parts);
+  return create("div", { class: "rp-lib-field" }, ...parts);
 }
 
 function languages(chosen) {
   const known = LANGUAGES.includes(chosen) || !chosen ? LANGUAGES : [...LANGUAGES, chosen];
-  const named = known.map((code) => [code, languageName(code, READ_IN)]);
-  named.sort(([, one], [, other]) => one.localeCompare(other, READ_IN));
+  const named = known.map((code) => [code, languageName(code, pageLanguage())]);
+  named.sort(([, one], [, other]) => one.localeCompare(other, pageLanguage()));
   const options = [["", words("library.unknown_language")], ...named];
-  const select = make("select", {}, ...options.map(([value, text]) => make("option", { value, text })));
+  const select = create("select", {}, ...options.map(([value, text]) => create("option", { value, text })));
   select.value = chosen;
   return select;
 }
 
-const nameInput = (voice) => make("input", { type: "text", maxlength: 80, value: voice.name, autocomplete: "off" });
+const nameInput = (voice) => create("input", { type: "text", maxlength: 80, value: voice.name, autocomplete: "off" });
 
-function editedCard(voice) {
-  const description = make("textarea", { rows: 3, maxlength: 2000 });
+export function editedCard(voice) {
+  const description = create("textarea", { rows: 3, maxlength: 2000 });
   description.value = voice.description;
-  const tags = make("input", { type: "text", value: voice.tags.join(", "), autocomplete: "off" });
-  return make(
+  const tags = create("input", { type: "text", value: voice.tags.join(", "), autocomplete: "off" });
+  return create(
     "form", { class: "rp-lib-card rp-lib-card-form", "aria-label": words("library.edit_one", { name: voice.name }), novalidate: true },
     field("name", words("library.name"), nameInput(voice)),
     field("language", words("library.language"), languages(voice.language)),
     field("description", words("library.description"), description),
     field("tags", words("library.tags"), tags, words("library.tags_hint")),
-    make("p", { class: "rp-notice rp-bad", role: "alert", hidden: true }),
-    make("div", { class: "rp-lib-card-acts" },
-      make("button", { type: "submit", class: "rp-lib-main", "data-act": "save", text: words("library.save") }),
+    create("p", { class: "rp-notice rp-bad", role: "alert", hidden: true }),
+    create("div", { class: "rp-lib-card-acts" },
+      create("button", { type: "submit", class: "rp-lib-main", "data-act": "save", text: words("library.save") }),
       act("cancel", words("library.cancel"))),
   );
 }
 
-// The card with its name alone open.
-function renamedCard(voice) {
+// The card with only its name editable.
+export function renamedCard(voice) {
   const card = shownCard(voice);
   const input = nameInput(voice);
   input.name = "name";
   input.setAttribute("aria-label", words("library.rename"));
-  const form = make("form", { class: "rp-lib-card-rename", novalidate: true }, input);
+  const form = create("form", { class: "rp-lib-card-rename", novalidate: true }, input);
   card.querySelector("h4").replaceChildren(form);
-  card.querySelector(".rp-lib-card-head > div").append(make("p", { class: "rp-notice rp-bad", role: "alert", hidden: true }));
+  card.querySelector(".rp-lib-card-head > div").append(create("p", { class: "rp-notice rp-bad", role: "alert", hidden: true }));
   return card;
 }
 
-// What a form says that differs from the voice, as the server is told of it.
-function changes(form, voice) {
+// The form's differences from the voice, as the server takes them.
+export function changes(form, voice) {
   const given = {};
   for (const name of ["name", "language", "description"]) {
     const value = form.elements[name]?.value.trim();

@@ -1,19 +1,23 @@
-// The voices as cards: to hear, speak with, describe, copy, hand out, take in, and delete with a way back. Its value:
-// what web/tabs/library/handlers.py answers with. Whatever is pressed becomes an event there.
-// Given by the page: element, props, trigger, upload, watch; window.reprisePicked, the voice that is picked to speak.
-// Needs making.js, format.js, logic.js, card.js, words.js.
+// The voices as cards: play, speak with, edit, duplicate, export, import, delete and restore. Its value is the answer of
+// web/tabs/library/handlers.py, which also handles its events. `window.reprisePicked` is the voice picked to speak.
+
+import { act, changes, editedCard, renamedCard, shownCard } from "./card.js";
+import { bytesIn, found, hues, ordered, withInstead } from "./voices.js";
+import { create } from "../ui/elements.js";
+import { pageLanguage, words } from "../ui/words.js";
 
 const FRESH = 8 * 60_000; // ms: the links in the list are good for ten minutes
 const TICK = 15_000; // ms
 
 class Library {
-  constructor() {
+  constructor({ element, props, trigger, upload, watch }) {
+    Object.assign(this, { element, props, trigger, upload });
     this.value = { at: 0, voices: [], aside: [], bytes: null, all: "" };
     this.cards = new Map(); // by id: { node, shown } with what it shows as text
     this.open = null; // { id, how: "edit" or "name" } while one is edited
-    this.handled = null; // the answer that was dealt with, by its `once`
+    this.handled = null; // `once` of the last answer that was shown
     this.colours = new Map(); // of portraits, by id
-    this.instead = new Map(); // who speaks instead of voices that were deleted while they were picked
+    this.instead = new Map(); // the replacement of each voice that was deleted while picked
     this.part = (selector) => element.querySelector(selector);
     this.search = this.part("input[type=search]");
     this.search.placeholder = words("library.search_hint");
@@ -41,7 +45,7 @@ class Library {
     for (const name of ["playing", "stopped"]) document.addEventListener(`reprise:${name}`, () => this.mark());
   }
 
-  // ---- what the server says
+  // ---- answers of the server
 
   accept(value) {
     if (!value) return;
@@ -77,13 +81,13 @@ class Library {
 
   say(text, kind = "good", lines = []) {
     const said = this.part(".rp-lib-said");
-    const items = lines.map((line) => make("li", { text: line }));
+    const items = lines.map((line) => create("li", { text: line }));
     said.className = `rp-lib-said rp-notice rp-${kind}`;
-    said.replaceChildren(text, ...(items.length ? [make("ul", {}, ...items)] : []));
+    said.replaceChildren(text, ...(items.length ? [create("ul", {}, ...items)] : []));
     said.hidden = !text && !items.length;
   }
 
-  // ---- what is pressed
+  // ---- controls
 
   press(button) {
     if (!button) return;
@@ -96,24 +100,15 @@ class Library {
     if (what === "save" || what === "export") return undefined; // the form's, and the browser's own
     this.say("");
     if (what === "remove") this.removing = id;
-    if (what === "let_go") return trigger("let_go");
-    return this.send(what, { id, picked: this.speaks(what, id) });
+    if (what === "let_go") return this.trigger("let_go");
+    return this.trigger(what, { id, picked: this.speaks(what, id) });
   }
 
-  // Whether the voice is picked to speak; of one that is put back, whether it was, and no other was picked by hand since.
+  // Whether the voice is picked to speak; of a restored one, whether it was, and no other was picked by hand since.
   speaks(what, id) {
     const whose = what === "put_back" ? this.instead.get(id) : id;
     if (what === "put_back") this.instead.delete(id);
     return whose !== undefined && whose === window.reprisePicked;
-  }
-
-  // Spelt out: Gradio looks for the names of events in this very text.
-  send(what, data) {
-    if (what === "speak_with") trigger("speak_with", data);
-    else if (what === "duplicate") trigger("duplicate", data);
-    else if (what === "remove") trigger("remove", data);
-    else if (what === "put_back") trigger("put_back", data);
-    else if (what === "revise") trigger("revise", data);
   }
 
   edit(id, how) {
@@ -146,7 +141,7 @@ class Library {
     const given = changes(form, voice);
     if (!Object.keys(given).length) return this.cancel();
     this.busy(card, true);
-    return this.send("revise", { id: voice.id, ...given });
+    return this.trigger("revise", { id: voice.id, ...given });
   }
 
   busy(card, on) {
@@ -156,12 +151,12 @@ class Library {
 
   key(event) {
     if (event.key !== "Escape" || !this.open || !event.target.closest("form")) return;
-    event.stopPropagation(); // elsewhere it stops the speech
+    event.stopPropagation(); // elsewhere the key stops the speech
     event.preventDefault();
     this.cancel();
   }
 
-  // Whoever leaves a name that was changed means it.
+  // Leaving a changed name saves it.
   leave({ target }) {
     const form = target.closest(".rp-lib-card-rename");
     const card = form?.closest("[data-id]");
@@ -189,16 +184,16 @@ class Library {
     const refused = [];
     for (const file of files) {
       this.say(words("library.uploading", { name: file.name }), "busy");
-      const small = file.size <= props.max_mb * 2 ** 20;
-      const path = small && (await upload(file).then((sent) => sent.path, () => null));
+      const small = file.size <= this.props.max_mb * 2 ** 20;
+      const path = small && (await this.upload(file).then((sent) => sent.path, () => null));
       if (path) uploaded.push({ path, name: file.name });
-      else refused.push(words(small ? "library.upload_failed" : "library.too_large", { name: file.name, mb: props.max_mb }));
+      else refused.push(words(small ? "library.upload_failed" : "library.too_large", { name: file.name, mb: this.props.max_mb }));
     }
     this.say(refused.join(" "), "bad");
-    if (uploaded.length) trigger("take_in", { files: uploaded });
+    if (uploaded.length) this.trigger("take_in", { files: uploaded });
   }
 
-  // ---- what is shown
+  // ---- display
 
   voice(id) {
     return this.value.voices.find((voice) => voice.id === id);
@@ -208,9 +203,9 @@ class Library {
     const focus = this.focused();
     const search = this.search.value;
     const open = this.voice(this.open?.id);
-    const shown = found(this.value.voices, search, READ_IN);
-    if (open && !shown.includes(open)) shown.push(open); // what is being written is not searched away
-    const listed = ordered(shown, this.part("select").value, READ_IN);
+    const shown = found(this.value.voices, search, pageLanguage());
+    if (open && !shown.includes(open)) shown.push(open); // the card that is being edited stays
+    const listed = ordered(shown, this.part("select").value, pageLanguage());
     this.fill("own", listed.filter((voice) => !voice.shared));
     this.fill("samples", listed.filter((voice) => voice.shared));
     this.showNone(search, listed);
@@ -224,22 +219,22 @@ class Library {
     const list = this.part(`ul[data-list=${name}]`);
     const nodes = voices.map((voice) => this.card(voice));
     for (const node of [...list.children]) if (!nodes.includes(node)) node.remove();
-    // Only what stands elsewhere is moved, so that the others keep the focus.
+    // Moves only nodes that are out of place, so that the others keep the focus.
     nodes.forEach((node, i) => list.children[i] !== node && list.insertBefore(node, list.children[i] ?? null));
-    for (const part of element.querySelectorAll(`[data-list=${name}]`)) part.hidden = !voices.length;
+    for (const part of this.element.querySelectorAll(`[data-list=${name}]`)) part.hidden = !voices.length;
   }
 
   card(voice) {
     const known = this.cards.get(voice.id);
     const how = this.open?.id === voice.id ? this.open.how : null;
     const { clip: _clip, file, ...lasting } = voice;
-    const shown = how ?? JSON.stringify(lasting); // links are others each time
+    const shown = how ?? JSON.stringify(lasting); // links differ each time
     if (known?.shown === shown) {
       known.node.querySelector("[data-act=export]")?.setAttribute("href", file);
       return known.node;
     }
     const inside = { edit: editedCard, name: renamedCard }[how] ?? shownCard;
-    const node = make("li", { "data-id": voice.id }, inside(voice));
+    const node = create("li", { "data-id": voice.id }, inside(voice));
     this.cards.set(voice.id, { node, shown });
     return node;
   }
@@ -259,15 +254,16 @@ class Library {
     this.asideShown = shown;
     const lines = gone.map((voice) => {
       const until = new Date(Date.now() + this.remaining(voice));
-      const time = new Intl.DateTimeFormat(READ_IN, { timeStyle: "short" }).format(until);
+      const time = new Intl.DateTimeFormat(pageLanguage(), { timeStyle: "short" }).format(until);
       const said = words("library.deleted", { name: voice.name, time });
-      return make("li", { "data-id": voice.id }, make("span", { text: said }), act("put_back", words("library.undo"), { class: "rp-lib-main" }));
+      const undo = act("put_back", words("library.undo"), { class: "rp-lib-main" });
+      return create("li", { "data-id": voice.id }, create("span", { text: said }), undo);
     });
     const finish = act("let_go", words("library.let_go"));
-    this.part(".rp-lib-aside").replaceChildren(...(gone.length ? [make("ul", {}, ...lines), finish] : []));
+    this.part(".rp-lib-aside").replaceChildren(...(gone.length ? [create("ul", {}, ...lines), finish] : []));
   }
 
-  // Milliseconds for which it can be put back.
+  // Milliseconds for which it can be restored.
   remaining(voice) {
     return voice.left * 1000 - (performance.now() - this.value.arrived);
   }
@@ -279,22 +275,22 @@ class Library {
     if (all) link.setAttribute("href", all);
     link.setAttribute("download", "");
     if (!bytes) return;
-    const amounts = { voices: bytesIn(bytes.voices, READ_IN), takes: bytesIn(bytes.takes, READ_IN) };
+    const amounts = { voices: bytesIn(bytes.voices, pageLanguage()), takes: bytesIn(bytes.takes, pageLanguage()) };
     this.part(".rp-lib-used").textContent = words("library.storage", amounts);
   }
 
   mark() {
     const playing = window.reprisePlayer?.playing;
-    for (const button of element.querySelectorAll("[data-act=hear]")) {
+    for (const button of this.element.querySelectorAll("[data-act=hear]")) {
       button.setAttribute("aria-pressed", String(playing === `clip-${button.closest("[data-id]").dataset.id}`));
     }
   }
 
-  // ---- where the keyboard is
+  // ---- focus
 
   focused() {
     const active = document.activeElement;
-    if (!element.contains(active)) return null;
+    if (!this.element.contains(active)) return null;
     return { active, id: active.closest("[data-id]")?.dataset.id, what: active.dataset.act };
   }
 
@@ -310,8 +306,8 @@ class Library {
 
   tick() {
     this.showAside();
-    if (!document.hidden && this.value.at && performance.now() - this.value.arrived > FRESH) trigger("relist");
+    if (!document.hidden && this.value.at && performance.now() - this.value.arrived > FRESH) this.trigger("relist");
   }
 }
 
-new Library();
+export const mount = (component) => new Library(component);

@@ -1,35 +1,36 @@
-// The clips of a new voice, and what the server is told of them. Needs trim.js.
+// The clips of a new voice, and their value for the server.
 
-const MOST_CLIPS = 6;
-const SAME_SPEECH = 0.3; // seconds of speech more or less that are no word
+import { Trim } from "./trim.js";
 
-class Clip {
-  // file: as the browser has it; path: where the server has it. seconds, peaks: null where nobody knows. words: that are
-  // spoken in it. before: the clip that this one was mended from. wordsSpoken: seconds of speech that the words were
-  // written for.
+export const MOST_CLIPS = 6;
+const SAME_SPEECH = 0.3; // seconds of speech: a smaller difference is less than a word
+
+export class Clip {
+  // file: in the browser; path: on the server. seconds, peaks: null if unknown. words: its transcript. before: the clip
+  // that this one was repaired from. wordsSpoken: seconds of speech that the transcript was written for.
   constructor({ file, path, name, seconds, peaks, playable, words = "", recorded = false, before = null, wordsSpoken = null }) {
     Object.assign(this, { file, path, name, seconds, peaks, playable, words, recorded, before, wordsSpoken });
     this.trim = seconds ? new Trim(seconds) : null;
-    this.found = null; // what the doctor says of the part: { part, … }, or { part, problem }
-    this.best = null; // [start, end] of the best part of the whole
-    this.wordsRow = null; // what is said of the number of words
-    this.asked = null; // the part that the doctor is looking at
-    this.dictating = false; // the server writes its words down
-    this.dictated = false; // and did so: nobody has changed them since
+    this.found = null; // the findings about the part: { part, … }, or { part, problem }
+    this.best = null; // [start, end] of the best part of the file
+    this.wordsRow = null; // the finding about the number of words
+    this.asked = null; // the part that is being examined
+    this.dictating = false; // the server is transcribing it
+    this.dictated = false; // the transcript is the server's, unchanged since
   }
 
-  // What is meant of it: its value for the server.
+  // Its value for the server.
   get value() {
     const { path, name, seconds, words, trim } = this;
     return { path, name, seconds, words, start: trim?.start ?? 0, end: trim?.end ?? null };
   }
 
-  // Changes whenever another part is meant.
+  // Identifies the chosen part.
   get part() {
     return `${this.path} ${this.trim?.start} ${this.trim?.end}`;
   }
 
-  // Seconds that are meant; 0 where nobody knows.
+  // Seconds of the chosen part; 0 if unknown.
   get length() {
     return this.trim?.length ?? 0;
   }
@@ -38,7 +39,7 @@ class Clip {
     return this.found?.part === this.part ? (this.found.spoken ?? null) : null;
   }
 
-  // The words are somebody's own from now on, for the part that is meant now.
+  // Sets a transcript written by hand for the part that is chosen now.
   write(words) {
     this.words = words;
     this.wordsSpoken = words.trim() ? this.spoken : null;
@@ -50,14 +51,14 @@ class Clip {
     if (this.words.trim()) this.wordsSpoken ??= this.spoken;
   }
 
-  // Whether the ends were moved over speech after the words were written.
+  // Whether the ends were moved across speech after the transcript was written.
   get moved() {
     const { spoken, wordsSpoken } = this;
     return spoken !== null && wordsSpoken !== null && Math.abs(spoken - wordsSpoken) > SAME_SPEECH;
   }
 }
 
-class Clips {
+export class Clips {
   // together: seconds that several clips may have.
   constructor(together = Infinity) {
     this.together = together;
@@ -75,7 +76,7 @@ class Clips {
     return this.recorded;
   }
 
-  // Puts a clip in, where `instead` was or at the end, and chooses it.
+  // Adds a clip in place of `instead` or at the end, and chooses it.
   add(clip, instead = null) {
     const at = this.list.indexOf(instead);
     if (at < 0) this.list.push(clip);
@@ -93,7 +94,7 @@ class Clips {
     return this.list.reduce((sum, clip) => sum + clip.length, 0);
   }
 
-  // Those that do not fit with the others, as web/tabs/new_voice/clips.py has it: the first always fits.
+  // Clips beyond the time that several may have, by the rule of web/tabs/new_voice/clips.py: the first always fits.
   get leftOut() {
     let seconds = this.list[0]?.length ?? 0;
     return this.list.slice(1).filter((clip) => {
@@ -109,7 +110,7 @@ class Clips {
     return { chosen: this.list.indexOf(this.chosen), clips: this.list.map((clip) => clip.value) };
   }
 
-  // What the server made of it: it may move ends, choose, and take clips away. Gives those that are gone.
+  // Applies the server's value: it may move ends, choose, and remove clips. Returns the removed ones.
   accept(value) {
     const told = new Map((value?.clips ?? []).map((clip) => [clip.path, clip]));
     const gone = this.list.filter((clip) => !told.has(clip.path));

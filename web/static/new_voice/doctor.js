@@ -1,16 +1,18 @@
-// What the doctor says of the chosen clip: first what wants attention, each with its remedy, then what is fine.
-// Needs words.js.
+// The findings about the chosen clip: first those that need attention, each with its remedy, then those that are fine.
+
+import { button, create } from "../ui/elements.js";
+import { words } from "../ui/words.js";
 
 const MARKS = { green: "✓", amber: "!", red: "✕" };
 
-class DoctorView {
+export class DoctorView {
   // mend(clip, row): the remedy of a row was pressed.
   constructor(element, mend) {
     this.mend = mend;
     this.find = (selector) => element.querySelector(selector);
   }
 
-  // clip: of clips.js, or null. remarks: rows about its words, which stand beside them.
+  // clip: a Clip or null. remarks: findings about its transcript, which are shown beside it.
   show(clip, remarks) {
     const box = this.find(".rp-doctor");
     box.hidden = !clip;
@@ -26,7 +28,7 @@ class DoctorView {
     this.find(".rp-fine summary").textContent = words("clip.fine", { number: fine.length, all: rows.length });
   }
 
-  // The same text is not written again: screen readers would read it again.
+  // Writes the text only when it changed: screen readers would repeat it.
   sayVerdict({ light, sentence }) {
     const line = this.find(".rp-verdict");
     const said = `${light} ${sentence}`;
@@ -43,39 +45,30 @@ class DoctorView {
   }
 }
 
-// What is said of a clip as a whole, which is not good while its words are not; its light is "" while none is known.
-function verdictOf(found, remarks) {
+// The verdict on a clip as a whole: never better than that on its transcript. light: "" while it is examined.
+export function verdictOf(found, remarks) {
   if (!found || found.problem) return { light: "", sentence: found?.problem ?? words("clip.examining") };
   const [worst] = inOrder(remarks);
   if (found.light !== "green" || !worst) return { light: found.light, sentence: found.verdict };
   return { light: worst.light, sentence: words("clip.look_at_words") };
 }
 
-// What wants attention, the worst first.
-function inOrder(rows) {
+// The findings that need attention, the worst first.
+export function inOrder(rows) {
   return ["red", "amber"].flatMap((light) => rows.filter((row) => row.light === light));
 }
 
-// One line: its light as a mark with a word for screen readers, a sentence, and a button where there is a remedy.
-function findingLine(row, press = null) {
-  const line = document.createElement("li");
-  line.dataset.light = row.light;
-  const sentence = Object.assign(document.createElement("span"), { textContent: row.sentence });
-  sentence.className = "rp-sentence";
-  const light = Object.assign(document.createElement("span"), { className: "rp-unseen", textContent: `${row.word}: ` });
-  line.append(markOf(row.light), light, sentence);
+// One finding: its light as a mark, with a word for screen readers, its sentence, and a button if there is a remedy.
+export function findingLine(row, press = null) {
+  const light = create("span", { class: "rp-unseen", text: `${row.word}: ` });
+  const sentence = create("span", { class: "rp-sentence", text: row.sentence });
+  const line = create("li", { "data-light": row.light }, markOf(row.light), light, sentence);
   if (row.fix && row.light !== "green" && press) {
-    const remedy = Object.assign(document.createElement("button"), { type: "button", textContent: row.label });
-    remedy.dataset.fix = row.fix;
-    remedy.onclick = () => press(row);
-    line.append(remedy);
+    line.append(button({ text: row.label, "data-fix": row.fix, onclick: () => press(row) }));
   }
   return line;
 }
 
 function markOf(light) {
-  const mark = Object.assign(document.createElement("span"), { className: "rp-light", textContent: MARKS[light] });
-  mark.dataset.light = light;
-  mark.setAttribute("aria-hidden", "true");
-  return mark;
+  return create("span", { class: "rp-light", text: MARKS[light], "data-light": light, "aria-hidden": true });
 }

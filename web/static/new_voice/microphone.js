@@ -1,8 +1,9 @@
-// The microphone as it is: the browser's echo cancelling, noise suppression and gain control change a voice.
-// TAP_SOURCE is the audio thread's program. Needs words.js.
+// The unprocessed microphone: the browser's echo cancelling, noise suppression and gain control would change a voice.
 
-const DRAIN_MS = 500; // a sound system that hangs keeps nobody waiting
-const EXACT = {
+import { words } from "../ui/words.js";
+
+const DRAIN_MS = 500; // limit for a sound system that hangs
+export const EXACT = {
   echoCancellation: false,
   noiseSuppression: false,
   autoGainControl: false,
@@ -10,8 +11,8 @@ const EXACT = {
   sampleRate: { ideal: 48_000 },
 };
 
-// Why there is no microphone, and what to do about it; "" where there is one.
-function obstacle({ navigator, isSecureContext, location }) {
+// Why there is no microphone, and what to do about it; "" if there is one.
+export function obstacle({ navigator, isSecureContext, location }) {
   if (navigator.mediaDevices?.getUserMedia) return "";
   if (isSecureContext) return words("clip.no_microphone");
   return words("clip.plain_http", { address: `http://localhost${location.port ? ":" + location.port : ""}` });
@@ -24,10 +25,10 @@ const REFUSALS = {
   OverconstrainedError: "clip.not_exact",
 };
 
-const refusal = (error) => words(REFUSALS[error.name] ?? "clip.failed", { reason: error.message });
+export const refusal = (error) => words(REFUSALS[error.name] ?? "clip.failed", { reason: error.message });
 
-class Microphone {
-  // hear(Float32Array): what came in. gone(): it was unplugged. Fails as getUserMedia does.
+export class Microphone {
+  // hear(Float32Array): new samples. gone(): it was unplugged. Rejects as getUserMedia does.
   static async open(hear, gone) {
     const stream = await navigator.mediaDevices.getUserMedia({ audio: EXACT });
     const microphone = new Microphone(stream);
@@ -43,7 +44,7 @@ class Microphone {
   constructor(stream) {
     this.stream = stream;
     this.track = stream.getAudioTracks()[0];
-    // At its own rate nothing is converted; where the browser does not say which that is, it takes care of it.
+    // At the device's own rate nothing is resampled; where the rate is unknown, the browser resamples.
     const { sampleRate } = this.track.getSettings();
     this.context = new AudioContext(sampleRate ? { sampleRate } : {});
   }
@@ -53,10 +54,9 @@ class Microphone {
   }
 
   async listen(hear, gone) {
-    const source = URL.createObjectURL(new Blob([TAP_SOURCE], { type: "text/javascript" }));
-    await this.context.audioWorklet.addModule(source).finally(() => URL.revokeObjectURL(source));
+    await this.context.audioWorklet.addModule(new URL("./capture_worklet.js", import.meta.url));
     await this.context.resume();
-    this.tap = new AudioWorkletNode(this.context, "tap", { numberOfOutputs: 0 });
+    this.tap = new AudioWorkletNode(this.context, "capture", { numberOfOutputs: 0 });
     this.drained = new Promise((resolve) => {
       this.tap.port.onmessage = ({ data }) => (data ? hear(data) : resolve());
     });
@@ -65,7 +65,7 @@ class Microphone {
     this.source.connect(this.tap);
   }
 
-  // All that was heard until now has come in when it is done.
+  // When it resolves, all samples until now have been handed to hear().
   async close() {
     this.track.onended = null;
     if (this.tap) {

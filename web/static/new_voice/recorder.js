@@ -1,23 +1,32 @@
-// Records clips as the microphone gives them, or takes files, and lets one choose the part that is meant, write down its
-// words, and mend it. The value is null or { chosen, clips: [{ path, name, seconds, start, end, words }] }. The server
-// may give it back with other ends, another choice, or fewer clips.
-// Given by the page: element, props, server, upload, watch. Needs words.js, microphone.js, meter.js, recording.js,
-// clips.js, echo.js, trim_view.js, doctor.js, transcript.js, recorder_view.js.
+// Records clips or takes files, and lets the user choose a part of each, write its transcript, and repair it. The value
+// is null or { chosen, clips: [{ path, name, seconds, start, end, words }] }. The server may give it back with other
+// ends, another choice, or fewer clips.
+
+import { CodecPreview, looked, wavOf } from "./clip_playback.js";
+import { Clip, Clips, MOST_CLIPS } from "./clips.js";
+import { DoctorView } from "./doctor.js";
+import { Microphone, obstacle, refusal } from "./microphone.js";
+import { RecorderView } from "./recorder_view.js";
+import { Countdown, Meter, Recording } from "./recording.js";
+import { remarks, TranscriptView } from "./transcript.js";
+import { TrimView } from "./trim_view.js";
+import { words } from "../ui/words.js";
 
 const COUNT_FROM = 3;
 
 class Recorder {
-  constructor() {
+  constructor({ element, props, server, upload, watch }) {
+    Object.assign(this, { props, server, upload });
     this.clips = new Clips(props.together);
     this.taking = null; // { microphone, countdown, recording, meter, instead } while the microphone is open
     this.pending = Promise.resolve(); // files are taken one after the other
     this.scriptAt = 0;
     this.told = "null"; // the value as it was last told to the server
     this.view = new RecorderView(element, this);
-    const echo = server.hear_back
-      ? new Echo((clip) => this.ask("hear_back", clip.value), () => this.trim.update(), (text) => this.refuse(text))
+    const codecPreview = server.hear_back
+      ? new CodecPreview((clip) => this.ask("hear_back", clip.value), () => this.trim.update(), (text) => this.refuse(text))
       : null;
-    this.trim = new TrimView(element, { changed: () => this.publish(), echo });
+    this.trim = new TrimView(element, { changed: () => this.publish(), codecPreview });
     this.doctor = new DoctorView(element, (clip, row) => this.mend(clip, row));
     this.transcript = new TranscriptView(element, {
       written: () => this.publish(),
@@ -31,7 +40,7 @@ class Recorder {
     this.invite();
   }
 
-  // While the microphone is open, the line is the recording's own.
+  // While the microphone is open, only the recording writes the status.
   say(text, state) {
     if (!this.taking) this.view.say(text, state);
   }
@@ -48,11 +57,11 @@ class Recorder {
   // ---- the texts to read
 
   showScript() {
-    this.view.showScript(props.scripts[this.scriptAt] ?? "", props.scripts.length > 1);
+    this.view.showScript(this.props.scripts[this.scriptAt] ?? "", this.props.scripts.length > 1);
   }
 
   nextScript() {
-    this.scriptAt = (this.scriptAt + 1) % props.scripts.length;
+    this.scriptAt = (this.scriptAt + 1) % this.props.scripts.length;
     this.showScript();
   }
 
@@ -86,8 +95,8 @@ class Recorder {
   }
 
   record(taking) {
-    if (this.taking !== taking) return; // the microphone went while it was counting
-    taking.recording = new Recording(taking.microphone.rate, props.longest);
+    if (this.taking !== taking) return; // the microphone was closed during the countdown
+    taking.recording = new Recording(taking.microphone.rate, this.props.longest);
     taking.words = this.view.script;
     this.view.say(words("clip.recording_short", { seconds: "0.0" }), "recording");
   }
@@ -98,7 +107,7 @@ class Recorder {
     taking.meter.hear(samples, taking.microphone.rate);
     taking.recording?.hear(samples);
     this.view.refresh();
-    if (taking.recording?.full) this.stop(words("clip.full", { longest: props.longest }));
+    if (taking.recording?.full) this.stop(words("clip.full", { longest: this.props.longest }));
   }
 
   async stop(why = "") {
@@ -137,30 +146,30 @@ class Recorder {
     for (const file of files) {
       this.pending = this.pending.then(() => this.take(file, { name: file.name })).then((why) => note(file, why));
     }
-    // Of several, those that came to nothing have the last word.
+    // Of several files, the refused ones are named last.
     if (files.length > 1) this.pending = this.pending.then(() => refused.length && this.refuse(refused.join(" ")));
     return this.pending;
   }
 
-  // Why there is no place for another clip, "" where there is one.
+  // Why no other clip can be added, "" if one can.
   noRoom(instead = null) {
     return instead || !this.clips.full ? "" : this.refuse(words("clip.enough", { number: MOST_CLIPS }));
   }
 
-  // more: of the Clip that it becomes. Gives why it did not become one, else "".
+  // more: properties of the Clip. Resolves to the reason why the file was refused, else "".
   async take(file, { name, said = words("clip.ready", { name }), instead = null, ...more }) {
     const full = this.noRoom(instead);
     if (full) return full;
-    if (file.size > props.max_mb * 2 ** 20) return this.refuse(words("clip.too_large", { name, limit: props.max_mb }));
+    if (file.size > this.props.max_mb * 2 ** 20) return this.refuse(words("clip.too_large", { name, limit: this.props.max_mb }));
     this.say(words("clip.uploading"), "uploading");
     let path;
     try {
-      ({ path } = await upload(underOwnName(file)));
+      ({ path } = await this.upload(underOwnName(file)));
     } catch (error) {
       return this.refuse(words("clip.not_uploaded", { reason: error.message ?? error }));
     }
     try {
-      const heard = await looked(file, name, props.longest, () => this.peaksOf(path));
+      const heard = await looked(file, name, this.props.longest, () => this.peaksOf(path));
       if (!this.clips.list.includes(instead)) instead = null; // removed meanwhile
       if (instead && instead !== more.before) this.forget(instead);
       this.clips.add(new Clip({ file, path, name, ...more, ...heard }), instead);
@@ -178,21 +187,21 @@ class Recorder {
   // The answer of one of its functions, or { problem }.
   async ask(name, value) {
     try {
-      return await server[name](value);
+      return await this.server[name](value);
     } catch (error) {
       return { problem: words("clip.no_answer", { reason: error.message ?? error }) };
     }
   }
 
-  // What the server hears in a clip; nothing where it cannot be asked.
+  // The server's { seconds, peaks } of a clip; nulls where it cannot be asked.
   peaksOf(path) {
-    return server.clip_peaks ? this.ask("clip_peaks", { path }) : { seconds: null, peaks: null };
+    return this.server.clip_peaks ? this.ask("clip_peaks", { path }) : { seconds: null, peaks: null };
   }
 
-  // Has the chosen part of a clip examined, unless that was done.
+  // Has the chosen part of a clip examined, once.
   async examine(clip) {
     const { part, trim } = clip;
-    if (!server.examine_clip || clip.found?.part === part || clip.asked === part) return;
+    if (!this.server.examine_clip || clip.found?.part === part || clip.asked === part) return;
     clip.asked = part;
     const whole = !trim || trim.whole;
     const found = await this.ask("examine_clip", clip.value);
@@ -201,20 +210,20 @@ class Recorder {
     clip.asked = null;
     clip.find({ ...found, part });
     this.show();
-    if (props.dictates && found.spoken && (!clip.words.trim() || (clip.dictated && clip.moved))) this.dictate(clip);
+    if (this.props.dictates && found.spoken && (!clip.words.trim() || (clip.dictated && clip.moved))) this.dictate(clip);
     else await this.checkWords(clip);
   }
 
   async checkWords(clip) {
     const { words: written, spoken, part } = clip;
-    if (!server.check_words || spoken === null || !written.trim()) return this.showFindings();
+    if (!this.server.check_words || spoken === null || !written.trim()) return this.showFindings();
     const { row = null } = await this.ask("check_words", { words: written, spoken });
     if (clip.words !== written || clip.part !== part) return;
     clip.wordsRow = row;
     this.showFindings();
   }
 
-  // Has the words of the chosen part written down.
+  // Has the chosen part transcribed.
   async dictate(clip) {
     if (clip.dictating) return;
     const { part, words: before } = clip;
@@ -231,7 +240,7 @@ class Recorder {
     await this.checkWords(clip);
   }
 
-  // The remedy of one of the doctor's rows: moves the ends, or has the part mended into a clip of its own.
+  // Applies the remedy of a finding: moves the ends, or has the part repaired into a new clip.
   async mend(clip, { fix, part }) {
     if (part && clip.trim) {
       clip.trim.set(...part);
@@ -256,9 +265,9 @@ class Recorder {
     this.publish();
   }
 
-  // Its file, and those that it was mended from, are no longer wanted.
+  // Has the server delete its file and those that it was repaired from.
   forget(clip, { alone = false } = {}) {
-    if (!server.forget_clip) return;
+    if (!this.server.forget_clip) return;
     this.ask("forget_clip", { path: clip.path });
     if (clip.before && !alone) this.forget(clip.before);
   }
@@ -271,7 +280,7 @@ class Recorder {
   }
 
   async listen(clip) {
-    const again = this.clips.chosen === clip && this.trim.listening.playing;
+    const again = this.clips.chosen === clip && this.trim.player.playing;
     if (this.clips.chosen !== clip) this.choose(clip);
     if (again || clip.playable) await this.trim.toggle();
   }
@@ -286,12 +295,12 @@ class Recorder {
   publish() {
     const value = this.clips.value();
     this.told = JSON.stringify(value);
-    props.value = value;
+    this.props.value = value;
     this.show();
   }
 
   accept(value) {
-    if (JSON.stringify(value ?? null) === this.told) return; // what it was told by us
+    if (JSON.stringify(value ?? null) === this.told) return; // it is our own value
     this.clips.accept(value || null).forEach((clip) => this.forget(clip));
     this.told = JSON.stringify(this.clips.value());
     if (!this.clips.list.length) this.invite();
@@ -306,20 +315,20 @@ class Recorder {
     for (const clip of list) this.examine(clip);
   }
 
-  // What is said of the chosen clip, of its words and of its sound.
+  // Shows the findings about the chosen clip's transcript and sound.
   showFindings() {
     const { chosen } = this.clips;
     const said = chosen ? remarks(chosen) : [];
     this.transcript.show(chosen, said);
-    this.doctor.show(server.examine_clip ? chosen : null, said);
+    this.doctor.show(this.server.examine_clip ? chosen : null, said);
   }
 }
 
-// Its name is nobody else's: the same file, uploaded by two people, would be one on the server.
+// A random name: the same file, uploaded by two people, would be one on the server.
 function underOwnName(file) {
   const name = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   const ending = /\.[A-Za-z0-9]{1,5}$/.exec(file.name)?.[0] ?? "";
   return new File([file], name + ending, { type: file.type });
 }
 
-new Recorder();
+export const mount = (component) => new Recorder(component);

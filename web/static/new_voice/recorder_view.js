@@ -1,8 +1,13 @@
-// What the recorder shows, and what hands do to it. Needs meter.js, clips.js, format.js, words.js.
+// The recorder's display and controls.
 
-const OPEN = ["counting", "recording"]; // the states in which the microphone is
+import { onMeter } from "./recording.js";
+import { button, create } from "../ui/elements.js";
+import { tenths } from "../ui/format.js";
+import { words } from "../ui/words.js";
 
-class RecorderView {
+const OPEN = ["counting", "recording"]; // the states in which the microphone is open
+
+export class RecorderView {
   constructor(element, recorder) {
     Object.assign(this, { element, recorder });
     this.find = (selector) => element.querySelector(selector);
@@ -20,7 +25,7 @@ class RecorderView {
     document.documentElement.style.setProperty("--rp-recording", JSON.stringify(words("clip.on_air")));
   }
 
-  // Escape is the same as the button, and so loses nothing. Other tabs have their own use for it.
+  // Escape does what the button does, so nothing is lost. Other tabs use the key themselves.
   escape({ key, isComposing }) {
     if (key !== "Escape" || isComposing || !this.find(".rp-clip").checkVisibility()) return;
     if (this.recorder.taking) this.recorder.press();
@@ -39,13 +44,13 @@ class RecorderView {
     };
   }
 
-  // The words to read; "" while they are put away.
+  // The text to read aloud; "" while it is folded.
   get script() {
     const script = this.find(".rp-script");
     return script.open && !script.hidden ? this.find(".rp-script-text").textContent : "";
   }
 
-  // text: "" where there is none. others: whether there are more.
+  // text: "" for none. others: whether there are more texts.
   showScript(text, others) {
     this.find(".rp-script").hidden = !text;
     this.find(".rp-script-text").textContent = text;
@@ -55,7 +60,7 @@ class RecorderView {
   say(text, state) {
     const line = this.find(".rp-say");
     line.textContent = text;
-    line.setAttribute("aria-live", state === "recording" ? "off" : "polite"); // the running time is not read out
+    line.setAttribute("aria-live", state === "recording" ? "off" : "polite"); // screen readers skip the running time
     this.find(".rp-clip").dataset.state = state;
     this.find(".rp-countdown").textContent = "";
     document.documentElement.toggleAttribute("data-rp-recording", OPEN.includes(state)); // seen from every tab
@@ -82,7 +87,7 @@ class RecorderView {
     this.say(words("clip.counting", { left }), "counting");
     this.find(".rp-countdown").textContent = left;
     this.find(".rp-clip").scrollIntoView({ block: "nearest" });
-    if (document.activeElement === document.body) this.find(".rp-record").focus(); // it was lost with what is hidden
+    if (document.activeElement === document.body) this.find(".rp-record").focus(); // the focused element was hidden
   }
 
   refresh() {
@@ -120,27 +125,22 @@ class RecorderView {
 
   line(clip, chosen) {
     const { recorder } = this;
-    const line = document.createElement("li");
-    line.className = "rp-clip-line";
-    const name = button(lineOf(clip), clip.name, () => recorder.choose(clip));
-    name.className = "rp-clip-name";
-    name.setAttribute("aria-pressed", chosen);
-    const about = (text, said, onclick) => button(words(text), words(said, { name: clip.name }), onclick);
-    const listen = about("clip.listen", "clip.listen_to", () => recorder.listen(clip));
-    listen.disabled = !clip.playable;
-    line.append(name, listen);
-    if (clip.before) line.append(about("clip.undo", "clip.undo_of", () => recorder.undo(clip)));
-    if (clip.recorded) {
-      const again = about("clip.again", "clip.again_for", () => recorder.start(clip));
-      again.className = "rp-again";
-      line.append(again);
-    }
-    line.append(about("clip.remove", "clip.remove_of", () => recorder.remove(clip)));
-    return line;
+    const about = (text, label, onclick, more = {}) =>
+      clipButton(words(text), words(label, { name: clip.name }), { onclick, ...more });
+    const parts = [
+      clipButton(lineOf(clip), clip.name, {
+        class: "rp-clip-name", "aria-pressed": chosen, onclick: () => recorder.choose(clip),
+      }),
+      about("clip.listen", "clip.listen_to", () => recorder.listen(clip), { disabled: !clip.playable }),
+      clip.before && about("clip.undo", "clip.undo_of", () => recorder.undo(clip)),
+      clip.recorded && about("clip.again", "clip.again_for", () => recorder.start(clip), { class: "rp-again" }),
+      about("clip.remove", "clip.remove_of", () => recorder.remove(clip)),
+    ];
+    return create("li", { class: "rp-clip-line" }, ...parts.filter(Boolean));
   }
 }
 
-// The key of what is said while it records.
+// The key of the status text while recording.
 function progress(meter, { seconds }) {
   if (meter.clipping) return "clip.recording_loud";
   return seconds < 10 ? "clip.recording_short" : "clip.recording";
@@ -152,7 +152,7 @@ function lineOf({ name, trim }) {
   return trim.whole ? `${name} · ${length}` : `${name} · ${words("clip.length_of", { length, all })}`;
 }
 
-// What becomes of several clips; "" for one alone.
+// The summary of several clips; "" for a single one.
 function togetherSaid(clips) {
   if (clips.list.length < 2) return "";
   const values = { number: clips.list.length, seconds: tenths(clips.length), limit: clips.together };
@@ -160,10 +160,8 @@ function togetherSaid(clips) {
   return names ? words("clip.left_out", { ...values, names }) : words("clip.together", values);
 }
 
-// said: what screen readers say, which names the clip that it is about.
-function button(text, said, onclick) {
-  const made = Object.assign(document.createElement("button"), { type: "button", textContent: text, onclick });
-  made.dataset.name = said;
-  if (!text.startsWith(said)) made.setAttribute("aria-label", said);
-  return made;
+// label: what screen readers say; it names the clip.
+function clipButton(text, label, attributes) {
+  const spoken = text.startsWith(label) ? {} : { "aria-label": label };
+  return button({ text, "data-name": label, ...spoken, ...attributes });
 }

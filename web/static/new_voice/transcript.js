@@ -1,11 +1,13 @@
-// The words of the chosen clip, beside it: they must be those of the part that is meant, and no others.
-// Needs words.js, doctor.js.
+// The transcript of the chosen clip, which must be exactly that of the chosen part.
+
+import { findingLine } from "./doctor.js";
+import { words } from "../ui/words.js";
 
 const REST_MS = 500; // after the last key, before the server counts the words
 
-class TranscriptView {
-  // written(): the words were changed by hand. check(clip): its words are to be counted. dictate(clip), where there is
-  // such a thing: they are to be written down by the server.
+export class TranscriptView {
+  // written(): the transcript was changed by hand. check(clip): has its words counted. dictate(clip): has the server
+  // transcribe it; null where it cannot.
   constructor(element, { written, check, dictate }) {
     Object.assign(this, { written, check, clip: null });
     this.find = (selector) => element.querySelector(selector);
@@ -23,7 +25,7 @@ class TranscriptView {
     this.soon = setTimeout(() => this.check(clip), REST_MS);
   }
 
-  // clip: of clips.js, or null. said: rows about its words.
+  // clip: a Clip or null. said: findings about its transcript.
   show(clip, said) {
     this.clip = clip;
     this.find(".rp-transcript").hidden = !clip;
@@ -37,14 +39,14 @@ class TranscriptView {
   showSaid(rows) {
     const list = this.find(".rp-words-said");
     const said = rows.map((row) => row.sentence).join("\n");
-    if (list.dataset.said === said) return; // screen readers would read it again
+    if (list.dataset.said === said) return; // screen readers would repeat it
     list.dataset.said = said;
     list.replaceChildren(...rows.map((row) => findingLine(row)));
   }
 }
 
-// What is to be said of a clip's words; nothing of those that are right or not yet written.
-function remarks(clip) {
+// Findings about a clip's transcript; none while it is right or not yet written.
+export function remarks(clip) {
   const rows = [];
   if (clip.moved) rows.push({ light: "amber", word: words("clip.amber"), sentence: words("clip.moved") });
   if (clip.words.trim() && clip.wordsRow && clip.wordsRow.light !== "green") rows.push(clip.wordsRow);

@@ -1,12 +1,12 @@
-// Which part of a clip is meant: two ends that never cross. Times in seconds.
+// The chosen part of a clip: two ends that never cross. Times in seconds.
 
 const SHORTEST = 0.1;
 const FINE = 0.01;
 const COARSE = 0.1;
 const LEAP = 1;
 
-// What a key moves an end by; null for any other key. Up is later, as sliders have it.
-function keyStep({ key, shiftKey }) {
+// The step by which a key moves an end; null for any other key. Up is later, as with sliders.
+export function keyStep({ key, shiftKey }) {
   const step = shiftKey ? COARSE : FINE;
   const steps = {
     ArrowLeft: -step, ArrowDown: -step, ArrowRight: step, ArrowUp: step,
@@ -15,7 +15,7 @@ function keyStep({ key, shiftKey }) {
   return steps[key] ?? null;
 }
 
-class Trim {
+export class Trim {
   constructor(seconds, start = 0, end = seconds) {
     this.seconds = seconds;
     this.shortest = Math.min(SHORTEST, seconds);
@@ -55,7 +55,7 @@ class Trim {
     return this.end - this.start;
   }
 
-  // Whether these are its ends, as near as anyone could tell.
+  // Whether these are its ends, within the finest step.
   is(start, end) {
     return Math.abs(start - this.start) < FINE && Math.abs(end - this.end) < FINE;
   }

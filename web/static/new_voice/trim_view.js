@@ -1,26 +1,32 @@
 // The chosen clip's waveform with its two ends, moved by hand or by keys.
-// Needs trim.js, wave.js, peaks.js, clip_sound.js, echo.js, format.js, words.js.
 
-class TrimView {
-  // element: what holds .rp-trim. changed(): an end was moved and let go. echo: an Echo, or null.
-  constructor(element, { changed, echo }) {
-    Object.assign(this, { changed, echo, clip: null, dragged: null, listening: new Listening() });
+import { ClipPlayer } from "./clip_playback.js";
+import { keyStep } from "./trim.js";
+import { hundredths } from "../ui/format.js";
+import { barsOf } from "../ui/peaks.js";
+import { barCount, paintBars, paintLine, Waveform } from "../ui/waveform.js";
+import { words } from "../ui/words.js";
+
+export class TrimView {
+  // element: what holds .rp-trim. changed(): an end was moved and let go. codecPreview: a CodecPreview, or null.
+  constructor(element, { changed, codecPreview }) {
+    Object.assign(this, { changed, codecPreview, clip: null, dragged: null, player: new ClipPlayer() });
     this.find = (selector) => element.querySelector(selector);
     this.area = this.find(".rp-trim-wave");
-    this.wave = new Wave(this.area, (...pen) => this.paint(...pen));
+    this.wave = new Waveform(this.area, (...pen) => this.paint(...pen));
     this.handles = { start: this.find(".rp-handle-start"), end: this.find(".rp-handle-end") };
     for (const [end, handle] of Object.entries(this.handles)) handle.onkeydown = (event) => this.press(event, end);
     this.area.onpointerdown = (event) => this.grab(event);
     this.area.onpointermove = (event) => this.dragged && this.drag(event);
     this.area.onpointerup = this.area.onpointercancel = () => this.drop();
     this.find(".rp-trim-play").onclick = () => this.toggle();
-    this.find(".rp-trim-back").onclick = () => this.toggleEcho();
-    this.find(".rp-trim-back").hidden = !echo;
+    this.find(".rp-trim-back").onclick = () => this.togglePreview();
+    this.find(".rp-trim-back").hidden = !codecPreview;
     this.find(".rp-trim-best").onclick = () => this.use(...this.clip.best);
     this.find(".rp-trim-all").onclick = () => this.use(0, this.clip.seconds);
   }
 
-  // A clip of clips.js, or null.
+  // clip: a Clip or null.
   show(clip) {
     if (clip !== this.clip) this.hush();
     this.clip = clip;
@@ -48,26 +54,26 @@ class TrimView {
     this.find(".rp-trim-said").textContent = words(range, { start, end, length, all });
     this.find(".rp-trim-all").hidden = trim.whole;
     this.find(".rp-trim-best").hidden = !best || trim.is(...best);
-    this.find(".rp-trim-play").textContent = words(this.listening.playing ? "clip.stop" : "clip.play");
-    this.updateEcho();
+    this.find(".rp-trim-play").textContent = words(this.player.playing ? "clip.stop" : "clip.play");
+    this.updatePreview();
     this.wave.draw();
   }
 
-  updateEcho() {
+  updatePreview() {
     const button = this.find(".rp-trim-back");
-    const waits = this.echo?.waitsFor(this.clip);
+    const waits = this.codecPreview?.waitsFor(this.clip);
     button.disabled = waits;
-    button.textContent = words(waits ? "clip.back_waits" : this.echo?.playing ? "clip.back_stop" : "clip.back");
+    button.textContent = words(waits ? "clip.back_waits" : this.codecPreview?.playing ? "clip.back_stop" : "clip.back");
   }
 
-  // ---- hands
+  // ---- controls
 
   timeAt({ clientX }) {
     const { left, width } = this.area.getBoundingClientRect();
     return ((clientX - left) / width) * this.clip.trim.seconds;
   }
 
-  // Anywhere on the waveform: the end that is closer comes along.
+  // A press anywhere on the waveform moves the nearer end.
   grab(event) {
     if (event.button > 0) return;
     this.hush();
@@ -109,26 +115,26 @@ class TrimView {
   // ---- sound
 
   hush() {
-    this.listening.stop();
-    this.echo?.stop();
+    this.player.stop();
+    this.codecPreview?.stop();
   }
 
   async toggle() {
-    if (this.listening.playing) {
-      this.listening.stop();
+    if (this.player.playing) {
+      this.player.stop();
       this.update();
       return;
     }
     this.hush();
     const { file, trim } = this.clip;
-    await this.listening.play(file, trim.start, trim.end, () => this.update());
+    await this.player.play(file, trim.start, trim.end, () => this.update());
     this.update();
   }
 
-  async toggleEcho() {
-    this.listening.stop();
+  async togglePreview() {
+    this.player.stop();
     this.update();
-    await this.echo.toggle(this.clip);
+    await this.codecPreview.toggle(this.clip);
   }
 
   paint(pen, width, height, colour) {
@@ -138,7 +144,7 @@ class TrimView {
     const bars = barsOf(peaks, peaks.length, barCount(width));
     const [from, to] = [trim.start / trim.seconds, trim.end / trim.seconds];
     paintBars(pen, bars, height, (share) => (share >= from && share <= to ? inside : outside));
-    const { time } = this.listening;
+    const { time } = this.player;
     if (time === null) return;
     paintLine(pen, (time / trim.seconds) * width, height, line);
     this.wave.draw();

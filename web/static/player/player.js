@@ -1,7 +1,15 @@
 // The page's player. The event that speaks sends messages through `props.value`: "start", "wait", "chunk"s of 16-bit
-// samples, and "end" with a link to the finished WAV; see web/tabs/speak/handlers.py. Lists play through `window.reprisePlayer`, and
-// the document hears `reprise:playing`, `reprise:stopped`, `reprise:spoken` (a take is kept) and `reprise:heard`.
-// Given by the page: element, trigger, props, watch. Needs deck.js, outputs.js, wav.js, words.js, player_view.js.
+// samples, and "end" with a link to the finished WAV; see web/tabs/speak/handlers.py. Lists play through
+// `window.reprisePlayer`, and the document hears `reprise:playing`, `reprise:stopped`, `reprise:spoken` (a take is kept)
+// and `reprise:heard`.
+
+import { openOutput } from "./outputs.js";
+import { Playback } from "./playback.js";
+import { PlayerView } from "./player_view.js";
+import { SoundCache, Sound } from "./sound_cache.js";
+import { firstSound } from "../ui/format.js";
+import { decodeWav } from "../ui/wav.js";
+import { words } from "../ui/words.js";
 
 function decodePcm(base64) {
   const text = atob(base64);
@@ -14,17 +22,19 @@ const newTicket = () =>
   [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
 
 class Player {
-  constructor() {
-    this.shelf = new Shelf();
-    this.deck = new Deck(openOutput, (...told) => this.told(...told));
+  // rate: Hz of the samples that the engine sends.
+  constructor({ element, props, trigger, watch }) {
+    Object.assign(this, { rate: props.rate, trigger });
+    this.cache = new SoundCache();
+    this.playback = new Playback(openOutput, (...event) => this.onPlayback(...event));
     this.view = new PlayerView(element, this);
-    this.wishes = 0; // to play a take of the list
-    this.before = null; // what was on when a take began that has no sound yet: { sound, place }
+    this.wishes = 0; // counts requests to play a take of the list
+    this.before = null; // what was loaded when a take began that has no sound yet: { sound, place }
     this.reset();
     watch("value", () => this.receive(props.value));
   }
 
-  // ---- the take that is spoken
+  // ---- the take that is being spoken
 
   reset(ticket = null) {
     this.ticket = ticket;
@@ -39,29 +49,29 @@ class Player {
     };
   }
 
-  // Called in the click on Speak: browsers let sound start only from a gesture. Returns the ticket of the new take.
+  // Called in the click on Speak: browsers start sound only in a user gesture. Returns the ticket of the new take.
   begin() {
-    if (this.busy) this.stop(); // nobody would hear its end
+    if (this.busy) this.stop(); // the former take ends here
     const ticket = newTicket();
     this.wishes += 1;
-    if (this.live && !this.stats.finished) this.shelf.forget(this.ticket);
-    const { sound, place } = this.deck;
+    if (this.live && !this.stats.finished) this.cache.forget(this.ticket);
+    const { sound, place } = this.playback;
     this.before = sound?.complete ? { sound, place } : null;
-    this.deck.clear();
-    this.deck.wake(props.rate);
+    this.playback.clear();
+    this.playback.wake(this.rate);
     this.reset(ticket);
     this.say(words("player.waiting"), "waiting");
     return ticket;
   }
 
-  // Called in the click on Stop: silence at once; what was spoken stays. A take still in the queue is abandoned.
+  // Called in the click on Stop: playback pauses at once; what was spoken stays. A queued take is abandoned.
   stop() {
-    this.deck.pause();
+    this.playback.pause();
     if (!this.busy) return;
     if (this.live) {
-      trigger("halt", { ticket: this.ticket });
+      this.trigger("halt", { ticket: this.ticket });
     } else {
-      trigger("abandon");
+      this.trigger("abandon");
       this.reset();
       this.giveBack();
       this.say(words("player.stopped"), "stopped");
@@ -76,25 +86,25 @@ class Player {
     this.say(words("player.full"), "problem");
   }
 
-  // What the page itself can see to be wrong is not sent: nothing begins.
+  // Shows why the page itself refused to send a text.
   refuse(reason) {
     if (!this.busy) this.say(reason, "problem");
   }
 
-  // A take has come to nothing: what was on before is on again, still, unless something else is.
+  // A take has no sound: loads the former sound again, paused, unless another one is loaded.
   giveBack() {
     const { live, before } = this;
     Object.assign(this, { live: null, before: null });
-    if (live) this.shelf.forget(live.id);
-    if (this.deck.sound && this.deck.sound !== live) return;
-    this.deck.clear();
-    if (before) this.deck.load(this.shelf.put(before.sound), before.place, false);
+    if (live) this.cache.forget(live.id);
+    if (this.playback.sound && this.playback.sound !== live) return;
+    this.playback.clear();
+    if (before) this.playback.load(this.cache.put(before.sound), before.place, false);
   }
 
-  // What was said of a take that came to nothing holds no longer: its text is being changed, or something else is on.
+  // Clears the message about a failed take: its text is being changed, or another sound is loaded.
   calm() {
     if (this.busy || (this.state !== "problem" && this.state !== "stopped")) return;
-    const { sound } = this.deck;
+    const { sound } = this.playback;
     this.say(sound ? sound.status : words("player.empty"), sound ? "finished" : "empty");
   }
 
@@ -114,8 +124,8 @@ class Player {
   }
 
   start({ rate, expected }) {
-    this.live = this.shelf.put(new Sound(this.ticket, rate, { expected: expected * rate }));
-    this.deck.load(this.live);
+    this.live = this.cache.put(new Sound(this.ticket, rate, { expected: expected * rate }));
+    this.playback.load(this.live);
     this.say(this.status, "waiting");
   }
 
@@ -125,7 +135,7 @@ class Player {
     this.before = null;
     this.stats.chunks += 1;
     this.stats.received += samples.length;
-    this.deck.feed(this.live, start, samples);
+    this.playback.feed(this.live, start, samples);
     this.say(this.status, "speaking");
   }
 
@@ -135,65 +145,65 @@ class Player {
       this.giveBack();
     } else if (this.live) {
       Object.assign(this.live, { wav: wav && { ...wav }, status: this.status });
-      this.deck.finish(this.live);
+      this.playback.finish(this.live);
       if (take) this.rename(take);
       if (wav?.url && (this.live.length !== total || this.live.lost)) this.refill(wav.url);
-      if (take) tellAll("spoken", { id: take, ms: firstSound(this.stats) });
+      if (take) announce("spoken", { id: take, ms: firstSound(this.stats) });
     }
     this.say(this.status, problem ? "problem" : total ? "finished" : "stopped");
   }
 
-  // From now on the take list's name for it is its own.
+  // The take list's id replaces the ticket.
   rename(id) {
-    this.shelf.forget(this.live.id);
+    this.cache.forget(this.live.id);
     this.live.id = id;
-    this.shelf.put(this.live);
+    this.cache.put(this.live);
   }
 
-  // The WAV is whole even where a message was lost on its way.
+  // The WAV is complete even if a message was lost.
   async refill(url) {
     const { live } = this;
     this.stats.refilled = true;
-    const sound = this.shelf.put(Sound.whole(live.id, await fetchedWav(url)));
+    const sound = this.cache.put(Sound.whole(live.id, await fetchedWav(url)));
     Object.assign(sound, { wav: live.wav, status: live.status, ms: live.ms });
     if (this.live === live) this.live = sound;
-    if (this.deck.sound === live) this.deck.load(sound, 0, false);
+    if (this.playback.sound === live) this.playback.load(sound, 0, false);
   }
 
   // ---- the take list
 
-  // Plays a take: `source` is Int16Array samples, { rate, samples }, or an URL of a 16-bit WAV; none where the browser
-  // holds the take. title: shown while it is on. Goes on where it was paused. False when it cannot be had, or another
-  // was asked for meanwhile.
+  // Plays a take: `source` is Int16Array samples, { rate, samples }, or an URL of a 16-bit WAV; none if the browser
+  // holds the take. title: shown while it is loaded. Resumes where it was paused. Resolves to false if it cannot be
+  // loaded, or another was requested meanwhile.
   async play(id, source, title = "") {
-    this.deck.wake(props.rate); // in the click, before anything is fetched
+    this.playback.wake(this.rate); // in the user gesture, before anything is fetched
     const sound = await this.had([[id, source, title]]).then((sounds) => sounds?.[0]);
     if (!sound) return false;
-    if (this.deck.sound !== sound) this.deck.load(sound);
-    else if (!this.deck.wanted) this.deck.play();
+    if (this.playback.sound !== sound) this.playback.load(sound);
+    else if (!this.playback.wanted) this.playback.play();
     this.calm();
     this.view.show();
     return true;
   }
 
-  // The same button again: pause.
+  // Plays, or pauses what plays.
   async toggle(id, source, title) {
     if (this.playing !== id) return this.play(id, source, title);
-    this.deck.pause();
+    this.playback.pause();
     return true;
   }
 
-  // Switches between two takes at the same share of their length; each is an id, or [id, source, title]. Gives the id of the
-  // one that sounds now, null when one cannot be had.
+  // Switches between two takes at the same share of their length; each is an id, or [id, source, title]. Resolves to
+  // the id of the one that plays now, null if one cannot be loaded.
   async compare(...pair) {
-    this.deck.wake(props.rate);
+    this.playback.wake(this.rate);
     const sounds = await this.had(pair.map((take) => [take].flat()));
     if (!sounds) return null;
-    const on = sounds.indexOf(this.deck.sound);
-    this.deck.load(sounds[on === 0 ? 1 : 0], on < 0 || this.deck.at.ended ? 0 : this.deck.place);
+    const on = sounds.indexOf(this.playback.sound);
+    this.playback.load(sounds[on === 0 ? 1 : 0], on < 0 || this.playback.at.ended ? 0 : this.playback.place);
     this.calm();
     this.view.show();
-    return this.deck.sound.id;
+    return this.playback.sound.id;
   }
 
   async had(takes) {
@@ -208,47 +218,47 @@ class Player {
   }
 
   async fetched(id, source, title = "") {
-    const known = this.shelf.get(id);
+    const known = this.cache.get(id);
     if (known) return known;
     if (!source) throw new Error(words("player.gone"));
-    const samples = source instanceof Int16Array ? { rate: props.rate, samples: source } : source;
+    const samples = source instanceof Int16Array ? { rate: this.rate, samples: source } : source;
     const sound = Sound.whole(id, samples.samples ? samples : await fetchedWav(source));
-    return this.shelf.put(Object.assign(sound, { status: title }));
+    return this.cache.put(Object.assign(sound, { status: title }));
   }
 
-  // The id of the take that sounds, or is about to; null in silence.
+  // The id of the take that plays or is about to; null if none.
   get playing() {
-    return this.deck.wanted ? this.deck.sound.id : null;
+    return this.playback.wanted ? this.playback.sound.id : null;
   }
 
-  // A take that was deleted is not here any more either.
+  // Removes a deleted take.
   forget(id) {
-    this.shelf.forget(id);
+    this.cache.forget(id);
     if (this.before?.sound.id === id) this.before = null;
-    if (this.deck.sound?.id !== id) return;
-    this.deck.clear();
+    if (this.playback.sound?.id !== id) return;
+    this.playback.clear();
     if (this.live?.id === id) this.live = null;
     if (!this.busy) this.say(words("player.empty"), "empty");
     this.view.show();
   }
 
-  // ---- what the deck tells
+  // ---- events of the playback
 
-  told(event, id, reason) {
-    if (event !== "moved") tellAll(event, { id, reason });
-    if (this.live && this.deck.sound === this.live) this.measure(this.deck.at);
+  onPlayback(event, id, reason) {
+    if (event !== "moved") announce(event, { id, reason });
+    if (this.live && this.playback.sound === this.live) this.measure(this.playback.at);
     this.view.refresh();
   }
 
   measure({ played, underruns, lost, startedAt }) {
-    const { stats, deck } = this;
+    const { stats, playback } = this;
     if (underruns === undefined) return; // nothing was reported yet
-    Object.assign(stats, { played, underruns, lost, output: deck.speakers.output.kind });
+    Object.assign(stats, { played, underruns, lost, output: playback.speakers.output.kind });
     if (typeof startedAt !== "number" || stats.firstSoundAt !== null) return;
-    const since = (deck.speakers.context.currentTime - startedAt) * 1000;
+    const since = (playback.speakers.context.currentTime - startedAt) * 1000;
     stats.firstSoundAt = Math.max(stats.firstChunkAt, performance.now() - since); // the two clocks differ by a little
     this.live.ms = firstSound(stats);
-    tellAll("heard", { id: this.live.id, ms: this.live.ms });
+    announce("heard", { id: this.live.id, ms: this.live.ms });
     this.view.show();
   }
 
@@ -260,7 +270,7 @@ class Player {
   }
 }
 
-function tellAll(event, detail) {
+function announce(event, detail) {
   document.dispatchEvent(new CustomEvent(`reprise:${event}`, { detail }));
 }
 
@@ -272,32 +282,34 @@ async function fetchedWav(url) {
   return sound;
 }
 
-const player = new Player();
-window.reprisePlayer = {
-  wake: () => player.deck.wake(props.rate), // in a click after which something is to sound by itself
-  begin: () => player.begin(),
-  stop: () => player.stop(),
-  refused: () => player.refused(),
-  refuse: (reason) => player.refuse(reason),
-  calm: () => player.calm(),
-  play: (...take) => player.play(...take),
-  toggle: (...take) => player.toggle(...take),
-  compare: (first, second) => player.compare(first, second),
-  pause: () => player.deck.pause(),
-  seek: (time) => player.deck.seek(time),
-  forget: (id) => player.forget(id),
-  get playing() {
-    return player.playing;
-  },
-  get gaps() {
-    return player.deck.gaps;
-  },
-  get speakers() {
-    return player.deck.speakers;
-  },
-  get stats() {
-    const { stats, deck, status } = player;
-    const { length = 0, id = null } = deck.sound ?? {};
-    return { ...stats, length, on: id, position: deck.at.position, status };
-  },
-};
+export function mount(component) {
+  const player = new Player(component);
+  window.reprisePlayer = {
+    wake: () => player.playback.wake(player.rate), // in a user gesture after which playback starts by itself
+    begin: () => player.begin(),
+    stop: () => player.stop(),
+    refused: () => player.refused(),
+    refuse: (reason) => player.refuse(reason),
+    calm: () => player.calm(),
+    play: (...take) => player.play(...take),
+    toggle: (...take) => player.toggle(...take),
+    compare: (first, second) => player.compare(first, second),
+    pause: () => player.playback.pause(),
+    seek: (time) => player.playback.seek(time),
+    forget: (id) => player.forget(id),
+    get playing() {
+      return player.playing;
+    },
+    get gaps() {
+      return player.playback.gaps;
+    },
+    get speakers() {
+      return player.playback.speakers;
+    },
+    get stats() {
+      const { stats, playback, status } = player;
+      const { length = 0, id = null } = playback.sound ?? {};
+      return { ...stats, length, on: id, position: playback.at.position, status };
+    },
+  };
+}

@@ -1,19 +1,27 @@
-// What the player shows, and what hands do to it. Needs wave.js, peaks.js, wav.js, format.js, words.js.
+// The player's display and controls.
+
+import { seconds } from "./playback.js";
+import { create } from "../ui/elements.js";
+import { clock, secondsOf } from "../ui/format.js";
+import { barsOf, PEAKS_PER_SECOND } from "../ui/peaks.js";
+import { encodeWav } from "../ui/wav.js";
+import { barCount, paintBars, paintLine, Waveform } from "../ui/waveform.js";
+import { pageLanguage, words } from "../ui/words.js";
 
 const STEPS = { ArrowLeft: -2, ArrowDown: -2, ArrowRight: 2, ArrowUp: 2, PageDown: -10, PageUp: 10 }; // seconds
 const SHORT = 10; // seconds: below, tenths are shown
 const EDGES = { Home: 0, End: Infinity };
 
-const tenth = (time) => secondsOf(time, document.documentElement.lang || "en");
+const tenth = (time) => secondsOf(time, pageLanguage());
 
-class PlayerView {
+export class PlayerView {
   constructor(element, player) {
     this.player = player;
     this.find = (selector) => element.querySelector(selector);
-    this.held = null; // seconds under the finger that drags
+    this.held = null; // seconds at the pointer while dragging
     this.calm = matchMedia("(prefers-reduced-motion: reduce)");
     this.area = this.find(".rp-wave");
-    this.wave = new Wave(this.area, (...pen) => this.paint(...pen));
+    this.wave = new Waveform(this.area, (...pen) => this.paint(...pen));
     this.find(".rp-play").onclick = () => this.toggle();
     this.find(".rp-download").onclick = () => this.download();
     this.area.onkeydown = (event) => this.steer(event);
@@ -25,24 +33,24 @@ class PlayerView {
   }
 
   get sound() {
-    return this.player.deck.sound;
+    return this.player.playback.sound;
   }
 
-  // Where the line is: between two reports it moves on by itself, in steps of a second where motion is not wanted.
+  // The position to draw: extrapolated between two reports, in steps of a second where reduced motion is preferred.
   get time() {
     if (this.held !== null) return this.held;
-    const { deck } = this.player;
+    const { playback } = this.player;
     if (!this.sound) return 0;
-    const flowing = deck.sounding && deck.wanted && !deck.at.waiting && deck.at.now;
-    const time = deck.seconds + (flowing ? seconds() - deck.at.now : 0);
+    const flowing = playback.sounding && playback.wanted && !playback.at.waiting && playback.at.now;
+    const time = playback.seconds + (flowing ? seconds() - playback.at.now : 0);
     const reached = Math.max(0, Math.min(time, this.sound.seconds));
     return this.calm.matches && flowing ? Math.floor(reached) : reached;
   }
 
-  // ---- hands
+  // ---- controls
 
   toggle() {
-    this.player.deck.toggle();
+    this.player.playback.toggle();
     this.player.calm();
   }
 
@@ -63,7 +71,7 @@ class PlayerView {
 
   drop() {
     if (this.held === null) return;
-    this.player.deck.seek(this.held);
+    this.player.playback.seek(this.held);
     this.letGo();
   }
 
@@ -76,28 +84,26 @@ class PlayerView {
     if (!this.sound?.length || event.ctrlKey || event.metaKey || event.altKey) return;
     const { key } = event;
     if (key === " " || key === "Enter") this.toggle();
-    else if (key in STEPS) this.player.deck.seek(this.time + STEPS[key]);
-    else if (key in EDGES) this.player.deck.seek(EDGES[key]);
+    else if (key in STEPS) this.player.playback.seek(this.time + STEPS[key]);
+    else if (key in EDGES) this.player.playback.seek(EDGES[key]);
     else return;
     event.preventDefault();
   }
 
-  // The file is made of what is here: its samples are those of the server, and no link to it can be too old.
+  // The file is made of the samples that are here, which are the server's; so no link can have expired.
   download() {
     const { sound } = this;
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([encodeWav(sound.all(), sound.rate)], { type: "audio/wav" }));
-    link.download = sound.wav.name;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    const href = URL.createObjectURL(new Blob([encodeWav(sound.all(), sound.rate)], { type: "audio/wav" }));
+    create("a", { href, download: sound.wav.name }).click();
+    setTimeout(() => URL.revokeObjectURL(href), 60_000);
   }
 
-  // ---- sight
+  // ---- display
 
   show() {
     const { player, sound } = this;
     const other = sound && sound !== player.live; // a take of the list
-    const lost = ["problem", "stopped"].includes(player.state); // says something of a take that is not on
+    const lost = ["problem", "stopped"].includes(player.state); // the state of a take that is not loaded
     const { ms = null } = sound ?? {};
     this.find(".rp-player").dataset.state = player.state;
     this.find(".rp-player").dataset.blank = !sound && player.state !== "waiting";
@@ -108,12 +114,12 @@ class PlayerView {
   }
 
   refresh() {
-    const { deck } = this.player;
+    const { playback } = this.player;
     const { time, sound, area } = this;
     const total = sound?.seconds ?? 0;
     this.find(".rp-play").disabled = !sound?.length;
-    this.find(".rp-play").setAttribute("aria-label", words(deck.wanted && total ? "player.pause" : "player.play"));
-    this.find(".rp-player").dataset.sounding = deck.wanted && total > 0;
+    this.find(".rp-play").setAttribute("aria-label", words(playback.wanted && total ? "player.pause" : "player.play"));
+    this.find(".rp-player").dataset.sounding = playback.wanted && total > 0;
     const [at, length] = [time, total].map(sound?.span < SHORT ? tenth : clock);
     this.find(".rp-time").textContent = `${at} / ${length}`;
     area.setAttribute("aria-disabled", !total);
@@ -130,7 +136,7 @@ class PlayerView {
     const [rest, heard, here] = ["--rp-rest", "--rp-heard", "--rp-here"].map(colour);
     paintBars(pen, bars, height, (share, bar) => (bar === null ? rest : share < time / span ? heard : here));
     if (sound?.length) paintLine(pen, Math.max(1, Math.min(width - 1, (time / span) * width)), height, heard);
-    // While it sounds the line moves on with every picture.
-    if (this.player.deck.sounding && !this.calm.matches) this.wave.draw();
+    // During playback it is drawn at every frame.
+    if (this.player.playback.sounding && !this.calm.matches) this.wave.draw();
   }
 }

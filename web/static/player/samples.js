@@ -1,6 +1,6 @@
-// 16-bit samples that arrive piece by piece. It knows nothing of the page or of Web Audio.
+// A growing buffer of 16-bit samples that arrive in chunks.
 
-class Samples {
+export class Samples {
   constructor(rate) {
     this.rate = rate; // Hz
     this.samples = new Int16Array(rate * 8);
@@ -8,8 +8,7 @@ class Samples {
     this.lost = 0; // samples that never came
   }
 
-  // Samples that begin at `start`. A retried segment begins before the end of what came, and replaces what came from
-  // there.
+  // Writes samples at `start`. A retried segment starts before the end and replaces everything from there.
   write(start, samples) {
     if (start > this.length) this.fillGap(start);
     this.reserve(start + samples.length);

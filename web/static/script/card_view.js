@@ -1,5 +1,9 @@
-// One card of a script on the page. Until it comes near to what is seen it is only its text: a long script has thousands.
-// Given by the page: words. Needs making.js, cards.js, format.js.
+// One card of a script. Away from the viewport it is only its text: a long script has thousands of cards.
+
+import { isComing } from "./cards.js";
+import { button, create, icon, PAUSE, PLAY } from "../ui/elements.js";
+import { clock } from "../ui/format.js";
+import { words } from "../ui/words.js";
 
 const CARD_STATES = {
   new: "script.unspoken",
@@ -9,8 +13,8 @@ const CARD_STATES = {
   failed: "script.failed",
 };
 const ICONS = {
-  play: "M8 5.5v13l11-6.5z",
-  pause: "M7 5h3.5v14H7zM13.5 5H17v14h-3.5z",
+  play: PLAY,
+  pause: PAUSE,
   redo: "M12 5V2L7 6l5 4V7a5 5 0 1 1-5 5H5a7 7 0 1 0 7-7z",
   locked: "M7 10V8a5 5 0 0 1 10 0v2h1v10H6V10zm2 0h6V8a3 3 0 0 0-6 0z",
   open: "M7 10V8a5 5 0 0 1 9.6-2l-1.9.8A3 3 0 0 0 9 8v2h9v10H6V10z",
@@ -20,11 +24,11 @@ const ICONS = {
 };
 const GROWS = CSS.supports("field-sizing", "content");
 
-class CardView {
-  // desk: what is asked of it: act(what, card, values), hear(card), and say.
-  constructor(card, desk) {
-    Object.assign(this, { card, desk, number: 0, parts: null, sounding: false });
-    this.node = make("li", { class: "rp-script-card", tabindex: "-1" }, make("p", { class: "rp-script-card-plain" }));
+export class CardView {
+  // editor: the ScriptEditor, which performs the actions.
+  constructor(card, editor) {
+    Object.assign(this, { card, editor, number: 0, parts: null, sounding: false });
+    this.node = create("li", { class: "rp-script-card", tabindex: "-1" }, create("p", { class: "rp-script-card-plain" }));
     this.node.view = this;
     this.show(card, 0);
   }
@@ -38,41 +42,41 @@ class CardView {
     else this.node.firstChild.textContent = card.text;
   }
 
-  // ---- with everything that can be done
+  // ---- with all controls
 
   dress(voices) {
     if (this.parts) return;
-    const { desk } = this;
-    const act = (what, values) => desk.act(what, this.card, values);
+    const { editor } = this;
+    const act = (what, values) => editor.act(what, this.card, values);
     const parts = (this.parts = {});
-    const button = (name, drawing, onclick) =>
-      (parts[name] = make("button", { type: "button", class: `rp-script-card-${name}`, onclick }, icon(ICONS[drawing])));
-    parts.number = make("span", { class: "rp-script-card-number", "aria-hidden": "true" });
-    parts.speaker = make("input", {
+    const tool = (name, drawing, onclick) =>
+      (parts[name] = button({ class: `rp-script-card-${name}`, onclick }, icon(ICONS[drawing])));
+    parts.number = create("span", { class: "rp-script-card-number", "aria-hidden": "true" });
+    parts.speaker = create("input", {
       class: "rp-script-card-speaker", list: "rp-script-speakers", maxlength: "80", placeholder: words("script.narrator"),
       onchange: () => act("speaker", { speaker: parts.speaker.value.trim() }),
     });
-    parts.voice = make("select", { class: "rp-script-card-voice", onchange: () => act("voice", { voice: parts.voice.value }) });
-    parts.state = make("span", { class: "rp-script-card-state" });
-    parts.text = make("textarea", {
+    parts.voice = create("select", { class: "rp-script-card-voice", onchange: () => act("voice", { voice: parts.voice.value }) });
+    parts.state = create("span", { class: "rp-script-card-state" });
+    parts.text = create("textarea", {
       class: "rp-script-card-text", rows: "1", maxlength: "5000",
       onkeydown: (event) => this.typed(event), oninput: () => this.grow(), onchange: () => this.write(),
     });
-    parts.trouble = make("p", { class: "rp-script-card-trouble" });
-    parts.length = make("span", { class: "rp-script-card-length" });
-    button("play", "play", () => desk.hear(this.card)).append(parts.length);
-    button("redo", "redo", () => act("redo"));
-    button("lock", "open", () => act("lock", { locked: !this.card.locked }));
-    button("up", "up", () => desk.move(this.card, -1));
-    button("down", "down", () => desk.move(this.card, 1));
-    button("more", "more", () => this.unfold(parts.more.getAttribute("aria-expanded") !== "true"));
-    parts.fold = make("div", { class: "rp-script-card-fold", hidden: true });
-    const tools = make("span", { class: "rp-script-card-tools" }, parts.redo, parts.lock, parts.up, parts.down, parts.more);
+    parts.trouble = create("p", { class: "rp-script-card-trouble" });
+    parts.length = create("span", { class: "rp-script-card-length" });
+    tool("play", "play", () => editor.hear(this.card)).append(parts.length);
+    tool("redo", "redo", () => act("redo"));
+    tool("lock", "open", () => act("lock", { locked: !this.card.locked }));
+    tool("up", "up", () => editor.move(this.card, -1));
+    tool("down", "down", () => editor.move(this.card, 1));
+    tool("more", "more", () => this.unfold(parts.more.getAttribute("aria-expanded") !== "true"));
+    parts.fold = create("div", { class: "rp-script-card-fold", hidden: true });
+    const tools = create("span", { class: "rp-script-card-tools" }, parts.redo, parts.lock, parts.up, parts.down, parts.more);
     this.node.replaceChildren(
-      make("div", { class: "rp-script-card-head" }, parts.number, parts.speaker, parts.voice, parts.state),
+      create("div", { class: "rp-script-card-head" }, parts.number, parts.speaker, parts.voice, parts.state),
       parts.text,
       parts.trouble,
-      make("div", { class: "rp-script-card-foot" }, parts.play, tools),
+      create("div", { class: "rp-script-card-foot" }, parts.play, tools),
       parts.fold,
     );
     this.offer(voices);
@@ -137,7 +141,7 @@ class CardView {
   typed(event) {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
-      event.target.blur(); // which writes it
+      event.target.blur(); // which saves it
     } else if (event.key === "Escape" && event.target.value !== this.card.text) {
       event.stopPropagation();
       event.target.value = this.card.text;
@@ -146,7 +150,7 @@ class CardView {
   }
 
   write() {
-    if (this.parts.text.value !== this.card.text) this.desk.act("edit", this.card, { text: this.parts.text.value });
+    if (this.parts.text.value !== this.card.text) this.editor.act("edit", this.card, { text: this.parts.text.value });
   }
 
   grow() {
@@ -156,7 +160,7 @@ class CardView {
     text.style.height = `${text.scrollHeight}px`;
   }
 
-  // ---- what is wanted less often
+  // ---- the fold with less frequent actions
 
   unfold(open) {
     this.parts.fold.hidden = !open;
@@ -164,27 +168,28 @@ class CardView {
     if (!open) return this.parts.fold.replaceChildren();
     this.buildFold();
     this.fillFold();
-    this.desk.listTakes(this);
+    this.editor.listTakes(this);
     return undefined;
   }
 
   buildFold() {
-    const { parts, desk } = this;
-    const act = (what, values) => desk.act(what, this.card, values);
-    const tool = (key, onclick) => make("button", { type: "button", text: words(key), onclick });
-    parts.pause = make("input", {
+    const { parts, editor } = this;
+    const act = (what, values) => editor.act(what, this.card, values);
+    const tool = (key, onclick) => button({ text: words(key), onclick });
+    parts.pause = create("input", {
       type: "number", min: "0", max: "60", step: "0.1", class: "rp-script-card-pause",
       onchange: () => act("pause", { seconds: parts.pause.valueAsNumber || 0 }),
     });
-    parts.from = tool("script.from_here", () => desk.speak(this.card));
-    parts.insert = tool("script.insert", () => desk.insert(this.card));
-    parts.split = tool("script.split", () => desk.split(this.card, parts.text.selectionStart));
+    parts.from = tool("script.from_here", () => editor.speak(this.card));
+    parts.insert = tool("script.insert", () => editor.insert(this.card));
+    parts.split = tool("script.split", () => editor.split(this.card, parts.text.selectionStart));
     parts.merge = tool("script.merge", () => act("merge"));
-    parts.remove = tool("script.remove", () => desk.sure(parts.sure, "script.remove_question", "script.remove_sure", () => act("remove")));
-    parts.sure = make("div", { class: "rp-script-sure", hidden: true });
-    parts.takes = make("ul", { class: "rp-script-card-takes", "aria-label": words("script.takes") });
-    const pause = make("label", { class: "rp-script-card-after", text: words("script.pause") }, parts.pause);
-    const buttons = make("div", { class: "rp-script-card-buttons" }, parts.from, parts.insert, parts.split, parts.merge, parts.remove);
+    const remove = () => editor.sure(parts.sure, "script.remove_question", "script.remove_sure", () => act("remove"));
+    parts.remove = tool("script.remove", remove);
+    parts.sure = create("div", { class: "rp-script-sure", hidden: true });
+    parts.takes = create("ul", { class: "rp-script-card-takes", "aria-label": words("script.takes") });
+    const pause = create("label", { class: "rp-script-card-after", text: words("script.pause") }, parts.pause);
+    const buttons = create("div", { class: "rp-script-card-buttons" }, parts.from, parts.insert, parts.split, parts.merge, parts.remove);
     parts.fold.replaceChildren(pause, buttons, parts.sure, parts.takes);
   }
 
@@ -193,11 +198,11 @@ class CardView {
     show(parts.pause, String(card.pause));
     parts.split.disabled = parts.merge.disabled = parts.remove.disabled = card.locked;
     if (parts.takes.dataset.count !== String(card.takes) || parts.takes.dataset.chosen !== String(card.take)) {
-      this.desk.listTakes(this);
+      this.editor.listTakes(this);
     }
   }
 
-  // takes: as the server lists them, the newest first.
+  // takes: as the server lists them, newest first.
   showTakes(takes) {
     const { parts, card } = this;
     if (parts.fold.hidden) return;
@@ -206,32 +211,34 @@ class CardView {
   }
 
   takeLine(take, number) {
-    const { desk, card } = this;
+    const { editor, card } = this;
     const name = words("script.take", { number, time: clock(take.seconds), voice: take.voice, seed: take.seed });
-    const play = make("button", { type: "button", class: "rp-script-card-play", title: words("script.play_take", { number }), "aria-label": words("script.play_take", { number }), onclick: () => desk.hearTake(take) }, icon(ICONS.play));
+    const label = words("script.play_take", { number });
+    const hear = { class: "rp-script-card-play", title: label, "aria-label": label, onclick: () => editor.hearTake(take) };
+    const play = button(hear, icon(ICONS.play));
     const remark = take.chosen ? "script.in_use" : take.fits ? "" : "script.other_words";
-    const use = { type: "button", text: words("script.use"), onclick: () => desk.choose(this, take) };
-    const end = remark || card.locked ? make("em", { text: remark ? words(remark) : "" }) : make("button", use);
-    return make("li", {}, play, make("span", { text: name }), end);
+    const use = { text: words("script.use"), onclick: () => editor.choose(this, take) };
+    const end = remark || card.locked ? create("em", { text: remark ? words(remark) : "" }) : button(use);
+    return create("li", {}, play, create("span", { text: name }), end);
   }
 }
 
-// Puts a value into a field unless someone is writing there; says whether it was put.
-function show(field, value) {
+// Sets a field unless it is being edited; returns whether it was set.
+export function show(field, value) {
   if (field.shown === value || (document.activeElement === field && field.value !== field.shown)) return false;
   field.value = field.shown = value;
   return true;
 }
 
-// voices: { id, name }. chosen: the voices of those whom this is about; one that is gone is shown as such.
-function fillVoices(select, voices, chosen) {
+// voices: { id, name }. chosen: ids of the voices in use; a deleted one is shown as such.
+export function fillVoices(select, voices, chosen) {
   const several = chosen.length > 1;
   const [voice] = chosen;
   const known = voices.some(({ id }) => id === voice);
-  const options = voices.map(({ id, name }) => make("option", { value: id, text: name }));
+  const options = voices.map(({ id, name }) => create("option", { value: id, text: name }));
   if (several || !known) {
     const says = several ? "script.several" : voice ? "script.voice_gone" : "script.no_voice";
-    options.unshift(make("option", { value: several ? "" : (voice ?? ""), text: words(says), disabled: true }));
+    options.unshift(create("option", { value: several ? "" : (voice ?? ""), text: words(says), disabled: true }));
   }
   select.replaceChildren(...options);
   select.value = several ? "" : (voice ?? "");

@@ -1,12 +1,11 @@
-// A script as the page has it, kept in step by patches of web/tabs/script/views.py; and what can be read from its cards. It
-// knows nothing of the page.
+// A script in the page, kept up to date by patches of web/tabs/script/views.py, and what is derived from its cards.
 
-class Script {
+export class Script {
   constructor(id) {
     Object.assign(this, { id, version: "", head: null, order: [], cards: new Map() });
   }
 
-  // What is new: { changed: cards, moved: whether their order is another }; null when it is a patch of something else.
+  // Returns the changes: { changed: cards, moved: whether their order changed }; null if the patch does not apply.
   apply(patch) {
     if (patch.script !== this.id || (patch.since !== "" && patch.since !== this.version)) return null;
     if (patch.since === "") this.cards = new Map();
@@ -27,8 +26,8 @@ class Script {
   }
 }
 
-// The speakers in the order in which they begin, null for the narrator: { speaker, cards, voices }.
-function castOf(cards) {
+// The speakers in the order of their first cards, null for the narrator: { speaker, cards, voices }.
+export function castOf(cards) {
   const cast = new Map();
   for (const { speaker, voice } of cards) {
     const role = cast.get(speaker) ?? { speaker, cards: 0, voices: [] };
@@ -39,11 +38,11 @@ function castOf(cards) {
   return [...cast.values()];
 }
 
-const isComing = (card) => card.state === "queued" || card.state === "speaking";
+export const isComing = (card) => card.state === "queued" || card.state === "speaking";
 
-// What is to be heard from a place on: { card }, or { wait: card } while one is still being spoken; null at the end.
-// Cards that nobody speaks are passed over.
-function nextToHear(cards, from, running) {
+// The next card to play from a position on: { card }, or { wait: card } while it is being spoken; null at the end. Cards
+// without a take are skipped.
+export function nextToHear(cards, from, running) {
   for (const card of cards.slice(from)) {
     if (running && isComing(card)) return { wait: card };
     if (card.take) return { card };
@@ -51,8 +50,8 @@ function nextToHear(cards, from, running) {
   return null;
 }
 
-// Where to part a text nearest to a place: between sentences if that place says nothing. 0: nowhere.
-function partingPlace(text, caret) {
+// Where to split a text: at the caret, or between sentences if the caret is at an end. 0: nowhere.
+export function partingPlace(text, caret) {
   const inside = (at) => text.slice(0, at).trim() !== "" && text.slice(at).trim() !== "";
   if (inside(caret)) return caret;
   const ends = [...text.matchAll(/[.!?…。！？]["'”’»)」』]*\s*/g)].map((found) => found.index + found[0].length);
@@ -60,5 +59,5 @@ function partingPlace(text, caret) {
   return ends.filter(inside).sort((a, b) => Math.abs(a - middle) - Math.abs(b - middle))[0] ?? 0;
 }
 
-// The server counts characters, JavaScript halves of some.
-const characters = (text) => [...text].length;
+// The server counts code points, JavaScript UTF-16 units.
+export const characters = (text) => [...text].length;

@@ -1,6 +1,6 @@
-// How long a text takes to say, near enough for the line under it; the server's own estimate is engine/text/timing.py.
+// Estimates how long a text takes to speak; the server's own estimate is engine/text/timing.py.
 
-// Seconds for each character of a kind; the first kind that matches counts.
+// Seconds per character of a kind; the first kind that matches counts.
 const KINDS = [
   ["\\p{N}", 0.45],
   ["\\p{Script=Han}", 0.25],
@@ -17,7 +17,7 @@ const KINDS = [
 ];
 const KIND = new RegExp(KINDS.map(([kind]) => `(${kind})`).join("|"), "gu");
 
-function speakingTime(text) {
+export function speakingTime(text) {
   let time = 0;
   for (const match of text.matchAll(KIND)) {
     const kind = match.findIndex((found, i) => i > 0 && found !== undefined) - 1;
@@ -26,8 +26,8 @@ function speakingTime(text) {
   return time;
 }
 
-// Characters as people count them, and seconds as people say them.
-function measured(text) {
+// The number of code points, and rounded seconds or minutes.
+export function measured(text) {
   const trimmed = text.trim();
   const time = speakingTime(trimmed);
   return {

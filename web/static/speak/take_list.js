@@ -1,15 +1,15 @@
-// The takes of this page's session, newest first: which there are, and which two are compared. It knows nothing of the
-// page. What a take is, the server says; here are its id and what only this browser knows.
+// The takes of this page's session, newest first: which there are, and which two are compared.
+// The server describes the takes; kept here are their ids and what only this browser knows.
 
-const MOST_TAKES = 40;
+export const MOST_TAKES = 40;
 const PLACE = "reprise.takes";
 
-class TakeList {
-  // storage: of the session, so that a reload finds the list again; it may refuse.
+export class TakeList {
+  // storage: the session's, so that the list survives a reload; it may throw.
   constructor(storage) {
     this.storage = storage;
-    this.known = new Map(); // by id, as the server said
-    this.chosen = []; // of the two to compare, the one of longest ago first
+    this.known = new Map(); // by id, as the server sent them
+    this.chosen = []; // at most two to compare, the oldest choice first
     this.own = this.remembered(); // { id, ms: from the click to the first sound, or null }
   }
 
@@ -43,7 +43,7 @@ class TakeList {
     this.keep();
   }
 
-  // The first sound of a take came later than its end.
+  // Notes the time to the first sound, which may come after the take's end.
   heard(id, ms) {
     const take = this.own.find((own) => own.id === id);
     if (!take || take.ms !== null) return;
@@ -51,7 +51,7 @@ class TakeList {
     this.keep();
   }
 
-  // takes: what the server knows; gone: ids that it does not know any more.
+  // takes: those that the server knows; gone: ids of deleted ones.
   answer({ takes, gone }) {
     takes.forEach((take) => this.known.set(take.id, take));
     gone.forEach((id) => this.known.delete(id));
@@ -60,7 +60,7 @@ class TakeList {
     this.keep();
   }
 
-  // Chooses a take to compare, or lets it go again; of three the one of longest ago goes.
+  // Toggles a take to compare; a third one replaces the oldest choice.
   choose(id) {
     const without = this.chosen.filter((other) => other !== id);
     this.chosen = without.length < this.chosen.length ? without : [...without, id].slice(-2);

@@ -1,7 +1,11 @@
-// One take of the list: markup, made once, and what it says. Needs format.js, words.js.
+// One take of the list: its elements, made once, and their texts.
+
+import { button, create, icon, PAUSE, PLAY } from "../ui/elements.js";
+import { secondsOf } from "../ui/format.js";
+import { pageLanguage, words } from "../ui/words.js";
 
 const ICONS = {
-  play: ["M8 5.5v13l11-6.5z", "M7 5h3.5v14H7zM13.5 5H17v14h-3.5z"],
+  play: [{ d: PLAY, class: "rp-icon-play" }, { d: PAUSE, class: "rp-icon-pause" }],
   star: ["M12 3.6l2.6 5.3 5.8.8-4.2 4.1 1 5.8-5.2-2.7-5.2 2.7 1-5.8-4.2-4.1 5.8-.8z"],
   more: ["M5 10.4a1.6 1.6 0 1 0 0 3.2 1.6 1.6 0 0 0 0-3.2zM12 10.4a1.6 1.6 0 1 0 0 3.2 1.6 1.6 0 0 0 0-3.2zM19 10.4a1.6 1.6 0 1 0 0 3.2 1.6 1.6 0 0 0 0-3.2z"],
 };
@@ -9,75 +13,54 @@ const TAKE_FORMATS = ["wav", "flac", "mp3", "opus"];
 const SURE_FOR = 4000; // ms that the question about deleting stands
 const IN_LABEL = 60; // characters
 
-function made(tag, props = {}, ...children) {
-  const node = Object.assign(document.createElement(tag), props);
-  node.append(...children);
-  return node;
-}
-
-function icon(name) {
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("viewBox", "0 0 24 24");
-  svg.setAttribute("aria-hidden", "true");
-  ICONS[name].forEach((d, i) => {
-    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-    path.setAttribute("d", d);
-    if (name === "play") path.setAttribute("class", i ? "rp-icon-pause" : "rp-icon-play");
-    svg.append(path);
-  });
-  return svg;
-}
-
-class TakeRow {
+export class TakeRow {
   // act(what, id, detail): "play", "star", "same", "another", "compare", "save", "delete", "seed".
   constructor(id, act) {
     Object.assign(this, { id, act, asked: null });
     const on = (what) => () => act(what, id, this.take);
-    const button = (className, what, ...inside) =>
-      made("button", { type: "button", className, onclick: on(what) }, ...inside);
-    this.play = button("rp-take-play", "play", icon("play"));
-    this.star = button("rp-take-star", "star", icon("star"));
+    const tool = (name, what, ...inside) => button({ class: name, onclick: on(what) }, ...inside);
+    this.play = tool("rp-take-play", "play", icon(...ICONS.play));
+    this.star = tool("rp-take-star", "star", icon(...ICONS.star));
     this.star.title = words("takes.star_hint");
-    this.text = made("p", { className: "rp-take-text" });
-    this.facts = made("span");
-    this.seed = button("rp-take-seed", "seed");
+    this.text = create("p", { class: "rp-take-text" });
+    this.facts = create("span");
+    this.seed = tool("rp-take-seed", "seed");
     this.seed.title = words("takes.seed_hint");
-    this.compare = button("", "compare", words("takes.compare"));
-    this.erase = made("button", { type: "button", className: "rp-take-delete", onclick: () => this.askOrDelete() });
-    this.node = made("li", { className: "rp-take" }, this.head(), this.more(button));
+    this.compare = tool(undefined, "compare", words("takes.compare"));
+    this.erase = button({ class: "rp-take-delete", onclick: () => this.askOrDelete() });
+    this.node = create("li", { class: "rp-take" }, this.head(), this.more(tool));
     this.calm();
   }
 
   head() {
-    const facts = made("p", { className: "rp-take-facts" }, this.facts, this.seed);
-    return made("div", { className: "rp-take-head" }, this.play, made("div", {}, this.text, facts), this.star);
+    const facts = create("p", { class: "rp-take-facts" }, this.facts, this.seed);
+    return create("div", { class: "rp-take-head" }, this.play, create("div", {}, this.text, facts), this.star);
   }
 
-  more(button) {
-    this.summary = made("summary", { title: words("takes.more_hint") }, icon("more"));
-    const another = button("rp-again", "another", words("takes.another"));
-    const same = button("rp-again", "same", words("takes.same"));
-    const actions = made("div", { className: "rp-take-actions" }, another, same, this.compare, this.saves(), this.erase);
-    this.details = made("details", { className: "rp-take-more" }, this.summary, actions);
+  more(tool) {
+    this.summary = create("summary", { title: words("takes.more_hint") }, icon(...ICONS.more));
+    const another = tool("rp-again", "another", words("takes.another"));
+    const same = tool("rp-again", "same", words("takes.same"));
+    const actions = create("div", { class: "rp-take-actions" }, another, same, this.compare, this.saves(), this.erase);
+    this.details = create("details", { class: "rp-take-more" }, this.summary, actions);
     return this.details;
   }
 
-  // Writing.js closes it, as every menu of the tab.
+  // writing.js closes it, like every menu of the tab.
   saves() {
-    const menu = made("details", { className: "rp-menu" }, made("summary", {}, words("takes.download")));
+    const menu = create("details", { class: "rp-menu" }, create("summary", {}, words("takes.download")));
     const save = (format) => {
       menu.open = false;
       this.act("save", this.id, format);
     };
     const buttons = TAKE_FORMATS.map((format) =>
-      made("button", {
-        type: "button",
-        textContent: format === "opus" ? "Opus" : format.toUpperCase(),
-        ariaLabel: words("takes.save", { format: format.toUpperCase() }),
+      button({
+        text: format === "opus" ? "Opus" : format.toUpperCase(),
+        "aria-label": words("takes.save", { format: format.toUpperCase() }),
         onclick: () => save(format),
       }),
     );
-    menu.append(made("div", { className: "rp-menu-list" }, ...buttons));
+    menu.append(create("div", { class: "rp-menu-list" }, ...buttons));
     return menu;
   }
 
@@ -99,13 +82,13 @@ class TakeRow {
     this.erase.textContent = words("takes.delete");
   }
 
-  // ---- what it says
+  // ---- texts
 
   show(take, { playing, compared }) {
     this.take = take;
     const text = take.text.length > IN_LABEL ? `${take.text.slice(0, IN_LABEL)}…` : take.text;
     this.text.textContent = take.text;
-    const language = document.documentElement.lang || "en";
+    const language = pageLanguage();
     this.facts.textContent = `${factsOf(take, language).join(" · ")} · `;
     this.facts.title = paceOf(take, language);
     this.seed.textContent = words("takes.seed", { seed: take.seed });
@@ -118,8 +101,8 @@ class TakeRow {
   }
 }
 
-// take: as the server says, and `ms` from the click to the first sound.
-function factsOf({ voice, seconds, ms, first, reason, listed }, language) {
+// take: as the server sent it, and `ms` from the click to the first sound.
+export function factsOf({ voice, seconds, ms, first, reason, listed }, language) {
   const waited = ms ?? (first === null ? null : Math.round(first * 1000));
   const facts = [voice, secondsOf(seconds, language)];
   if (waited !== null) facts.push(words("takes.sound", { ms: waited }));
@@ -128,8 +111,8 @@ function factsOf({ voice, seconds, ms, first, reason, listed }, language) {
   return facts;
 }
 
-// For whoever wants to know it; takes that the engine did not finish have none.
-function paceOf({ factor }, language) {
+// The real-time factor; "" for takes that the engine did not finish.
+export function paceOf({ factor }, language) {
   const hundredths = new Intl.NumberFormat(language, { maximumFractionDigits: 2 });
   return factor ? words("takes.factor", { factor: hundredths.format(factor) }) : "";
 }

@@ -1,8 +1,11 @@
 // The takes of this session. Its value: { takes, gone } as web/tabs/speak/taking.py answers; its events, each with all
 // ids that are shown: `fresh`, `star`, `erase`; and `again`, `seed`. Played by the player.
-// Given by the page: element, props, watch, trigger. Needs words.js, fresh.js, take_list.js, take_row.js.
 
-const find = (selector) => element.querySelector(selector);
+import { LinkRefresh } from "./link_refresh.js";
+import { TakeList } from "./take_list.js";
+import { TakeRow } from "./take_row.js";
+import { create } from "../ui/elements.js";
+import { words } from "../ui/words.js";
 
 function session() {
   try {
@@ -13,12 +16,14 @@ function session() {
 }
 
 class Takes {
-  constructor() {
+  constructor({ element, props, trigger, watch }) {
+    Object.assign(this, { props, trigger });
+    this.find = (selector) => element.querySelector(selector);
     this.list = new TakeList(session());
     this.rows = new Map(); // by id
-    this.fresh = new Fresh(() => this.refresh());
+    this.links = new LinkRefresh(() => this.refresh());
     this.soon = null;
-    find(".rp-switch").onclick = () => this.compare();
+    this.find(".rp-switch").onclick = () => this.compare();
     document.addEventListener("reprise:spoken", ({ detail }) => this.spoken(detail));
     document.addEventListener("reprise:heard", ({ detail }) => this.list.heard(detail.id, detail.ms));
     for (const told of ["playing", "stopped"]) document.addEventListener(`reprise:${told}`, () => this.show());
@@ -26,11 +31,11 @@ class Takes {
     if (this.list.ids.length) this.refresh();
   }
 
-  // What is asked for several times in a moment is asked for once.
+  // Debounced: several calls in a moment make one request.
   refresh() {
     if (!this.list.ids.length) return;
     clearTimeout(this.soon);
-    this.soon = setTimeout(() => trigger("fresh", { ids: this.list.ids }), 100);
+    this.soon = setTimeout(() => this.trigger("fresh", { ids: this.list.ids }), 100);
   }
 
   spoken({ id, ms }) {
@@ -39,19 +44,19 @@ class Takes {
   }
 
   answered() {
-    if (!props.value) return;
-    this.list.answer(props.value);
-    this.fresh.come();
+    if (!this.props.value) return;
+    this.list.answer(this.props.value);
+    this.links.arrived();
     this.show();
   }
 
-  // ---- hands
+  // ---- controls
 
   act(what, id, detail) {
     const { ids } = this.list;
-    if (what === "star") trigger("star", { ids, id, starred: !detail.starred });
+    if (what === "star") this.trigger("star", { ids, id, starred: !detail.starred });
     else if (what === "delete") this.erase(id);
-    else if (what === "seed") trigger("seed", { seed: detail.seed });
+    else if (what === "seed") this.trigger("seed", { seed: detail.seed });
     else if (what === "same" || what === "another") this.again(id, what);
     else if (what === "compare") this.choose(id);
     else if (what === "save") this.save(id, detail);
@@ -59,7 +64,7 @@ class Takes {
   }
 
   async play(id) {
-    await this.fresh.links();
+    await this.links.ready();
     await window.reprisePlayer.toggle(...this.source(id));
   }
 
@@ -70,7 +75,7 @@ class Takes {
 
   again(id, what) {
     if (document.documentElement.hasAttribute("data-rp-busy")) return;
-    trigger("again", { id, same: what === "same", ticket: window.reprisePlayer.begin() });
+    this.trigger("again", { id, same: what === "same", ticket: window.reprisePlayer.begin() });
   }
 
   choose(id) {
@@ -79,30 +84,28 @@ class Takes {
   }
 
   async compare() {
-    await this.fresh.links();
+    await this.links.ready();
     await window.reprisePlayer.compare(...this.list.chosen.map((id) => this.source(id)));
     this.show();
   }
 
   async save(id, format) {
-    await this.fresh.links();
-    const link = document.createElement("a");
-    Object.assign(link, { href: this.list.known.get(id).links[format], download: "" }); // the server names it
-    link.click();
+    await this.links.ready();
+    create("a", { href: this.list.known.get(id).links[format], download: "" }).click(); // the server names it
   }
 
   erase(id) {
     const next = this.rows.get(id).node.nextElementSibling ?? this.rows.get(id).node.previousElementSibling;
     next?.querySelector("button")?.focus();
     window.reprisePlayer.forget(id);
-    trigger("erase", { ids: this.list.ids, id });
+    this.trigger("erase", { ids: this.list.ids, id });
   }
 
-  // ---- sight
+  // ---- display
 
   show() {
     const { rows } = this.list;
-    find(".rp-takes").hidden = !rows.length;
+    this.find(".rp-takes").hidden = !rows.length;
     this.showCompared();
     for (const id of [...this.rows.keys()]) if (!rows.some((take) => take.id === id)) this.drop(id);
     rows.forEach((take, place) => this.showRow(take, place));
@@ -112,11 +115,11 @@ class Takes {
     const row = this.rows.get(take.id) ?? this.newRow(take.id, place);
     const playing = window.reprisePlayer?.playing === take.id;
     row.show(take, { playing, compared: this.list.chosen.includes(take.id) });
-    const there = find(".rp-take-rows").children[place];
-    if (there !== row.node) find(".rp-take-rows").insertBefore(row.node, there ?? null);
+    const there = this.find(".rp-take-rows").children[place];
+    if (there !== row.node) this.find(".rp-take-rows").insertBefore(row.node, there ?? null);
   }
 
-  // The latest take lies open, and those before it close.
+  // The latest take is unfolded; the others are folded.
   newRow(id, place) {
     const row = new TakeRow(id, (...pressed) => this.act(...pressed));
     if (place === 0) {
@@ -134,10 +137,12 @@ class Takes {
 
   showCompared() {
     const { chosen } = this.list;
-    find(".rp-switch").hidden = chosen.length < 2;
-    find(".rp-takes-say").textContent = chosen.length === 1 ? words("takes.compare_one") : "";
+    this.find(".rp-switch").hidden = chosen.length < 2;
+    this.find(".rp-takes-say").textContent = chosen.length === 1 ? words("takes.compare_one") : "";
   }
 }
 
-const takes = new Takes();
-window.repriseTakes = { refresh: () => takes.refresh() };
+export function mount(component) {
+  const takes = new Takes(component);
+  window.repriseTakes = { refresh: () => takes.refresh() };
+}

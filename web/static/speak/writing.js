@@ -1,8 +1,11 @@
-// What helps with the text: its length, style tags, examples; and the keys that speak and stop. Its value: { text } as
-// it is written (from the page itself, without the server), or { tags, english, demo } of model and voice.
-// Given by the page: element, props, watch. Needs words.js, estimate.js.
+// Helpers for the text to speak: its length, style tags, examples; and the keys that speak and stop. Its value: { text }
+// as it is written (from the page itself, without the server), or { tags, english, demo } of model and voice.
 
-// What the menu calls them, and what they say.
+import { measured } from "./estimate.js";
+import { button } from "../ui/elements.js";
+import { inEnglish, pageLanguage, words } from "../ui/words.js";
+
+// The menu's entries and their texts.
 const EXAMPLES = {
   "writing.news": "examples.news",
   "writing.dialogue": "examples.dialogue",
@@ -22,16 +25,9 @@ const TAGS = {
   "[inhale]": "writing.inhale",
   "[shouting]": "writing.shouting",
 };
-const find = (selector) => element.querySelector(selector);
 const area = () => document.querySelector("#rp-text textarea");
 
-function button(text, act) {
-  const made = document.createElement("button");
-  Object.assign(made, { type: "button", textContent: text, onclick: act });
-  return made;
-}
-
-// As if typed, so that the browser can undo it.
+// Inserts text as if typed, so that the browser can undo it.
 function write(text, { all = false } = {}) {
   const field = area();
   field.focus();
@@ -41,68 +37,10 @@ function write(text, { all = false } = {}) {
   field.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
-function showCount(text) {
-  const { count, seconds, minutes: halves } = measured(text);
-  const minutes = halves?.toLocaleString(document.documentElement.lang || "en");
-  const said = minutes ? words("writing.count_minutes", { count, minutes }) : words("writing.count", { count, seconds });
-  find(".rp-count").textContent = said;
-}
-
-// The model knows the tags, or they are not there: what does nothing is not offered.
-function showTags(known) {
-  find(".rp-tags").hidden = !known;
-  const tags = Object.entries(TAGS).map(([tag, key]) => {
-    const made = button(words(key), () => write(tag));
-    made.title = words("writing.tag_hint", { tag });
-    return made;
-  });
-  find(".rp-tags").replaceChildren(...(known ? tags : []));
-}
-
-function showExamples(english, demo) {
-  const inEnglish = wordsIn("en");
-  const say = english ? inEnglish : words;
-  const list = Object.entries(EXAMPLES).map(([name, text]) => [words(name), say(text)]);
-  if (say("examples.news") !== inEnglish("examples.news")) list.push([words("writing.english"), inEnglish("examples.news")]);
-  if (demo) list.push([words("writing.demo"), demo]);
-  const buttons = list.map(([name, text]) =>
-    button(name, () => {
-      find(".rp-examples").open = false;
-      write(text, { all: true });
-    }),
-  );
-  find(".rp-examples-list").replaceChildren(...buttons);
-}
-
-// The picked voice's own sentence, unless something was written or somebody is about to write. Here and not on the
-// server, so that nothing that is typed meanwhile is lost.
-const untouched = new Set(["", props.value?.text]);
-let suggested = "";
-
-function suggest(demo) {
-  const field = area();
-  if (!demo || demo === suggested || !field) return;
-  suggested = demo;
-  if (document.activeElement === field || !untouched.has(field.value.trim())) return;
-  untouched.add(demo);
-  field.value = demo;
-  field.dispatchEvent(new Event("input", { bubbles: true }));
-}
-
-function show({ tags, english, demo }) {
-  showTags(tags);
-  showExamples(english, demo);
-  suggest(demo);
-}
-
-// ---- keys and clicks, from anywhere in the tab
-
 const busy = () => document.documentElement.hasAttribute("data-rp-busy");
-const here = () => element.getClientRects().length > 0; // of the tabs, this one is shown
-
 const openMenus = () => [...document.querySelectorAll("#rp-tabs .rp-menu[open]")];
 
-function escaped() {
+function escape() {
   const [menu] = openMenus();
   if (menu) {
     menu.open = false;
@@ -110,37 +48,96 @@ function escaped() {
   } else if (busy()) window.reprisePlayer.stop();
 }
 
-document.addEventListener("keydown", (event) => {
-  const { key, isComposing, defaultPrevented, repeat } = event;
-  if (!here() || isComposing || defaultPrevented || repeat) return;
-  if (key === "Enter" && (event.ctrlKey || event.metaKey)) {
-    event.preventDefault();
-    if (!busy()) document.querySelector("#rp-speak").click();
-  } else if (key === "Escape" && !document.querySelector('#rp-picker [role="listbox"]')) escaped();
-});
+export function mount({ element, props, watch }) {
+  const find = (selector) => element.querySelector(selector);
 
-document.addEventListener("click", ({ target }) => {
-  for (const menu of openMenus()) if (!menu.contains(target)) menu.open = false;
-});
+  function showCount(text) {
+    const { count, seconds, minutes: halves } = measured(text);
+    const minutes = halves?.toLocaleString(pageLanguage());
+    const said = minutes ? words("writing.count_minutes", { count, minutes }) : words("writing.count", { count, seconds });
+    find(".rp-count").textContent = said;
+  }
 
-// Before anyone else sees the click, so that no take begins that would only be refused.
-document.addEventListener(
-  "click",
-  (event) => {
-    if (!event.target.closest("#rp-speak") || area().value.trim()) return;
-    event.stopPropagation();
-    window.reprisePlayer.refuse(words("writing.no_text"));
-    area().focus();
-  },
-  { capture: true },
-);
+  // Tags are offered only if the model knows them.
+  function showTags(known) {
+    find(".rp-tags").hidden = !known;
+    const tags = Object.entries(TAGS).map(([tag, key]) => {
+      const title = words("writing.tag_hint", { tag });
+      return button({ text: words(key), title, onclick: () => write(tag) });
+    });
+    find(".rp-tags").replaceChildren(...(known ? tags : []));
+  }
 
-const mac = /Mac|iPhone|iPad/.test(navigator.platform);
-find(".rp-keys").textContent = words(mac ? "writing.keys_mac" : "writing.keys");
-show({ english: true });
-showCount(props.value?.text ?? "");
-watch("value", () => {
-  const value = props.value ?? {};
-  if (!("text" in value)) show(value);
-  showCount(value.text ?? area()?.value ?? "");
-});
+  function showExamples(english, demo) {
+    const say = english ? inEnglish : words;
+    const list = Object.entries(EXAMPLES).map(([name, text]) => [words(name), say(text)]);
+    if (say("examples.news") !== inEnglish("examples.news")) list.push([words("writing.english"), inEnglish("examples.news")]);
+    if (demo) list.push([words("writing.demo"), demo]);
+    const choose = (text) => {
+      find(".rp-examples").open = false;
+      write(text, { all: true });
+    };
+    const buttons = list.map(([name, text]) => button({ text: name, onclick: () => choose(text) }));
+    find(".rp-examples-list").replaceChildren(...buttons);
+  }
+
+  // Suggests the picked voice's own sentence unless the text was edited or has the focus. Done here and not on the
+  // server, so that nothing that is typed meanwhile is lost.
+  const untouched = new Set(["", props.value?.text]);
+  let suggested = "";
+
+  function suggest(demo) {
+    const field = area();
+    if (!demo || demo === suggested || !field) return;
+    suggested = demo;
+    if (document.activeElement === field || !untouched.has(field.value.trim())) return;
+    untouched.add(demo);
+    field.value = demo;
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+
+  function show({ tags, english, demo }) {
+    showTags(tags);
+    showExamples(english, demo);
+    suggest(demo);
+  }
+
+  // ---- keys and clicks, from anywhere in the tab
+
+  const here = () => element.getClientRects().length > 0; // this tab is the one that is shown
+
+  document.addEventListener("keydown", (event) => {
+    const { key, isComposing, defaultPrevented, repeat } = event;
+    if (!here() || isComposing || defaultPrevented || repeat) return;
+    if (key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      if (!busy()) document.querySelector("#rp-speak").click();
+    } else if (key === "Escape" && !document.querySelector('#rp-picker [role="listbox"]')) escape();
+  });
+
+  document.addEventListener("click", ({ target }) => {
+    for (const menu of openMenus()) if (!menu.contains(target)) menu.open = false;
+  });
+
+  // In the capture phase, so that an empty text starts no take.
+  document.addEventListener(
+    "click",
+    (event) => {
+      if (!event.target.closest("#rp-speak") || area().value.trim()) return;
+      event.stopPropagation();
+      window.reprisePlayer.refuse(words("writing.no_text"));
+      area().focus();
+    },
+    { capture: true },
+  );
+
+  const mac = /Mac|iPhone|iPad/.test(navigator.platform);
+  find(".rp-keys").textContent = words(mac ? "writing.keys_mac" : "writing.keys");
+  show({ english: true });
+  showCount(props.value?.text ?? "");
+  watch("value", () => {
+    const value = props.value ?? {};
+    if (!("text" in value)) show(value);
+    showCount(value.text ?? area()?.value ?? "");
+  });
+}

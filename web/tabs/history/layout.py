@@ -36,7 +36,7 @@ def build(house: House, shared: Shared) -> None:
         )
         starred = gr.Checkbox(label=label("history.starred"), scale=1, min_width=130, elem_id="rp-history-starred")
     shown = gr.Number(PAGE, visible=False)
-    entries = history_list(house.translations)
+    entries = history_list()
     said = line("rp-history-notice")
     wanted = [search, voice, starred]
     quick(shared.bell.history, events.show, [*wanted, shown, token], [entries, voice, keep, days, used])

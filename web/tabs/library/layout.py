@@ -19,7 +19,7 @@ def build(house: House, shared: Shared) -> None:
     """Lays out the tab and ties its events."""
     events, token = Keeping(house), shared.token
     title(house.label("voice.title"))
-    voices = voice_list(house.translations)
+    voices = voice_list()
     quick(shared.bell.voices, events.list, token, voices)
     quick(shared.bell.history, events.list, token, voices)  # how long each was used
     quick(voices.relist, events.list, token, voices)

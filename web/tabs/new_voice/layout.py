@@ -35,9 +35,7 @@ def build(house: House, shared: Shared) -> None:
     """Lays out the tab and ties its events."""
     events, label = Cloning(house), house.label
     title(label("new.title"))
-    clips = clip_input(
-        house.translations, ClipServer(house).functions(), scripts=list(SCRIPTS), dictates=can_transcribe()
-    )
+    clips = clip_input(ClipServer(house).functions(), scripts=list(SCRIPTS), dictates=can_transcribe())
     with gr.Row():
         name = gr.Textbox(label=label("new.name"), max_lines=1, min_width=140, elem_id="rp-name")
         speaker = gr.Textbox(

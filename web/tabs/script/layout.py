@@ -8,7 +8,7 @@ import gradio as gr
 
 from studio.script_runner import ScriptRunner
 from web.tabs.script.handlers import Scripts
-from web.ui.components import script_desk
+from web.ui.components import script_editor
 from web.ui.wiring import Shared, line, quick, title
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def build(house: House, shared: Shared) -> None:
                 label("script.upload"), file_types=SUFFIXES, min_width=140, elem_id="rp-script-upload"
             )
         trouble = line("rp-script-notice")
-    desk = script_desk(house.translations)
+    desk = script_editor()
     made = [trouble, text, desk, shared.bell]
     quick(make.click, events.create, [text, shared.picker, token], made)
     quick(bring.upload, events.take_in, [bring, shared.picker, token], [trouble, desk, shared.bell])

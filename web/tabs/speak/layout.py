@@ -27,17 +27,17 @@ def build(house: House, shared: Shared) -> None:
     with gr.Row(equal_height=True, elem_classes="rp-inline"):
         shared.picker.render()
         new = gr.Button(label("tab.new"), scale=0, min_width=120, size="md", elem_id="rp-to-new")
-    card = voice_card(house.translations)
+    card = voice_card()
     shared.notice.render()
     shared.text.render()
-    helpers = writing(house.translations, FIRST_TEXT)
+    helpers = writing(FIRST_TEXT)
     with gr.Row(elem_id="rp-buttons"):
         speak = gr.Button(label("speech.speak"), variant="primary", scale=3, min_width=140, elem_id="rp-speak")
         stop = gr.Button(label("speech.stop"), scale=1, min_width=90, elem_id="rp-stop")
     with gr.Accordion(label("speech.advanced"), open=False, elem_id="rp-advanced", elem_classes="rp-fold") as fold:
         settings = _settings(house)
     shared.settings[:] = [*settings, fold]
-    takes = take_list(house.translations)
+    takes = take_list()
     new.click(lambda: gr.Tabs(selected="new"), None, shared.tabs, queue=False, api_visibility="private")
     _tie_voice(house, shared, card, helpers)
     _tie_speech(house, shared, speak, stop, settings, takes)

@@ -18,7 +18,7 @@ def build(house: House, shared: Shared) -> None:
     """Lays out the tab and ties its events."""
     events = Watching(house)
     title(house.label("tab.status"))
-    board = status_board(house.translations)
+    board = status_board()
     quick(board.look, events.look, None, board)
     if house.engine.models:
         _models(house, shared, events, board)

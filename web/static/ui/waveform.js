@@ -3,17 +3,17 @@
 const BAR_WIDTH = 2.5; // CSS pixels
 const BAR_STEP = 4;
 
-class Wave {
-  // area: what the canvas fills. paint(pen, width, height, colour) draws, in CSS pixels; colour(name) is what a CSS
-  // variable says.
+export class Waveform {
+  // area: the element that the canvas fills. paint(pen, width, height, colour) draws, in CSS pixels; colour(name) is
+  // the value of a CSS variable.
   constructor(area, paint) {
     Object.assign(this, { area, paint, canvas: area.querySelector("canvas"), frame: null });
     new ResizeObserver(() => this.draw()).observe(area);
-    // Gradio turns the page dark by a class.
+    // Gradio switches to the dark theme by a class.
     new MutationObserver(() => this.draw()).observe(document.body, { attributeFilter: ["class"] });
   }
 
-  // Draws before the next picture is shown, once however often it was asked to.
+  // Draws once before the next frame, however often it is called.
   draw() {
     this.frame ??= requestAnimationFrame(() => {
       this.frame = null;
@@ -36,9 +36,9 @@ class Wave {
 }
 
 // bars: loudness 0 to 1, or null where there is nothing yet; colourOf(share of the width, bar).
-function paintBars(pen, bars, height, colourOf) {
+export function paintBars(pen, bars, height, colourOf) {
   bars.forEach((bar, index) => {
-    const size = Math.max(2, Math.sqrt(bar ?? 0) * (height - 6)); // loudness is heard in powers
+    const size = Math.max(2, Math.sqrt(bar ?? 0) * (height - 6)); // loudness is perceived by a power law
     pen.fillStyle = colourOf((index + 0.5) / bars.length, bar);
     pen.beginPath();
     pen.roundRect(index * BAR_STEP, (height - size) / 2, BAR_WIDTH, size, BAR_WIDTH / 2);
@@ -46,9 +46,9 @@ function paintBars(pen, bars, height, colourOf) {
   });
 }
 
-const barCount = (width) => Math.max(1, Math.floor(width / BAR_STEP));
+export const barCount = (width) => Math.max(1, Math.floor(width / BAR_STEP));
 
-function paintLine(pen, x, height, colour) {
+export function paintLine(pen, x, height, colour) {
   pen.fillStyle = colour;
   pen.fillRect(x - 1, 0, 2, height);
 }

@@ -1,16 +1,16 @@
-// How loud a sound is from moment to moment, for drawing.
+// The peaks of a sound, for drawing its waveform.
 
-const PEAKS_PER_SECOND = 50;
+export const PEAKS_PER_SECOND = 50;
 
-class Peaks {
-  // rate: Hz; scale: what is full loudness in the samples.
+export class Peaks {
+  // rate: Hz; scale: full scale of the samples.
   constructor(rate, scale = 1) {
     this.size = Math.max(1, Math.floor(rate / PEAKS_PER_SECOND)); // samples
     this.scale = scale;
     this.values = [];
   }
 
-  // What comes from `start` on replaces what was there and behind it.
+  // The samples from `start` on replace what was there and everything after it.
   add(start, samples) {
     const kept = Math.floor(start / this.size);
     this.values.length = Math.min(this.values.length, start % this.size ? kept + 1 : kept);
@@ -22,9 +22,9 @@ class Peaks {
   }
 }
 
-// `count` bars for `span` of `values` (which may be more than there is): the loudest of each stretch, null where
-// nothing has come yet.
-function barsOf(values, span, count) {
+// `count` bars for `span` of `values` (which may be more than there is): the maximum of each, null where
+// nothing has arrived yet.
+export function barsOf(values, span, count) {
   const each = Math.max(span, 1) / count;
   return Array.from({ length: count }, (_, bar) => {
     const from = Math.floor(bar * each);

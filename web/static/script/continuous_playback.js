@@ -1,15 +1,16 @@
-// Listening along: when a card has been heard, the next one sounds after its pause, also if it first has to be spoken.
-// It knows nothing of the page. Needs cards.js.
+// Plays a script card by card: the next one follows after its pause, also if it first has to be spoken.
 
-class Listening {
-  // script(): the Script that is open, or null. play(card): a promise that it sounds. ready(card): has its sound
-  // fetched, so that the pause is no longer than it should be.
+import { nextToHear } from "./cards.js";
+
+export class ContinuousPlayback {
+  // script(): the open Script, or null. play(card): plays it. ready(card): fetches its sound, so that the pause is no
+  // longer than it should be.
   constructor({ script, play, ready, later = (...what) => setTimeout(...what), forget = (timer) => clearTimeout(timer) }) {
     Object.assign(this, { script, play, ready, later, forget });
     Object.assign(this, { on: true, heard: null, awaited: null, timer: null });
   }
 
-  // From this card on, as soon as it is there.
+  // Plays from this card on, as soon as it is spoken.
   begin(id) {
     this.rest();
     this.awaited = id;
@@ -21,13 +22,13 @@ class Listening {
     Object.assign(this, { heard: null, awaited: null, timer: null });
   }
 
-  // Someone had a card played, or plays it now.
+  // A card is being played.
   playing(card) {
     this.rest();
     this.heard = { id: card.id, take: card.take };
   }
 
-  // Whenever something may have changed: is what is awaited there?
+  // Plays the awaited card if it is there; called whenever something may have changed.
   look() {
     const script = this.script();
     if (!this.on || !this.awaited || this.timer || !script?.head) return;
@@ -43,7 +44,7 @@ class Listening {
     this.play(card);
   }
 
-  // The player tells: a sound ended, was paused, or made way for another.
+  // Called when a sound ended, was paused or was replaced.
   stopped(take, reason) {
     if (!this.heard || this.heard.take !== take || reason === "paused") return; // it may go on
     const script = this.script();

@@ -1,36 +1,38 @@
-// One take as it arrives: its samples, and where the listener is in them. It knows nothing of the page or of Web Audio,
-// so that the audio thread, the plain-http fallback and the tests all run this same code. Needs samples.js.
+// The playout buffer of one take as it arrives: its samples and the playback position. It uses neither the page nor Web
+// Audio, so that the audio thread, the plain-http fallback and the tests all run this same code.
 
-const FADE_SECONDS = 0.005; // no edge clicks, and nobody hears it
+import { Samples } from "./samples.js";
+
+export const FADE_SECONDS = 0.005; // short enough to be inaudible, long enough to avoid clicks
 const START_SECONDS = 0.04; // a first chunk of this length starts at once
-const MAX_LEAD_SECONDS = 10; // nobody is made to wait for more than this in hand
+const MAX_LEAD_SECONDS = 10; // upper limit of the samples to wait for
 
-class Take extends Samples {
+export class PlayoutBuffer extends Samples {
   // rate: Hz; expected: seconds the take will about last; pace: seconds of speech per second of waiting, if known.
   constructor(rate, { expected = 0, pace = Infinity } = {}) {
     super(rate);
     this.expected = expected * rate;
     this.pace = pace;
-    this.position = 0; // the next to be heard; fractional where the output has another rate
+    this.position = 0; // of the next sample; fractional where the output has another rate
     this.complete = false; // no more will come
     this.wanted = true; // false: paused, or heard to its end
-    this.waiting = true; // for enough samples to start, or to go on
+    this.waiting = true; // for enough samples to start or to resume
     this.played = 0;
     this.underruns = 0;
-    this.gain = 0; // of what sounds, rising after a cut
+    this.gain = 0; // rises after a cut
     this.residue = 0; // the value that sounded at the cut, fading away
     this.fading = 0;
     this.last = 0;
   }
 
-  // `now`: seconds on any one clock. What was heard already and is replaced is heard again.
+  // now: seconds on any one clock. Playback goes back to samples that are replaced.
   write(start, samples, now) {
     if (this.position > start && start <= this.length) this.seek(start);
     super.write(start, samples);
     this.measure(samples.length, now);
   }
 
-  // Takes over from the take that sounded before: what sounded last fades away under the new one.
+  // Takes over from another buffer, whose last value fades out under the new one.
   follow(before) {
     this.last = before.last;
     this.cut();
@@ -83,7 +85,7 @@ class Take extends Samples {
     return this.complete && this.position >= this.length;
   }
 
-  // Starts, or goes on, when there is enough in hand.
+  // Starts or resumes when enough samples are buffered.
   settle() {
     const inHand = this.length - this.position;
     if (this.wanted && this.waiting && inHand > 0 && (this.complete || inHand >= this.lead())) this.waiting = false;
@@ -96,8 +98,8 @@ class Take extends Samples {
     else this.underruns += 1;
   }
 
-  // Samples wanted in hand before sound starts or goes on: what a slower engine will fall behind by, and after each
-  // underrun twice as much, because the estimate was wrong.
+  // Samples to buffer before playback starts or resumes: the amount by which a slower engine will fall behind, doubled
+  // after each underrun, because the estimate was wrong.
   lead() {
     const floor = this.underruns ? 0.25 * 2 ** Math.min(this.underruns - 1, 5) : START_SECONDS;
     const toCome = Math.max(this.expected - this.length, this.rate) / this.rate;

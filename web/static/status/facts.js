@@ -1,14 +1,16 @@
-// What the server is doing, as pairs of a name and its value. Given by the page: words.
+// What the server is doing, as pairs of a name and its value.
+
+import { words } from "../ui/words.js";
 
 const GRAPHS = { frame: "status.graphs_frame", fast: "status.graphs_fast" };
 
-// A time that only has to be about right.
+// A time, rounded.
 function roughly(seconds) {
   if (seconds < 100) return words("status.about_seconds", { seconds: Math.max(1, Math.round(seconds)) });
   return words("status.about_minutes", { minutes: Math.round(seconds / 60) });
 }
 
-function upFor(seconds) {
+export function upFor(seconds) {
   const minutes = Math.floor(seconds / 60);
   const hours = Math.floor(minutes / 60);
   if (hours < 1) return words("status.minutes", { minutes });
@@ -16,7 +18,7 @@ function upFor(seconds) {
   return words("status.days", { days: Math.floor(hours / 24), hours: hours % 24 });
 }
 
-function waitOf({ wait }) {
+export function waitOf({ wait }) {
   if (wait === null) return words("status.wait_unknown");
   return wait < 1 ? words("status.wait_none") : roughly(wait);
 }
@@ -26,13 +28,13 @@ function paceOf({ factor }, number) {
   return words("status.factor_is", { factor: number(factor, 2), speed: number(1 / factor, 1) });
 }
 
-// Why nothing is recorded is the engine's to say, behind "off".
+// The engine gives the reason behind "off".
 function graphsOf({ graphs }) {
   if (graphs in GRAPHS) return words(GRAPHS[graphs]);
   return [words("status.graphs_off"), graphs.replace(/^off[:,\s]*/, "")].filter(Boolean).join(": ");
 }
 
-function rowsOf(state, language) {
+export function rowsOf(state, language) {
   const number = (value, digits) => new Intl.NumberFormat(language, { maximumFractionDigits: digits }).format(value);
   const megabytes = (bytes) => {
     const unit = { style: "unit", unit: "megabyte", maximumFractionDigits: bytes < 1e7 ? 1 : 0 };
@@ -55,6 +57,6 @@ function rowsOf(state, language) {
   ].filter(Boolean);
 }
 
-function loadingOf({ name, waits, done }) {
+export function loadingOf({ name, waits, done }) {
   return waits ? words("status.loading_waits", { model: name }) : words("status.loading", { model: name, done: Math.round(done * 100) });
 }

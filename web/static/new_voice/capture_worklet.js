@@ -1,13 +1,13 @@
-// Hands on what the microphone gives, in pieces of some milliseconds; after "stop", the rest and then null.
+// Posts the microphone's samples in chunks of some milliseconds; after "stop", the rest and then null.
 
-const TAP_PIECE = 1024; // frames
+const PIECE = 1024; // frames
 
 registerProcessor(
-  "tap",
+  "capture",
   class extends AudioWorkletProcessor {
     constructor() {
       super();
-      this.piece = new Float32Array(TAP_PIECE);
+      this.piece = new Float32Array(PIECE);
       this.filled = 0;
       this.live = true;
       this.port.onmessage = () => this.stop();
@@ -16,7 +16,7 @@ registerProcessor(
     process([[heard]]) {
       for (const value of heard ?? []) {
         this.piece[this.filled++] = value;
-        if (this.filled === TAP_PIECE) this.send();
+        if (this.filled === PIECE) this.send();
       }
       return this.live;
     }

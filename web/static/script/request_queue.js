@@ -1,30 +1,29 @@
-// Questions to the server, one after the other: each is put when the one before was answered, so that no answer is
-// overtaken or lost. It knows nothing of the page.
+// Requests to the server, one at a time: each is sent when the former was answered, so that answers stay in order.
 
 const PATIENCE = 20_000; // ms for an answer
 
-class Line {
-  // put(question): hands it to the server.
-  constructor(put, patience = PATIENCE) {
-    Object.assign(this, { put, patience, number: 0, open: null, before: Promise.resolve() });
+export class RequestQueue {
+  // send(request): hands it to the server.
+  constructor(send, patience = PATIENCE) {
+    Object.assign(this, { send, patience, number: 0, open: null, before: Promise.resolve() });
   }
 
-  // make(): the question, made when its turn has come. Gives its answer, null when none came.
+  // make(): makes the request when its turn has come. Resolves to its answer, null if none came.
   ask(make) {
     this.before = this.before.then(() => this.turn(make()));
     return this.before;
   }
 
-  turn(question) {
+  turn(request) {
     return new Promise((resolve) => {
       const asked = ++this.number;
       const timer = setTimeout(() => this.close(null), this.patience);
       this.open = { asked, timer, resolve };
-      this.put({ ...question, asked });
+      this.send({ ...request, asked });
     });
   }
 
-  // An answer from the server; one that was given up already is nothing.
+  // Takes an answer of the server; late ones are ignored.
   hear(answer) {
     if (this.open && answer?.asked === this.open.asked) this.close(answer);
   }

@@ -1,9 +1,12 @@
-// The takes that the browser holds, so that they play again without being fetched. Needs samples.js and peaks.js.
+// The sounds that the browser holds, so that they play again without being fetched.
 
-const SHELF_BYTES = 64 * 2 ** 20; // about 25 minutes at 22,050 Hz
+import { Samples } from "./samples.js";
+import { Peaks } from "../ui/peaks.js";
 
-class Sound extends Samples {
-  // expected: samples that it will have, as far as anyone can say before it is complete.
+const CACHE_BYTES = 64 * 2 ** 20; // about 25 minutes at 22,050 Hz
+
+export class Sound extends Samples {
+  // expected: estimated number of samples until it is complete.
   constructor(id, rate, { expected = 0 } = {}) {
     super(rate);
     Object.assign(this, { id, expected, complete: false, gaps: 0, status: "", wav: null });
@@ -28,17 +31,17 @@ class Sound extends Samples {
     return this.length / this.rate;
   }
 
-  // Seconds that the whole width of a drawing stands for.
+  // Seconds of the full width of its waveform.
   get span() {
     return Math.max(this.length, this.complete ? 0 : this.expected) / this.rate;
   }
 }
 
-// The sounds of longest ago go first. What still arrives, and what was put here or asked for last, always stays.
-class Shelf {
-  constructor(limit = SHELF_BYTES) {
+// A least-recently-used cache. Sounds that still arrive and the one used last always stay.
+export class SoundCache {
+  constructor(limit = CACHE_BYTES) {
     this.limit = limit;
-    this.sounds = new Map(); // by id, the one of longest ago first
+    this.sounds = new Map(); // by id, the least recently used first
   }
 
   put(sound) {

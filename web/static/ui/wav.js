@@ -1,13 +1,13 @@
-// 16-bit mono WAV, the one format that recordings leave in and finished takes come in.
+// 16-bit mono WAV: the format of uploaded recordings and of downloaded takes.
 
 const WAV_HEADER = 44; // bytes
 
-function toInt16(samples) {
+export function toInt16(samples) {
   return Int16Array.from(samples, (value) => Math.max(-32768, Math.min(32767, Math.round(value * 32768))));
 }
 
 // Int16Array → ArrayBuffer.
-function encodeWav(samples, rate) {
+export function encodeWav(samples, rate) {
   const bytes = new ArrayBuffer(WAV_HEADER + samples.length * 2);
   const view = new DataView(bytes);
   const text = (at, word) => [...word].forEach((letter, i) => view.setUint8(at + i, letter.charCodeAt(0)));
@@ -15,7 +15,7 @@ function encodeWav(samples, rate) {
   view.setUint32(4, bytes.byteLength - 8, true);
   text(8, "WAVEfmt ");
   view.setUint32(16, 16, true);
-  view.setUint16(20, 1, true); // whole numbers
+  view.setUint16(20, 1, true); // integer PCM
   view.setUint16(22, 1, true); // mono
   view.setUint32(24, rate, true);
   view.setUint32(28, rate * 2, true);
@@ -28,7 +28,7 @@ function encodeWav(samples, rate) {
 }
 
 // ArrayBuffer → { rate, samples }, or null for anything but 16-bit mono WAV.
-function decodeWav(bytes) {
+export function decodeWav(bytes) {
   const view = new DataView(bytes);
   const word = (at) => String.fromCharCode(...new Uint8Array(bytes, at, 4));
   if (bytes.byteLength < WAV_HEADER || word(0) !== "RIFF" || word(8) !== "WAVE") return null;

@@ -1,14 +1,16 @@
-// What is in a file of sound, as far as the browser can tell, and playing a part of it.
-// Needs peaks.js, words.js.
+// Reads sound files as far as the browser can, plays a part of one, and plays what the codec keeps of it.
+
+import { Peaks } from "../ui/peaks.js";
+import { words } from "../ui/words.js";
 
 const DECODED_RATE = 48_000; // Hz
 const LEEWAY_SECONDS = 0.2; // that lossy encoders add
 const PROBE_MS = 4_000;
 const EDGE_SECONDS = 0.005; // fades, so that a cut does not click
 
-// Length in seconds as the file says; null where the browser cannot read it, or where the file does not say.
+// Length in seconds by the file's header; null where the browser cannot read it, or where it is not given.
 function probe(file) {
-  if (!file.size) return Promise.resolve(null); // browsers complain of those
+  if (!file.size) return Promise.resolve(null); // browsers log an error for those
   const audio = new Audio();
   const address = URL.createObjectURL(file);
   return new Promise((resolve) => {
@@ -35,9 +37,9 @@ function peaksOf(buffer) {
   return peaks.values;
 }
 
-// { seconds, peaks, playable } of a file. `ask()` gives the server's { seconds, peaks }, or { problem }: it is asked
-// where the browser does not know the format, or how much memory its sound would take. Fails with a sentence.
-async function looked(file, name, longest, ask) {
+// { seconds, peaks, playable } of a file. `ask()` resolves to the server's { seconds, peaks }, or { problem }: it is
+// called where the browser does not know the format, or the length. Rejects with a sentence.
+export async function looked(file, name, longest, ask) {
   const said = await probe(file);
   if (said > longest + LEEWAY_SECONDS) {
     throw new Error(words("clip.too_long", { name, longest }));
@@ -56,7 +58,7 @@ async function looked(file, name, longest, ask) {
 }
 
 // Plays a part of a file, one at a time.
-class Listening {
+export class ClipPlayer {
   constructor() {
     this.node = null;
     this.latest = {}; // { file, buffer }
@@ -66,13 +68,13 @@ class Listening {
     return this.node !== null;
   }
 
-  // Browsers let sound start only from a gesture: to be called in one.
+  // Call it in a user gesture: browsers start sound only then.
   wake() {
     this.context ??= new AudioContext();
     this.context.resume();
   }
 
-  // Calls done() when it was heard to its end or stopped. An end of null is that of the file.
+  // Calls done() when playback ends or is stopped. end: null for the end of the file.
   async play(file, start, end, done) {
     this.stop();
     this.wake();
@@ -96,7 +98,7 @@ class Listening {
     Object.assign(this, { node, gain });
   }
 
-  // Where it is in the file, in seconds.
+  // The position in the file, in seconds.
   get time() {
     return this.node ? this.context.currentTime - this.began : null;
   }
@@ -110,4 +112,56 @@ class Listening {
     this.node.stop(now + EDGE_SECONDS);
     this.node = null;
   }
+}
+
+// Plays what the codec keeps of a clip: the server encodes its part and decodes it again.
+export class CodecPreview {
+  // ask(clip): a promise of { wav } or { problem }. changed(): playback started or ended. say(sentence): shows an error.
+  constructor(ask, changed, say) {
+    Object.assign(this, { ask, changed, say, player: new ClipPlayer(), asked: null, kept: null });
+  }
+
+  get playing() {
+    return this.player.playing;
+  }
+
+  // Whether the server is working on this clip's part.
+  waitsFor(clip) {
+    return this.asked !== null && this.asked === clip.part;
+  }
+
+  async toggle(clip) {
+    if (this.playing) return this.stop();
+    this.player.wake(); // in the click
+    const file = await this.fileOf(clip);
+    if (!file) return;
+    await this.player.play(file, 0, null, () => this.changed());
+    this.changed();
+  }
+
+  async fileOf(clip) {
+    const { part } = clip;
+    if (this.kept?.part === part) return this.kept.file;
+    this.asked = part;
+    this.changed();
+    const answer = await this.ask(clip);
+    if (this.asked !== part) return null; // another part was asked for meanwhile
+    this.asked = null;
+    this.changed();
+    if (answer.problem) this.say(answer.problem);
+    if (answer.problem || clip.part !== part) return null;
+    this.kept = { part, file: wavOf(answer.wav) };
+    return this.kept.file;
+  }
+
+  stop() {
+    this.asked = null;
+    this.player.stop();
+    this.changed();
+  }
+}
+
+// base64 → Blob
+export function wavOf(base64) {
+  return new Blob([Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))], { type: "audio/wav" });
 }

@@ -1,10 +1,12 @@
-// What the Library tab shows of the voices, and in which order. No page is needed for it. Needs format.js.
+// Search, order, texts and portraits of the voices in the Library tab.
 
-// As the server compares texts: whatever the case, with or without accents.
-const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+import { secondsOf } from "../ui/format.js";
 
-// A language's name in the page's language; what is none stays as it is.
-function languageName(code, language) {
+// Without case and accents, as the server compares texts.
+export const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+
+// A language's name in the page's language; an unknown code as it is.
+export function languageName(code, language) {
   if (!code) return "";
   try {
     return new Intl.DisplayNames([language], { type: "language" }).of(code);
@@ -13,8 +15,8 @@ function languageName(code, language) {
   }
 }
 
-// Those that hold every word of a search in their name, description, tags or language.
-function found(voices, search, language) {
+// The voices that have every word of a search in their name, description, tags or language.
+export function found(voices, search, language) {
   const wanted = folded(search).split(/\s+/).filter(Boolean);
   return voices.filter((voice) => {
     const about = [voice.name, voice.description, ...voice.tags, voice.language, languageName(voice.language, language)];
@@ -30,26 +32,26 @@ const ORDERS = {
   longest: (one, other) => other.seconds - one.seconds,
 };
 
-// What comes first in no other way comes first by its name.
-function ordered(voices, order, language) {
+// Ties are ordered by name.
+export function ordered(voices, order, language) {
   const byName = new Intl.Collator(language, { numeric: true, sensitivity: "base" });
   const compare = ORDERS[order] ?? ORDERS.name;
   return [...voices].sort((one, other) => compare(one, other) || byName.compare(one.name, other.name));
 }
 
-// Tags as they are typed, with commas between them; the Japanese and the Chinese comma count as well.
-const tagsOf = (text) => text.split(/[,，、]/).map((tag) => tag.trim()).filter(Boolean);
+// Tags from a list with commas, Japanese and Chinese ones included.
+export const tagsOf = (text) => text.split(/[,，、]/).map((tag) => tag.trim()).filter(Boolean);
 
 const UNITS = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
 
-function bytesIn(count, language) {
+export function bytesIn(count, language) {
   const power = count < 1000 ? 0 : Math.min(Math.floor(Math.log10(count) / 3), UNITS.length - 1);
   const digits = power < 2 ? 0 : 1;
   return inUnit(count / 1000 ** power, UNITS[power], language, digits, power ? "short" : "long");
 }
 
 // Hours and minutes of a time: "2 hr 3 min"; under a minute, its seconds.
-function timeIn(seconds, language) {
+export function timeIn(seconds, language) {
   if (seconds < 60) return secondsOf(seconds, language);
   const minutes = Math.floor(seconds / 60);
   const parts = [[Math.floor(minutes / 60), "hour"], [minutes % 60, "minute"]].filter(([count]) => count);
@@ -61,8 +63,8 @@ function inUnit(count, unit, language, digits, unitDisplay = "short") {
   return new Intl.NumberFormat(language, options).format(count);
 }
 
-// A portrait: the heights of nine strokes, 0.25 to 1; always the same for the same voice.
-function portrait(id) {
+// A portrait: the heights of nine strokes, 0.25 to 1; derived from the voice's id.
+export function portrait(id) {
   return numbersOf(id, 9).map((number, i) => {
     const arch = 1 - Math.abs(i - 4) / 8;
     return 0.25 + 0.75 * arch * (number / 255);
@@ -71,13 +73,13 @@ function portrait(id) {
 
 const numbersOf = (id, count) => Array.from({ length: count }, (_, i) => parseInt(id.slice(3 * i, 3 * i + 3) || "0", 16) % 256);
 
-const GOLDEN_ANGLE = 137.508; // degrees: steps of it come everywhere, and near to where they were only late
-const MOST_COLOURS = 24; // more are not told apart anyway
+const GOLDEN_ANGLE = 137.508; // degrees: steps of it spread evenly
+const MOST_COLOURS = 24; // more cannot be told apart
 
-// The colours' angles of all portraits, by the voices' ids. Each voice begins at an angle of its own and goes on until
-// it is well apart from all that are older. So neighbours differ, and nothing changes colour because of a new voice.
-// known: those that were given already; they stay, also when an older voice is gone.
-function hues(voices, known = new Map()) {
+// The hues of all portraits in degrees, by the voices' ids. Each voice starts at a hue derived from its id and is moved
+// until it differs enough from all older ones, so a new voice changes no other's colour.
+// known: hues that were given before; they stay, also when an older voice is deleted.
+export function hues(voices, known = new Map()) {
   const given = new Map(known);
   const fresh = voices.filter(({ id }) => !known.has(id));
   const oldest = fresh.sort((one, other) => one.made.localeCompare(other.made) || one.id.localeCompare(other.id));
@@ -91,8 +93,8 @@ function hues(voices, known = new Map()) {
   return given;
 }
 
-// Who speaks instead of voices that were deleted while they were picked: `known`, and now one more; all of them ids.
-function withInstead(known, gone, now) {
+// Adds to `known`, which has the voice that replaced each voice that was deleted while picked; all are ids.
+export function withInstead(known, gone, now) {
   const still = [...known].map(([id, voice]) => [id, voice === gone ? now : voice]);
   return new Map([...still, [gone, now]]);
 }

@@ -1,11 +1,16 @@
-// The open script on the page: what is said of all of it, who speaks, and its cards.
-// Given by the page: words. Needs making.js, cards.js, card_view.js, format.js.
+// The open script: its head, its cast, and its cards.
 
-const NEAR = "800px"; // cards so far from what is seen get what can be done with them
+import { CardView, fillVoices, show } from "./card_view.js";
+import { castOf } from "./cards.js";
+import { create } from "../ui/elements.js";
+import { clock } from "../ui/format.js";
+import { words } from "../ui/words.js";
 
-class ScriptView {
-  constructor(root, desk) {
-    Object.assign(this, { root, desk, views: new Map(), voices: [], sounding: null });
+const NEAR = "800px"; // cards this near to the viewport get their controls
+
+export class ScriptView {
+  constructor(root, editor) {
+    Object.assign(this, { root, editor, views: new Map(), voices: [], sounding: null });
     const find = (name) => root.querySelector(`.rp-script-${name}`);
     for (const name of ["name", "speak", "hear", "stop", "along", "saving", "progress", "told", "cast", "roles"]) {
       this[name] = find(name);
@@ -23,7 +28,7 @@ class ScriptView {
     this.cast.open = false;
   }
 
-  // script: a Script. news: as its `apply` gave it.
+  // script: a Script. news: the result of its `apply`.
   show(script, { changed, moved }) {
     for (const card of changed) if (!this.views.has(card.id)) this.add(card);
     if (moved) this.arrange(script);
@@ -35,7 +40,7 @@ class ScriptView {
   }
 
   add(card) {
-    const view = new CardView(card, this.desk);
+    const view = new CardView(card, this.editor);
     this.views.set(card.id, view);
     this.watcher.observe(view.node);
   }
@@ -74,7 +79,7 @@ class ScriptView {
     if (script.head) this.showCast(script);
   }
 
-  // ---- what is said of all of it
+  // ---- head and cast
 
   showHead(head) {
     const { running, waiting, done, cards, spoken, wait, trouble } = head;
@@ -83,7 +88,7 @@ class ScriptView {
     this.speak.hidden = running || (done === cards && !waiting);
     this.hear.hidden = running || !done;
     this.stop.hidden = !running && !waiting;
-    this.progress.hidden = !running && done === cards; // the sentence below says so
+    this.progress.hidden = !running && done === cards; // the text below says so
     this.progress.max = cards || 1;
     this.progress.value = done;
     const parts = [words("script.done", { done, cards, time: clock(spoken) })];
@@ -100,7 +105,7 @@ class ScriptView {
     if (told === this.toldCast) return;
     this.toldCast = told;
     const names = cast.map(({ speaker }) => speaker).filter((name) => name !== null);
-    this.speakers.replaceChildren(...names.map((value) => make("option", { value })));
+    this.speakers.replaceChildren(...names.map((value) => create("option", { value })));
     const focus = this.roles.contains(document.activeElement) ? document.activeElement.dataset.speaker : null;
     this.roles.replaceChildren(...cast.map((role) => this.roleLine(role)));
     if (focus !== null) [...this.roles.querySelectorAll("select")].find((each) => each.dataset.speaker === focus)?.focus();
@@ -108,14 +113,14 @@ class ScriptView {
 
   roleLine({ speaker, cards, voices }) {
     const name = speaker ?? words("script.narrator");
-    const select = make("select", { "aria-label": words("script.role", { name }), "data-speaker": speaker ?? "" });
+    const select = create("select", { "aria-label": words("script.role", { name }), "data-speaker": speaker ?? "" });
     fillVoices(select, this.voices, voices);
-    select.addEventListener("change", () => this.desk.cast(speaker, select.value));
-    const count = make("td", { text: words("script.cards", { count: cards }) });
-    return make("tr", {}, make("th", { scope: "row", text: name }), count, make("td", {}, select));
+    select.addEventListener("change", () => this.editor.cast(speaker, select.value));
+    const count = create("td", { text: words("script.cards", { count: cards }) });
+    return create("tr", {}, create("th", { scope: "row", text: name }), count, create("td", {}, select));
   }
 
-  // ---- what sounds
+  // ---- playback and focus
 
   sounds(take) {
     this.sounding = take;
@@ -129,7 +134,7 @@ class ScriptView {
     this.views.get(id)?.node.scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
   }
 
-  // To where something new can be written.
+  // Focuses a card's text.
   write(id) {
     const view = this.views.get(id);
     if (!view) return;
@@ -139,13 +144,13 @@ class ScriptView {
     view.parts.text.select();
   }
 
-  // Alt with the arrows moves a card from wherever in it the focus is.
+  // Alt with the arrow keys moves the card that has the focus.
   key(event) {
     const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
     const card = event.target.closest(".rp-script-card");
     if (!step || !event.altKey || !card || event.target.tagName === "SELECT") return;
     event.preventDefault();
-    this.desk.move(card.view.card, step);
+    this.editor.move(card.view.card, step);
   }
 }
 

@@ -1,18 +1,17 @@
-// What sounds: one sound of the shelf at a time, loaded into an output. It knows nothing of the page.
-// Needs shelf.js.
+// Plays one sound of the cache at a time through an output.
 
 const AT_REST = { position: 0, wanted: false, waiting: true, ended: false, played: 0 };
 
-class Deck {
+export class Playback {
   // open(rate, report): a promise of { context, output }. tell(event, id, reason): "playing", or "stopped" because it
-  // "ended", was "paused" or "replaced"; "moved" whenever playing stands elsewhere.
+  // "ended", was "paused" or "replaced"; "moved" whenever the position changed.
   constructor(open, tell) {
     Object.assign(this, { open, tell, sound: null, pace: Infinity, at: AT_REST, sounding: false });
     this.speakers = null; // { context, output }, opened at the first gesture
     this.sent = 0; // calls to the output
   }
 
-  // Browsers let sound start only from a gesture: to be called in one.
+  // Call it in a user gesture: browsers start sound only then.
   wake(rate) {
     this.opening ??= this.open(rate, (at) => this.report(at)).then((speakers) => (this.speakers = speakers));
     this.opening.then(({ context }) => context.resume());
@@ -24,7 +23,7 @@ class Deck {
     this.wake(this.sound.rate).then(({ output }) => output.call(...message));
   }
 
-  // Puts a sound on, at a share of its length, and plays it if that is wanted. What still arrives goes on arriving.
+  // Loads a sound at a share of its length, and plays it if wanted. A sound that was loaded before goes on arriving.
   load(sound, place = 0, wanted = true) {
     this.rest("replaced");
     const position = Math.floor(place * sound.length);
@@ -34,7 +33,7 @@ class Deck {
     this.tell("moved");
   }
 
-  // All that the sound has; still until that is there, so that nothing is heard of its beginning on the way.
+  // Sends all samples of the sound; paused until they are there, so that its beginning is not heard.
   refill(position) {
     this.call("pause");
     this.call("write", 0, this.sound.all().slice(), seconds());
@@ -43,14 +42,14 @@ class Deck {
     if (this.at.wanted) this.call("play");
   }
 
-  // Silence, and nothing on.
+  // Unloads the sound.
   clear() {
     if (this.sound) this.call("pause");
     this.rest("replaced");
     Object.assign(this, { sound: null, at: AT_REST });
   }
 
-  // Samples of any sound of the shelf; they are heard when it is this one.
+  // Adds samples to any sound of the cache, and plays them if it is the loaded one.
   feed(sound, start, samples) {
     sound.write(start, samples);
     if (sound === this.sound) this.call("write", start, samples, seconds());
@@ -80,7 +79,7 @@ class Deck {
     else this.play();
   }
 
-  // To a time in what has arrived, in seconds.
+  // Seeks to a time in seconds, within what has arrived.
   seek(time) {
     if (!this.sound?.length) return;
     const position = Math.max(0, Math.min(Math.floor(time * this.sound.rate), this.sound.length));
@@ -97,7 +96,7 @@ class Deck {
     return this.sound ? this.at.position / this.sound.rate : 0;
   }
 
-  // The share of the sound that was heard.
+  // The position as a share of the length.
   get place() {
     return this.sound?.length ? Math.min(1, this.at.position / this.sound.length) : 0;
   }
@@ -107,7 +106,7 @@ class Deck {
   }
 
   report(at) {
-    if (at.received !== this.sent || !this.sound) return; // it has not heard of the latest call
+    if (at.received !== this.sent || !this.sound) return; // a report from before the latest call
     this.at = { ...at, now: seconds() };
     this.sound.gaps = this.gapsBefore + at.underruns;
     if (at.pace > 0 && Number.isFinite(at.pace)) this.pace = at.pace;
@@ -127,4 +126,4 @@ class Deck {
   }
 }
 
-const seconds = () => performance.now() / 1000;
+export const seconds = () => performance.now() / 1000;

@@ -1,14 +1,15 @@
 // The player's buffer, as the audio thread runs it.
 
-const test = require("node:test");
-const assert = require("node:assert/strict");
-const { load, ramp, heard, whole, largestStep, seeded } = require("./load.js");
+import assert from "node:assert/strict";
+import { test } from "node:test";
 
-const { Take } = load(["player/samples.js", "player/take.js"], ["Take"]);
+import { heard, largestStep, ramp, seeded, whole } from "./helpers.js";
+import { PlayoutBuffer } from "../../../web/static/player/playout_buffer.js";
+
 const RATE = 1000;
 
 test("it starts with the first chunk and gives its samples", () => {
-  const take = new Take(RATE);
+  const take = new PlayoutBuffer(RATE);
   take.write(0, ramp(1000, 100), 0);
   const out = whole(heard(take, 100));
   assert.deepEqual(out.slice(10), Array.from(ramp(1010, 90)), "after a fade of 5 ms, the samples themselves");
@@ -16,21 +17,21 @@ test("it starts with the first chunk and gives its samples", () => {
 });
 
 test("a first chunk that is too short waits for the next", () => {
-  const take = new Take(RATE);
+  const take = new PlayoutBuffer(RATE);
   take.write(0, ramp(0, 20), 0);
   heard(take, 10);
   assert.deepEqual([take.played, take.waiting, take.underruns], [0, true, 0]);
 });
 
 test("a take that is shorter than that sounds when it is complete", () => {
-  const take = new Take(RATE);
+  const take = new PlayoutBuffer(RATE);
   take.write(0, ramp(1000, 20), 0);
   take.finish();
   assert.equal(whole(heard(take, 20))[19], 1019);
 });
 
 test("unheard samples are replaced when a segment is spoken anew", () => {
-  const take = new Take(RATE);
+  const take = new PlayoutBuffer(RATE);
   take.write(0, ramp(1000, 100), 0);
   take.write(100, ramp(2000, 100), 0);
   heard(take, 100);
@@ -41,7 +42,7 @@ test("unheard samples are replaced when a segment is spoken anew", () => {
 });
 
 test("a segment heard halfway is heard again from its start", () => {
-  const take = new Take(RATE);
+  const take = new PlayoutBuffer(RATE);
   take.write(0, ramp(1000, 200), 0);
   heard(take, 150);
   take.write(100, ramp(5000, 100), 0);
@@ -51,7 +52,7 @@ test("a segment heard halfway is heard again from its start", () => {
 });
 
 test("running dry is counted and waits for more than a little", () => {
-  const take = new Take(RATE);
+  const take = new PlayoutBuffer(RATE);
   const state = () => [take.underruns, take.waiting];
   take.write(0, ramp(1000, 100), 0);
   heard(take, 150);
@@ -65,7 +66,7 @@ test("running dry is counted and waits for more than a little", () => {
 });
 
 test("the end of a take is no underrun, its last sample is heard, and play begins again", () => {
-  const take = new Take(RATE);
+  const take = new PlayoutBuffer(RATE);
   take.write(0, ramp(1000, 100), 0);
   take.finish();
   assert.equal(whole(heard(take, 200))[99], 1099);
@@ -77,7 +78,7 @@ test("the end of a take is no underrun, its last sample is heard, and play begin
 
 test("no edge clicks: pause, play, seek, another take, and the end fade", () => {
   const loud = (count) => new Int16Array(count).fill(30000);
-  const take = new Take(RATE);
+  const take = new PlayoutBuffer(RATE);
   take.write(0, loud(500), 0);
   const parts = [heard(take, 300)];
   take.pause();
@@ -86,7 +87,7 @@ test("no edge clicks: pause, play, seek, another take, and the end fade", () => 
   parts.push(heard(take, 100));
   take.seek(50);
   parts.push(heard(take, 100));
-  const other = new Take(RATE);
+  const other = new PlayoutBuffer(RATE);
   other.follow(take);
   other.write(0, loud(200), 0);
   parts.push(heard(other, 400));
@@ -99,7 +100,7 @@ test("no edge clicks: pause, play, seek, another take, and the end fade", () => 
 for (const pace of [0.5, 0.8]) {
   test(`an engine known to make ${pace} s a second is given a head start and never runs dry`, () => {
     const total = 6000;
-    const take = new Take(RATE, { expected: 6, pace });
+    const take = new PlayoutBuffer(RATE, { expected: 6, pace });
     let made = 0;
     let waited = 0;
     for (let time = 0; time < 30000 && !take.ended; time += 10) {
@@ -119,11 +120,11 @@ for (const pace of [0.5, 0.8]) {
 }
 
 test("a fast engine is not waited for", () => {
-  assert.ok(Math.abs(new Take(RATE, { expected: 60, pace: 3 }).lead() - 40) < 1e-9);
+  assert.ok(Math.abs(new PlayoutBuffer(RATE, { expected: 60, pace: 3 }).lead() - 40) < 1e-9);
 });
 
 test("another output rate keeps pitch and length", () => {
-  const take = new Take(RATE);
+  const take = new PlayoutBuffer(RATE);
   const tone = Int16Array.from({ length: 1000 }, (_, i) => 20000 * Math.sin((2 * Math.PI * 50 * i) / 1000));
   take.write(0, tone, 0);
   take.finish();
@@ -134,7 +135,7 @@ test("another output rate keeps pitch and length", () => {
 });
 
 test("a lost chunk leaves silence and is counted", () => {
-  const take = new Take(RATE);
+  const take = new PlayoutBuffer(RATE);
   take.write(0, ramp(1000, 100), 0);
   take.write(150, ramp(1150, 50), 0);
   assert.deepEqual([take.lost, take.length], [50, 200]);
@@ -145,7 +146,7 @@ test("however chunks are cut, what is heard is the take", () => {
   const random = seeded(5);
   for (let round = 0; round < 50; round++) {
     const total = 200 + Math.floor(random() * 2000);
-    const take = new Take(RATE);
+    const take = new PlayoutBuffer(RATE);
     let made = 0;
     const out = [];
     while (made < total) {

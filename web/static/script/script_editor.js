@@ -1,20 +1,27 @@
-// Scripts: the list of them, and the one that is open. Every question to the server goes through one Line as the event
-// "act", and comes back as the value; see web/tabs/script/handlers.py. The server speaks the cards, whether or not this page is
-// open; the page looks how far it is.
-// Given by the page: element, props, trigger, watch, words. Needs line.js, cards.js, listening.js,
-// view.js, making.js, wav.js, format.js.
+// Scripts: the list of them, and the one that is open. Every request to the server goes through one RequestQueue as the
+// event "act", and its answer comes back as the value; see web/tabs/script/handlers.py. The server speaks the cards,
+// whether or not this page is open; the page polls the progress.
+
+import { castOf, characters, isComing, partingPlace, Script } from "./cards.js";
+import { ContinuousPlayback } from "./continuous_playback.js";
+import { RequestQueue } from "./request_queue.js";
+import { ScriptView } from "./script_view.js";
+import { button, create } from "../ui/elements.js";
+import { clock } from "../ui/format.js";
+import { decodeWav } from "../ui/wav.js";
+import { pageLanguage, words } from "../ui/words.js";
 
 const OPEN_KEY = "reprise.script";
 const ALONG_KEY = "reprise.along";
 const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus", srt: "SRT", vtt: "VTT" };
-const QUICK = 1_000; // ms between looks while it is being spoken
-const SLOW = 15_000; // while nothing happens here: another page may do something
+const QUICK = 1_000; // ms between polls while the script is being spoken
+const SLOW = 15_000; // while nothing happens here: another page may change it
 const LIST = 5_000; // while any script of the list is being spoken
-const SHARE = 10; // looks take at most this part of the time
+const SHARE = 10; // polling takes at most 1/SHARE of the time
 
-// Several scripts may begin with the same words: when each was changed tells them apart.
+// Scripts may have the same name: the time of the last change tells them apart.
 const moment = (iso) =>
-  new Intl.DateTimeFormat(document.documentElement.lang || "en", { dateStyle: "short", timeStyle: "short" }).format(new Date(iso));
+  new Intl.DateTimeFormat(pageLanguage(), { dateStyle: "short", timeStyle: "short" }).format(new Date(iso));
 
 const remembered = (key) => {
   try {
@@ -28,31 +35,32 @@ const remember = (key, value) => {
     if (value === null) localStorage.removeItem(key);
     else localStorage.setItem(key, value);
   } catch {
-    // then it is not remembered, and all else goes on
+    // it is not remembered
   }
 };
 
-class Desk {
-  constructor() {
+class ScriptEditor {
+  constructor({ element, props, trigger, watch }) {
+    this.element = element;
     this.script = null;
     this.scripts = [];
     this.arrived = false;
-    this.line = new Line((question) => trigger("act", question));
+    this.requests = new RequestQueue((question) => trigger("act", question));
     this.view = new ScriptView(element.querySelector(".rp-scripts"), this);
-    this.shelf = element.querySelector(".rp-script-list");
-    this.listening = new Listening({
+    this.scriptList = element.querySelector(".rp-script-list");
+    this.listening = new ContinuousPlayback({
       script: () => this.script,
       play: (card) => this.play(card),
       ready: (card) => this.fetched(card),
     });
-    this.ready = { take: null, sound: null }; // the one that is to be heard next
+    this.ready = { take: null, sound: null }; // the sound of the next card
     this.wire();
     watch("value", () => this.receive(props.value));
     this.later();
   }
 
   wire() {
-    const on = (name, event, heard) => element.querySelector(`.rp-script-${name}`).addEventListener(event, heard);
+    const on = (name, event, heard) => this.element.querySelector(`.rp-script-${name}`).addEventListener(event, heard);
     on("back", "click", () => this.close());
     on("name", "change", () => this.rename(this.script.id, this.view.name));
     on("speak", "click", () => this.speak());
@@ -61,9 +69,9 @@ class Desk {
     this.view.along.checked = this.listening.on = remembered(ALONG_KEY) !== "no";
     on("along", "change", () => this.goAlong(this.view.along.checked));
     const formats = Object.entries(FORMATS).map(([format, text]) =>
-      make("button", { type: "button", text, onclick: () => this.save(format) }),
+      button({ text, onclick: () => this.save(format) }),
     );
-    element.querySelector(".rp-script-formats").append(...formats);
+    this.element.querySelector(".rp-script-formats").append(...formats);
     document.addEventListener("reprise:playing", ({ detail }) => this.view.sounds(detail.id));
     document.addEventListener("reprise:stopped", ({ detail }) => {
       this.view.sounds(null);
@@ -71,17 +79,17 @@ class Desk {
     });
   }
 
-  // ---- questions and answers
+  // ---- requests and answers
 
   receive(value) {
     if (value?.show) this.open(value.show, value.said);
-    else this.line.hear(value);
+    else this.requests.hear(value);
   }
 
-  // quiet: nobody did anything, so what was said stays.
+  // quiet: not caused by the user, so the message stays.
   async ask(what, values = {}, { quiet = false } = {}) {
     let about = null;
-    const answer = await this.line.ask(() => {
+    const answer = await this.requests.ask(() => {
       about = this.script;
       return { do: what, script: about?.id ?? "", version: about?.version ?? "", values };
     });
@@ -117,7 +125,7 @@ class Desk {
 
   say(text, kind = "good") {
     this.lost = text === words("script.lost");
-    for (const line of element.querySelectorAll(".rp-script-said")) {
+    for (const line of this.element.querySelectorAll(".rp-script-said")) {
       line.hidden = !text;
       line.className = `rp-script-said rp-notice rp-${kind}`;
       line.setAttribute("role", kind === "bad" ? "alert" : "status");
@@ -125,7 +133,7 @@ class Desk {
     }
   }
 
-  // How things are now; also the first time that the page is known by its key.
+  // Fetches the current state; also called first when the owner's key is known.
   refresh() {
     const id = remembered(OPEN_KEY);
     if (!this.arrived && id) this.open(id, "", { quiet: true });
@@ -146,7 +154,7 @@ class Desk {
   }
 
   async look() {
-    const seen = !document.hidden && element.offsetParent !== null;
+    const seen = !document.hidden && this.element.offsetParent !== null;
     if (this.script ? seen || this.script.head?.running : seen && this.arrived) {
       const began = performance.now();
       await this.ask(this.script ? "poll" : "list", {}, { quiet: true });
@@ -159,30 +167,30 @@ class Desk {
 
   showList(scripts) {
     this.scripts = scripts;
-    element.querySelector(".rp-script-yours").hidden = !scripts.length;
-    this.shelf.replaceChildren(...scripts.map((script) => this.shelfLine(script)));
+    this.element.querySelector(".rp-script-yours").hidden = !scripts.length;
+    this.scriptList.replaceChildren(...scripts.map((script) => this.scriptLine(script)));
   }
 
-  shelfLine({ id, name, changed, cards, done, spoken, running }) {
-    const sure = make("div", { class: "rp-script-sure", hidden: true });
+  scriptLine({ id, name, changed, cards, done, spoken, running }) {
+    const sure = create("div", { class: "rp-script-sure", hidden: true });
     const facts = [moment(changed), words("script.done", { done, cards, time: clock(spoken) })];
     if (running) facts.push(words("script.speaking"));
-    const open = make("button", { type: "button", class: "rp-script-title", text: name, onclick: () => this.open(id) });
+    const open = button({ class: "rp-script-title", text: name, onclick: () => this.open(id) });
     const ask = () => this.sure(sure, "script.discard_question", "script.discard_sure", () => this.ask("discard", { id }), { name });
     const label = words("script.discard_one", { name });
-    const discard = make("button", { type: "button", text: words("script.discard"), "aria-label": label, onclick: ask });
-    return make("li", {}, open, make("span", { class: "rp-script-facts", text: facts.join(" · ") }), discard, sure);
+    const discard = button({ text: words("script.discard"), "aria-label": label, onclick: ask });
+    return create("li", {}, open, create("span", { class: "rp-script-facts", text: facts.join(" · ") }), discard, sure);
   }
 
-  // A question in place; what is asked is done when it is answered.
+  // Asks for confirmation in place, then acts.
   sure(place, question, yes, act, values = {}) {
     const put = () => {
       place.hidden = true;
       place.replaceChildren();
     };
-    const keep = make("button", { type: "button", text: words("script.keep"), onclick: put });
-    const go = make("button", { type: "button", class: "rp-script-danger", text: words(yes), onclick: () => (put(), act()) });
-    place.replaceChildren(make("p", { role: "alert", text: words(question, values) }), go, keep);
+    const keep = button({ text: words("script.keep"), onclick: put });
+    const go = button({ class: "rp-script-danger", text: words(yes), onclick: () => (put(), act()) });
+    place.replaceChildren(create("p", { role: "alert", text: words(question, values) }), go, keep);
     place.hidden = false;
     keep.focus();
   }
@@ -191,7 +199,7 @@ class Desk {
     const name = field.value;
     this.ask("rename", { id, name }).then((done) => {
       if (done) return;
-      field.value = field.shown; // with the sentence that says why
+      field.value = field.shown; // the message says why
     });
   }
 
@@ -204,9 +212,9 @@ class Desk {
     remember(OPEN_KEY, id);
     const answer = await this.ask("open");
     if (this.script?.id !== id) return;
-    if (quiet && !answer) this.say(""); // it was discarded elsewhere, and nobody asked for it
+    if (quiet && !answer) this.say(""); // it was discarded elsewhere
     else if (said) this.say(said);
-    this.view.cast.open = castOf(this.script?.list ?? []).length > 1 && !this.script.head.done; // the first thing to do
+    this.view.cast.open = castOf(this.script?.list ?? []).length > 1 && !this.script.head.done; // casting is the first thing to do
     this.turn();
     this.later();
   }
@@ -221,15 +229,15 @@ class Desk {
 
   turn() {
     document.documentElement.toggleAttribute("data-rp-script", this.script !== null);
-    element.querySelector(".rp-script-open").hidden = this.script === null;
-    element.querySelector(".rp-script-shelf").hidden = this.script !== null;
+    this.element.querySelector(".rp-script-open").hidden = this.script === null;
+    this.element.querySelector(".rp-script-overview").hidden = this.script !== null;
   }
 
   // ---- speaking
 
   async speak(card = null) {
     const { script, listening } = this;
-    if (listening.on) window.reprisePlayer.wake(); // in the click
+    if (listening.on) window.reprisePlayer.wake(); // in the user gesture
     const answer = await this.ask("speak", card ? { card: card.id } : {});
     if (!answer || script !== this.script || !script.head.running) return;
     const from = card ? script.order.indexOf(card.id) : 0;
@@ -288,7 +296,7 @@ class Desk {
     if (answer) view.showTakes(answer.takes);
   }
 
-  // ---- hearing
+  // ---- listening
 
   hear(card) {
     window.reprisePlayer.wake();
@@ -297,7 +305,7 @@ class Desk {
     return this.play(card);
   }
 
-  // From the beginning, one after the other.
+  // Plays all cards from the beginning.
   hearAll() {
     window.reprisePlayer.wake();
     this.view.along.checked = true;
@@ -321,7 +329,7 @@ class Desk {
     return (await this.ask("listen", { take }, { quiet: true }))?.url;
   }
 
-  // The sound of a card; that of the last one is kept, since it is asked for when it is near and when it is there.
+  // The sound of a card; the last one is kept, since it is requested ahead and again when it plays.
   fetched(card) {
     if (this.ready.take !== card.take) this.ready = { take: card.take, sound: this.fetchedNow(card.take) };
     return this.ready.sound;
@@ -334,19 +342,21 @@ class Desk {
     return sound && decodeWav(sound);
   }
 
-  // ---- all of it as a file
+  // ---- export
 
   async save(format) {
     this.view.saving.open = false;
     const answer = await this.ask("save", { format });
     if (!answer) return;
-    const link = make("a", { href: answer.url, download: "" });
-    element.append(link);
+    const link = create("a", { href: answer.url, download: "" });
+    this.element.append(link);
     link.click();
     link.remove();
   }
 }
 
-const desk = new Desk();
-window.repriseScript = { refresh: () => desk.refresh() };
-if (window.repriseScriptRung) desk.refresh(); // before this page's scripts were known there was nobody to hear it
+export function mount(component) {
+  const editor = new ScriptEditor(component);
+  window.repriseScript = { refresh: () => editor.refresh() };
+  if (window.repriseScriptRung) editor.refresh(); // a change was announced before this component was mounted
+}

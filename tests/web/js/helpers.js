@@ -1,0 +1,29 @@
+// What the tests of web/static share.
+
+import { readFileSync } from "node:fs";
+
+const LOCALE = new URL("../../../web/locales/en/", import.meta.url);
+
+// A ramp is easy to follow: each sample says where in the take it is.
+const ramp = (start, count) => Int16Array.from({ length: count }, (_, i) => start + i);
+
+function heard(take, count, step = 1) {
+  const out = new Float32Array(count);
+  take.read(out, step);
+  return out;
+}
+
+const whole = (out) => Array.from(out, (value) => Math.round(value * 32768));
+const largestStep = (out) => Math.max(...out.slice(1).map((value, i) => Math.abs(value - out[i])));
+
+function seeded(seed) {
+  let state = seed >>> 0;
+  return () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
+}
+
+// The texts of these groups of keys, in English, as `useWords` takes them.
+function english(...groups) {
+  return Object.assign({}, ...groups.map((group) => JSON.parse(readFileSync(new URL(`${group}.json`, LOCALE), "utf8"))));
+}
+
+export { english, ramp, heard, whole, largestStep, seeded };

@@ -1,0 +1,101 @@
+"""The ES modules of the page: what they import, how they are served, and that a visitor gets one language."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urljoin
+
+import httpx
+import pytest
+
+from storage import Studio
+from tests.fake_engine import FakeEngine
+from tests.web.visitor import page_config
+from web.ui.i18n import Translations
+from web.ui.modules import STATIC
+
+Serve = Callable[..., str]
+TESTS = Path(__file__).parents[1] / "js"
+IMPORT = re.compile(r'^import (?:\{([^}]*)\}|\* as \w+) from "(\.[^"]+)";', re.MULTILINE)
+EXPORT = re.compile(r"^export (?:async )?(?:const|function|class) (\w+)", re.MULTILINE)
+
+
+def imports(path: Path) -> set[tuple[Path, str]]:
+    """What a module imports by name: (file, name); the name is "" for all of a file."""
+    found = IMPORT.findall(path.read_text("utf-8"))
+    return {
+        ((path.parent / file).resolve(), name.strip()) for names, file in found for name in (names.split(",") or [""])
+    }
+
+
+def test_every_import_is_there_and_every_export_is_imported() -> None:
+    modules = sorted(STATIC.rglob("*.js"))
+    used = {each for path in (*modules, *TESTS.glob("*.js")) for each in imports(path)}
+    assert {file for file, _ in used if not file.is_file()} == set()
+    exported = {(path, name) for path in modules for name in EXPORT.findall(path.read_text("utf-8"))}
+    mounts = {(path, "mount") for path, name in used if name == ""}
+    # By the words of a language (web/ui/modules.py), and by a test in the browser.
+    others = {
+        ("ui/words.js", "translateGradio"),
+        ("player/outputs.js", "BufferOutput"),
+        ("player/outputs.js", "WorkletOutput"),
+    }
+    assert exported - used - mounts == {(STATIC / path, name) for path, name in others}
+
+
+@pytest.fixture
+def url(serve: Serve, engine: FakeEngine, studio: Studio) -> str:
+    return serve(engine, studio)
+
+
+def sources(url: str, language: str) -> list[str]:
+    """The addresses of the modules that the page in a language starts with, in their order."""
+    html = httpx.get(url, headers={"accept-language": language}).text
+    return [urljoin(url, source) for source in re.findall(r'<script type="module"[^>]* src="([^"]+)"', html)]
+
+
+def test_our_modules_come_before_gradios_own(url: str) -> None:
+    words, main, gradio = sources(url, "de-AT,de;q=0.9")
+    assert words.endswith("/words/de.js")
+    assert main.endswith("/main.js")
+    assert "/assets/" in gradio
+
+
+def test_modules_are_kept_for_ever_and_nothing_else_is_served(url: str) -> None:
+    main = sources(url, "en")[1]
+    answer = httpx.get(main)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
+    assert "immutable" in answer.headers["cache-control"]
+    base = main.removesuffix("main.js")
+    version = base.rstrip("/").rpartition("/")[2]
+    others = [
+        base + name
+        for name in ("words/it.js", "ui/owner.html", "styles/page.css", "ui", "", "../main.js", "nothing.js")
+    ]
+    for other in [*others, main.replace(version, "0" * 16), base + "..%2f..%2fserve.py", base + "%2fetc%2fpasswd.js"]:
+        assert httpx.get(other).status_code == 404, other
+
+
+@pytest.mark.parametrize("language", ["de", "en", "ja"])
+def test_a_visitor_is_sent_one_language(url: str, language: str) -> None:
+    page = httpx.get(url, headers={"accept-language": language})
+    assert page.headers["vary"].lower().count("accept-language") == 1
+    assert page_config(page.text)["i18n_translations"] is None
+    words = httpx.get(sources(url, language)[0]).text
+    sent = page.text + words
+    languages = Translations.load().languages
+    for other in set(languages) - {language, "en"}:
+        assert languages[other]["player.waiting"] not in sent, other
+    assert json.dumps(languages[language]["player.waiting"], ensure_ascii=False) in words
+    assert json.dumps(languages[language]["speech.speak"], ensure_ascii=False) in words, "a label of Gradio's"
+    assert "locked.text" not in words, "what the server alone says"
+
+
+def test_paths_are_relative_to_the_page_behind_a_proxy(serve: Serve, engine: FakeEngine, studio: Studio) -> None:
+    url = serve(engine, studio, root_path="/voices")
+    html = httpx.get(url).text
+    assert set(re.findall(r'(?:href|src)="([^"]*/reprise/static/)', html)) == {"./reprise/static/"}
+    main = sources(url, "en")[1]
+    assert httpx.get(main).status_code == 200
+    assert httpx.get(main.replace("/reprise/", "/voices/reprise/")).status_code == 200, "a proxy that leaves its path"

@@ -1,0 +1,109 @@
+// One entry of the history: its elements, made once, and what its buttons do.
+
+import { detailsOf, factsOf, firstWords, FORMATS } from "./facts.js";
+import { button, create, icon, PAUSE, PLAY } from "../ui/elements.js";
+import { pageLanguage, words } from "../ui/words.js";
+
+const SURE_FOR = 6000; // ms that the question about deleting stands
+const STAR = "M12 3.6l2.6 5.3 5.8.8-4.2 4.1 1 5.8-5.2-2.7-5.2 2.7 1-5.8L3.6 9.7l5.8-.8z";
+
+export class EntryRow {
+  // act(event, data): "star", "withdraw", "again", "refresh".
+  constructor(entry, act) {
+    Object.assign(this, { entry, act });
+    const language = pageLanguage();
+    this.node = create("li", { class: "rp-entry" });
+    this.play = button({ class: "rp-entry-play", onclick: () => this.toggle() }, icon(PLAY));
+    this.text = create("p", { class: "rp-entry-text", id: `rp-entry-${entry.id}`, text: entry.text });
+    this.facts = create("p", { class: "rp-entry-facts", text: factsOf(entry, language) });
+    this.details = create("p", { class: "rp-entry-facts", text: detailsOf(entry, language), hidden: true });
+    this.open = button({ class: "rp-entry-open", onclick: () => this.unfold(this.details.hidden) });
+    this.star = button({ class: "rp-entry-star", onclick: () => this.setStar() }, icon(STAR));
+    this.again = button({ class: "rp-entry-again", text: words("history.again"), onclick: () => act("again", { id: entry.id }) });
+    this.files = this.downloads();
+    this.gone = button({ class: "rp-entry-delete", onclick: () => this.remove() });
+    const actions = create("div", { class: "rp-entry-actions" }, this.again, this.open, this.files, this.gone);
+    this.node.append(
+      this.play,
+      create("div", { class: "rp-entry-said" }, this.text, this.facts, this.details, actions),
+      this.star,
+    );
+    this.name();
+    this.calm();
+    this.unfold(false);
+    this.update(entry);
+  }
+
+  downloads() {
+    this.links = Object.entries(FORMATS).map(([kind, text]) => create("a", { "data-kind": kind, text }));
+    return create(
+      "details", { class: "rp-entry-files" },
+      create("summary", { text: words("history.download") }),
+      create("span", { class: "rp-entry-links" }, ...this.links),
+    );
+  }
+
+  // Buttons of all rows have the same texts: each is described by its entry.
+  name() {
+    const about = firstWords(this.entry.text);
+    for (const node of [this.again, this.open, this.gone]) node.setAttribute("aria-describedby", this.text.id);
+    this.files.querySelector("summary").setAttribute("aria-describedby", this.text.id);
+    this.play.dataset.about = about;
+    this.star.setAttribute("aria-label", `${words("history.star")}: ${about}`);
+  }
+
+  update(entry) {
+    this.entry = entry;
+    this.star.setAttribute("aria-pressed", String(entry.starred));
+    for (const link of this.links) {
+      link.href = entry.links[link.dataset.kind];
+      link.download = "";
+    }
+    this.sound(window.reprisePlayer?.playing === entry.id);
+  }
+
+  sound(sounding) {
+    this.node.toggleAttribute("data-sounding", sounding);
+    this.play.querySelector("path").setAttribute("d", sounding ? PAUSE : PLAY);
+    this.play.setAttribute("aria-label", `${words(sounding ? "history.pause" : "history.play")}: ${this.play.dataset.about}`);
+  }
+
+  async toggle() {
+    const played = await window.reprisePlayer.toggle(this.entry.id, this.entry.links.wav);
+    if (!played) this.act("refresh", {}); // the link was too old, or the take is gone
+  }
+
+  setStar() {
+    const starred = !this.entry.starred;
+    this.update({ ...this.entry, starred });
+    this.act("star", { id: this.entry.id, starred });
+  }
+
+  // The first press asks, a second one deletes; after a while the question is withdrawn.
+  remove() {
+    if (this.sure) {
+      this.calm();
+      window.reprisePlayer?.forget(this.entry.id);
+      this.act("withdraw", { id: this.entry.id });
+      return;
+    }
+    this.gone.textContent = words("history.delete_sure");
+    this.gone.classList.add("rp-danger");
+    this.sure = setTimeout(() => this.calm(), SURE_FOR);
+  }
+
+  calm() {
+    clearTimeout(this.sure);
+    this.sure = null;
+    this.gone.textContent = words("history.delete");
+    this.gone.classList.remove("rp-danger");
+  }
+
+  // Shows all of the text, and the settings that it was spoken with.
+  unfold(open) {
+    this.node.toggleAttribute("data-open", open);
+    this.details.hidden = !open;
+    this.open.setAttribute("aria-expanded", String(open));
+    this.open.textContent = words(open ? "history.fold" : "history.unfold");
+  }
+}

@@ -1,0 +1,44 @@
+// The facts that an entry of the history shows.
+
+import { secondsOf } from "../ui/format.js";
+import { words } from "../ui/words.js";
+
+export const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus" };
+
+const joined = (facts) => facts.filter(Boolean).join(" · ");
+
+// The summary of an entry. language: a BCP 47 tag.
+export function factsOf(entry, language) {
+  const when = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
+  return joined([
+    when.format(new Date(entry.when)),
+    entry.voice,
+    secondsOf(entry.seconds, language),
+    words("history.seed", { seed: entry.seed }),
+    entry.ending === "cancelled" && words("history.stopped"),
+    entry.ending === "length" && words("history.cut"),
+    entry.script && words("history.of_script"),
+  ]);
+}
+
+// The model and settings that it was spoken with.
+export function detailsOf(entry, language) {
+  const number = (value) => new Intl.NumberFormat(language, { maximumFractionDigits: 2 }).format(value);
+  const { temperature, top_p: topP, top_k: topK } = entry.settings;
+  return joined([
+    entry.model,
+    temperature !== undefined && words("history.temperature", { value: number(temperature) }),
+    topP !== undefined && words("history.top_p", { value: number(topP) }),
+    topK !== undefined && words("history.top_k", { value: number(topK) }),
+    entry.factor > 0 && words("history.factor", { factor: number(entry.factor) }),
+  ]);
+}
+
+// The text for an empty list.
+export function emptiness({ found, kept }) {
+  if (!found) return words("history.no_match");
+  return words(kept ? "history.none" : "history.none_kept");
+}
+
+// The start of a text, as a name for screen readers.
+export const firstWords = (text) => (text.length > 60 ? `${text.slice(0, 60).trimEnd()}…` : text);

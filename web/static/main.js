@@ -1,0 +1,38 @@
+// Mounts the page's components. The page loads this module before Gradio's own script (web/ui/modules.py), so that
+// `window.reprise` is there when Gradio runs the components' `js_on_load` (web/ui/components.py).
+
+import * as historyList from "./history/history.js";
+import * as library from "./library/library.js";
+import * as recorder from "./new_voice/recorder.js";
+import * as player from "./player/player.js";
+import * as scriptEditor from "./script/script_editor.js";
+import * as takes from "./speak/takes.js";
+import * as voiceCard from "./speak/voice_card.js";
+import * as writing from "./speak/writing.js";
+import * as status from "./status/status.js";
+import * as changeBroadcast from "./ui/change_broadcast.js";
+import * as owner from "./ui/owner.js";
+import { translate } from "./ui/words.js";
+
+// By the path of their markup, or of their module where they have none.
+const COMPONENTS = {
+  "history/history": historyList,
+  "library/library": library,
+  "new_voice/recorder": recorder,
+  "player/player": player,
+  "script/script_editor": scriptEditor,
+  "speak/takes": takes,
+  "speak/voice_card": voiceCard,
+  "speak/writing": writing,
+  "status/status": status,
+  "ui/change_broadcast": changeBroadcast,
+  "ui/owner": owner,
+};
+
+// component: what Gradio gives a component's script: { element, trigger, props, server, upload, watch }.
+window.reprise = {
+  mount(name, component) {
+    translate(component.element);
+    COMPONENTS[name].mount(component);
+  },
+};

@@ -1,0 +1,50 @@
+// Plays a PlayoutBuffer on the audio thread. Messages in: [method, ...arguments]; messages out: the
+// playback's state.
+
+import { PlayoutBuffer } from "./playout_buffer.js";
+
+const REPORT_EVERY = 2048; // frames
+
+class PlayoutProcessor extends AudioWorkletProcessor {
+  constructor() {
+    super();
+    this.buffer = null;
+    this.received = 0; // calls
+    this.startedAt = null; // context time of the first sample heard
+    this.unreported = 0;
+    this.port.onmessage = ({ data: [method, ...args] }) => this.receive(method, args);
+  }
+
+  receive(method, args) {
+    this.received += 1;
+    if (method === "load") this.load(...args);
+    else if (this.buffer) this.buffer[method](...args);
+  }
+
+  load(rate, hints) {
+    const before = this.buffer;
+    this.buffer = new PlayoutBuffer(rate, hints);
+    if (before) this.buffer.follow(before);
+    this.startedAt = null;
+  }
+
+  process(_inputs, [[out]]) {
+    const buffer = this.buffer;
+    if (!buffer) return true;
+    const was = buffer.flowing;
+    buffer.read(out, buffer.rate / sampleRate);
+    if (this.startedAt === null && buffer.played > 0) this.startedAt = currentTime;
+    this.unreported += out.length;
+    if (was !== buffer.flowing || this.unreported >= REPORT_EVERY) this.report();
+    return true;
+  }
+
+  report() {
+    const { position, played, underruns, lost, wanted, waiting, ended, pace } = this.buffer;
+    const { received, startedAt } = this;
+    this.unreported = 0;
+    this.port.postMessage({ received, position, played, underruns, lost, wanted, waiting, ended, pace, startedAt });
+  }
+}
+
+registerProcessor("playout", PlayoutProcessor);

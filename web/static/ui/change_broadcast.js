@@ -1,0 +1,41 @@
+// Tells the tabs of this page, and this browser's other pages, what was changed. Its value: { what, once }; its events
+// are named after what: "voices", "history", "scripts". A page that gets the focus back is refreshed.
+
+const ALL = ["voices", "history", "scripts"];
+const REST = 2000; // ms: focus comes and goes quickly while people click around
+
+export function mount({ props, trigger, watch }) {
+  const others = "BroadcastChannel" in window ? new BroadcastChannel("reprise.changes") : null;
+  const stale = new Set();
+  let shown = performance.now();
+
+  function tell(what) {
+    for (const name of what) {
+      stale.delete(name);
+      trigger(name);
+    }
+  }
+
+  function refresh() {
+    if (document.hidden) return;
+    const now = performance.now();
+    const what = now - shown > REST ? ALL : [...stale];
+    shown = now;
+    tell(what);
+  }
+
+  watch("value", () => {
+    const what = props.value?.what?.split(" ") ?? [];
+    others?.postMessage(what);
+    tell(what);
+  });
+
+  if (others) {
+    others.onmessage = ({ data }) => {
+      data.filter((name) => ALL.includes(name)).forEach((name) => stale.add(name));
+      if (document.hasFocus()) refresh();
+    };
+  }
+  addEventListener("focus", refresh);
+  document.addEventListener("visibilitychange", refresh);
+}

@@ -1,0 +1,36 @@
+// Builds DOM elements without markup, so that values are always text.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export const PLAY = "M8 5.5v13l11-6.5z";
+export const PAUSE = "M7 5h3.5v14H7zM13.5 5H17v14h-3.5z";
+
+// create("button", { class: "rp-play", text: "Play", "aria-pressed": false, onclick }, ...children). A function is an
+// event listener, a boolean turns an attribute on or off (aria-* has it as text), undefined leaves it out.
+export function create(tag, { text, ...attributes } = {}, ...children) {
+  const node = document.createElement(tag);
+  if (text !== undefined) node.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") node.addEventListener(name.slice(2), value);
+    else if (typeof value === "boolean" && !name.startsWith("aria-")) node.toggleAttribute(name, value);
+    else if (value !== undefined) node.setAttribute(name, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+export const button = (attributes, ...children) => create("button", { type: "button", ...attributes }, ...children);
+
+// A drawing of 24 by 24. shapes: path data, or { d, class }.
+export function icon(...shapes) {
+  const drawing = document.createElementNS(SVG, "svg");
+  drawing.setAttribute("viewBox", "0 0 24 24");
+  drawing.setAttribute("aria-hidden", "true");
+  for (const shape of shapes) {
+    const path = document.createElementNS(SVG, "path");
+    const attributes = typeof shape === "string" ? { d: shape } : shape;
+    for (const [name, value] of Object.entries(attributes)) path.setAttribute(name, value);
+    drawing.append(path);
+  }
+  return drawing;
+}

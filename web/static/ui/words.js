@@ -1,0 +1,34 @@
+// The page's words in the visitor's language. The server sends one module per language (web/ui/modules.py), which calls
+// `useWords` before any component is mounted.
+
+let texts = {};
+let english = {};
+
+// own: text by key in the visitor's language. examples: the example texts in English.
+export function useWords(own, examples = {}) {
+  texts = own;
+  english = examples;
+}
+
+const filled = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+
+export const words = (key, values = {}) => filled(texts[key], values);
+
+// An example text in English, which every visitor has beside the words of the page's own language.
+export const inEnglish = (key) => english[key];
+
+// Gradio writes the language that it chose into the document.
+export const pageLanguage = () => document.documentElement.lang || "en";
+
+// Gradio translates the labels of its own components with these words. Without an entry for the browser's language it
+// looks under "en".
+export function translateGradio(config, language) {
+  config.i18n_translations = { en: texts, [language]: texts };
+}
+
+// Fills in what the markup leaves open: data-say for text, data-say-label and data-say-title for attributes.
+export function translate(element) {
+  for (const node of element.querySelectorAll("[data-say]")) node.textContent = words(node.dataset.say);
+  for (const node of element.querySelectorAll("[data-say-label]")) node.setAttribute("aria-label", words(node.dataset.sayLabel));
+  for (const node of element.querySelectorAll("[data-say-title]")) node.title = words(node.dataset.sayTitle);
+}
