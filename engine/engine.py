@@ -29,9 +29,9 @@ from engine.models.sampling import SamplingOptions
 from engine.release.release import BUNDLED, Profile, Progress, find_release, load_dual_ar, read_config
 from engine.request import Request, Speaker, Speech
 from engine.serving.clip_encoder import ClipEncoder
-from engine.serving.codec_worker import Decoding
+from engine.serving.codec_worker import CodecWorker
 from engine.serving.engine_loop import Loop
-from engine.serving.graphs import CudaGraphs
+from engine.serving.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
 from engine.serving.memory import (
     MemoryPlan,
     activation_dtype,
@@ -41,11 +41,9 @@ from engine.serving.memory import (
     plan_memory,
     reserved_memory,
 )
-from engine.serving.model_runner import Runner
+from engine.serving.model_runner import ModelRunner
 from engine.serving.prefix_cache import PrefixCache
-from engine.serving.reconstruction import decode_apart
-from engine.serving.steps import GraphMode
-from engine.serving.torch_script import TorchScripts
+from engine.serving.step_runners import GraphMode
 from engine.text import normalise, plan_segments
 from engine.text.prompt import PromptBuilder, PromptReference
 from engine.voice import Consent, Reference, Voice
@@ -150,21 +148,21 @@ class Engine:
         )
         self._tokenizer = model.tokenizer
         self._prefixes = PrefixCache(device, _spare(device, plan), HOST_PREFIX_BYTES)
-        self._runner = Runner(
+        self._runner = ModelRunner(
             model,
             codec.quantizer.codebook_size,
             slots=plan.slots,
             positions=plan.positions,
             prefixes=self._prefixes,
-            recorder=None if graphs == "off" else CudaGraphs(device) if device.type == "cuda" else TorchScripts(),
+            capture=None if graphs == "off" else _graph_capture(device),
             mode=graphs,
         )
         report("Recording steps", 0.8)
-        while device.type == "cpu" and self._runner.record_next():
+        while device.type == "cpu" and self._runner.capture_next():
             pass  # it takes a second; a GPU's many graphs are recorded while nobody speaks
         # A turn's last sound may still be made while another turn has its slot.
         on_gpu = device.type == "cuda" and graphs != "off"
-        decoding = Decoding(decoder, 2 * plan.slots, device, CudaGraphs(device) if on_gpu else None)
+        decoding = CodecWorker(decoder, 2 * plan.slots, device, CudaGraphCapture(device) if on_gpu else None)
         self._speaker = Speaker(
             Loop(self._runner, decoding, queue),
             decoding,
@@ -291,7 +289,7 @@ class Engine:
         """
         self._check_open()
         codes = [self._prompt_reference(reference).codes.numpy() for reference in self._own(voice).references]
-        return decode_apart(self._speaker.decoding, np.concatenate(codes, axis=1))
+        return self._speaker.decoding.decode(np.concatenate(codes, axis=1))
 
     def speak(
         self,
@@ -427,6 +425,10 @@ def _share_cores(device: torch.device, config: DualARConfig) -> None:
     """
     if device.type == "cpu":
         torch.set_num_threads(1 if is_small(config) else max(1, torch.get_num_threads() // 2))
+
+
+def _graph_capture(device: torch.device) -> GraphCapture:
+    return CudaGraphCapture(device) if device.type == "cuda" else TorchScriptCapture()
 
 
 def _spare(device: torch.device, plan: MemoryPlan) -> int:

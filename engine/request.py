@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from engine.models.sampling import SamplingOptions
-from engine.serving.codec_worker import Decoding, Line, Samples
+from engine.serving.codec_worker import CodecStream, CodecWorker, Samples
 from engine.serving.conversation import Conversation
 from engine.serving.engine_loop import Loop, Speaking
 from engine.serving.pacing import Pacer
@@ -115,7 +115,7 @@ class Speaker:
     """
 
     loop: Loop
-    decoding: Decoding
+    decoding: CodecWorker
     prompt: PromptBuilder
     frame_length: int
     sample_rate: int
@@ -273,7 +273,7 @@ class Request:
         self._pacer = Pacer(1 / speaker.frame_rate)
         self._cancelled = False
         self._parts: list[_Part] = []  # those that are not all out
-        self._line: Line | None = None  # the sound of the segments that are done
+        self._line: CodecStream | None = None  # the sound of the segments that are done
         self._first: tuple[float, FirstAudio] | None = None
         self._frames = 0  # in the take so far
         self._done: list[SegmentResult] = []
@@ -327,7 +327,7 @@ class Request:
         text = self._segments[index].text
         prompt, budget = self._conversation.open(text, frame_budget(text, self._speaker.frame_rate))
         turn = Turn(prompt, budget, self._options, _noise_key(self.seed, index, attempt))
-        speaking = Speaking(self._ticket, turn, Line(self._line), self._pacer, self._events)
+        speaking = Speaking(self._ticket, turn, CodecStream(self._line), self._pacer, self._events)
         self._parts.append(_Part(index, attempt, start, speaking))
         self._speaker.loop.say(speaking)
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.errors import EngineClosed, EngineError, EngineFailed, first_line
-from engine.serving.codec_worker import Decoding, Line, Samples
+from engine.serving.codec_worker import CodecStream, CodecWorker, Samples
 from engine.serving.inbox import Inbox
-from engine.serving.model_runner import Runner, Step
+from engine.serving.model_runner import ModelRunner, PendingFrames
 from engine.serving.pacing import Pacer
 from engine.serving.scheduler import Scheduler, Ticket
 from engine.serving.turn import Turn
@@ -59,7 +59,7 @@ class Speaking:
 
     ticket: Ticket
     turn: Turn
-    line: Line
+    line: CodecStream
     pacer: Pacer
     listener: Listener
     sent: int = 0  # frames given to the codec
@@ -70,7 +70,7 @@ class Speaking:
 class Loop:
     """Owns the runner and the decoding; everything else asks it from any thread."""
 
-    def __init__(self, runner: Runner, decoding: Decoding, queue: int) -> None:
+    def __init__(self, runner: ModelRunner, decoding: CodecWorker, queue: int) -> None:
         self._runner, self._decoding = runner, decoding
         self.scheduler = Scheduler(runner.slots, queue)
         self._inbox: Inbox[Speaking] = Inbox()
@@ -90,7 +90,7 @@ class Loop:
         May be called again, and by finalizers.
         """
         self.scheduler.leave(ticket)
-        self._inbox.nudge()
+        self._inbox.wake()
 
     def forget(self, columns: Tensor) -> None:
         """Drop what is kept of prompts that begin with `columns` `[K + 1, T]`, before the next frame.
@@ -98,7 +98,7 @@ class Loop:
         A request under way keeps what it speaks with until its slot has another use.
         """
         self._unwanted.put(columns)
-        self._inbox.nudge()
+        self._inbox.wake()
 
     def close(self) -> None:
         """End everything; listeners get EngineClosed."""
@@ -119,13 +119,13 @@ class Loop:
             speaking.listener.failed(type(reason)(str(reason)))
 
     def _work(self) -> None:
-        step: tuple[Step, list[Speaking]] | None = None
+        step: tuple[PendingFrames, list[Speaking]] | None = None
         while self._receive(idle=step is None and not self._speaking):
             plan = self.scheduler.plan()
             started = self._start([self._speaking[ticket] for ticket in plan.speaking])
             if plan.prefill is not None:
                 self._prefill(self._speaking[plan.prefill])
-            if self._runner.looks_ahead:  # the device works on this frame while the host sees to the last one
+            if self._runner.is_asynchronous:  # the device works on this frame while the host sees to the last one
                 started, step = step, started
             if started is not None:
                 self._deliver(*started)
@@ -143,11 +143,11 @@ class Loop:
         return not self._inbox.closed
 
     def _wait(self) -> list[Speaking]:
-        while self._inbox.empty and self._runner.record_next():
+        while self._inbox.empty and self._runner.capture_next():
             pass  # there is time, and who comes in the meantime waits for one recording at most
         return self._inbox.wait()
 
-    def _start(self, speaking: list[Speaking]) -> tuple[Step, list[Speaking]] | None:
+    def _start(self, speaking: list[Speaking]) -> tuple[PendingFrames, list[Speaking]] | None:
         slots = [each.ticket.slot for each in speaking if each.ticket.slot is not None]
         if not slots:
             return None
@@ -170,7 +170,7 @@ class Loop:
         except Exception as error:
             self._fail([speaking], error)
 
-    def _deliver(self, step: Step, speaking: Sequence[Speaking]) -> None:
+    def _deliver(self, step: PendingFrames, speaking: Sequence[Speaking]) -> None:
         try:
             frames = step.frames()
         except Exception as error:

@@ -1,7 +1,7 @@
 """Messages to a thread, from any other and from finalizers.
 
 The garbage collector may run a finalizer in any thread and at any moment, also while that thread holds a lock. What a
-finalizer calls must therefore take no lock: it sets a flag and calls `nudge`.
+finalizer calls must therefore take no lock: it sets a flag and calls `wake`.
 """
 
 import threading
@@ -30,7 +30,7 @@ class Inbox(Generic[M]):
                 self._queue.put(message)
             return not self._closed
 
-    def nudge(self) -> None:
+    def wake(self) -> None:
         """Wake the reader, which is to look at what has changed. The only method for finalizers."""
         self._queue.put(None)
 
@@ -38,7 +38,7 @@ class Inbox(Generic[M]):
         """Nothing more comes in; what is in can still be read."""
         with self._sending:
             self._closed = True
-        self.nudge()
+        self.wake()
 
     @property
     def empty(self) -> bool:

@@ -23,7 +23,7 @@ from engine.models.slow_ar import SlowAR
 from engine.serving.clip_encoder import ENCODE_SECONDS
 from engine.serving.codec_worker import FRAMES_AT_ONCE
 from engine.serving.pacing import SIZES
-from engine.serving.slots import PIECE
+from engine.serving.slots import PREFILL_CHUNK
 
 __all__ = [
     "MemoryPlan",
@@ -244,7 +244,7 @@ class _Sizes:
         """A piece of a prompt on its way through a block: the residual, and the widest of what is beside it."""
         slow = self.config.slow
         attention = 2 * (slow.n_head + 2 * slow.n_local_heads) * slow.head_dim
-        return PIECE * (4 * slow.dim + max(3 * slow.intermediate_size, attention)) * self.activations.itemsize
+        return PREFILL_CHUNK * (4 * slow.dim + max(3 * slow.intermediate_size, attention)) * self.activations.itemsize
 
     def _encoding(self) -> int:
         codec = self.codec

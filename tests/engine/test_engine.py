@@ -26,7 +26,7 @@ from engine.errors import (
 )
 from engine.release.release import Profile
 from engine.request import AudioChunk, Speech
-from engine.serving.codec_worker import Decoding
+from engine.serving.codec_worker import CodecWorker
 from engine.serving.conversation import Conversation
 from engine.serving.pacing import SIZES
 from engine.serving.slots import Prompt
@@ -107,13 +107,13 @@ def test_chunks_start_small_and_come_in_few_sizes(engine: Engine) -> None:
 def test_chunks_are_one_decode_of_the_codes(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The stream is the whole decode of what was generated, whatever the chunks."""
     pieces: list[np.ndarray] = []
-    submit = Decoding.submit
+    submit = CodecWorker.submit
 
-    def recording(self: Decoding, line: object, codes: np.ndarray, deliver: object) -> None:
+    def recording(self: CodecWorker, line: object, codes: np.ndarray, deliver: object) -> None:
         pieces.append(codes)
         submit(self, line, codes, deliver)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Decoding, "submit", recording)
+    monkeypatch.setattr(CodecWorker, "submit", recording)
     monkeypatch.setattr(speech_module, "ATTEMPTS", 1)
     audio, speech = short(engine, None, 5, "One sentence. And another one behind it.")
     assert speech.result is not None

@@ -52,11 +52,11 @@ def test_a_forgotten_voice_is_in_no_slot_and_no_cache(engine: Engine, voices: tu
     both = engine.status().prefixes[0]
     assert both > kept > 0
     slots = engine._runner._slots
-    (used,) = (place for place, held in enumerate(slots._held) if held.filled)
+    (used,) = (place for place, held in enumerate(slots._prompts) if held.filled)
     assert len(engine._encoder._cache) == 2
     engine.forget(one)
     until(lambda: engine.status().prefixes[0] == both - kept)
-    held = [slot.prompt.columns for slot in slots._held]
+    held = [slot.prompt.columns for slot in slots._prompts]
     system = engine._speaker.prompt.system([engine._prompt_reference(one.references[0])])
     assert not any(torch.equal(columns[:, : system.shape[1]], system) for columns in held)
     assert len(engine._encoder._cache) == 1

@@ -21,7 +21,7 @@ from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineBusy, InvalidCodes, InvalidText
 from engine.release.release import Profile
 from engine.request import AudioChunk, SegmentResult, Speech
-from engine.serving.codec_worker import Line as Sound
+from engine.serving.codec_worker import CodecStream
 from engine.serving.turn import Turn
 from engine.voice import Voice
 from tests.engine.test_engine import CLIP, TRANSCRIPT, same_sound, take
@@ -195,7 +195,7 @@ def memory() -> int:
 def settle(engine: Engine, deadline: float) -> None:
     """Until both threads only wait: CPython cannot finish a tuple that `gc.get_objects` hands out half made."""
     loop, decoding = engine._speaker.loop, engine._speaker.decoding
-    while loop._speaking or decoding._lines or len(decoding._free) < 2 * SLOTS:
+    while loop._speaking or decoding._streams or len(decoding._free) < 2 * SLOTS:
         assert time.monotonic() < deadline, "it does not come to rest"
         time.sleep(1e-3)
 
@@ -203,7 +203,7 @@ def settle(engine: Engine, deadline: float) -> None:
 def alive() -> int:
     """Parts of speeches that something still holds."""
     gc.collect()
-    return sum(type(each) in (Turn, Sound, DecoderState) for each in gc.get_objects())
+    return sum(type(each) in (Turn, CodecStream, DecoderState) for each in gc.get_objects())
 
 
 def alone(engine: Engine, text: str, voice: Voice | None, seed: int) -> Line:
@@ -253,7 +253,7 @@ def test_hundreds_of_requests_of_every_kind(company: Company) -> None:
     settle(engine, deadline)
     status = engine.status()
     assert (status.speaking, status.waiting, loop.scheduler.open, loop._speaking) == (0, 0, 0, {})
-    assert (decoding._lines, sorted(decoding._free)) == ([], list(range(2 * SLOTS)))
+    assert (decoding._streams, sorted(decoding._free)) == ([], list(range(2 * SLOTS)))
     assert loop._thread.is_alive()
     assert decoding._thread.is_alive()
     assert alive() <= parts + 4  # the last one that either thread looked at may differ in its parts

@@ -20,11 +20,11 @@ from engine.codec.codec import CodecDecoder, DecoderState
 from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, EngineFailed
 from engine.request import AudioChunk, Speech, _noise_key
-from engine.serving.model_runner import Step
+from engine.serving.graphs import TorchScriptCapture
+from engine.serving.model_runner import PendingFrames
 from engine.serving.scheduler import Scheduler, Ticket
-from engine.serving.slots import PIECE
-from engine.serving.steps import GraphMode
-from engine.serving.torch_script import TorchScripts
+from engine.serving.slots import PREFILL_CHUNK
+from engine.serving.step_runners import GraphMode
 from engine.serving.turn import Turn
 from engine.voice import Voice
 from tests.engine.test_engine import CLIP, TRANSCRIPT, same_sound, take
@@ -191,7 +191,7 @@ class House:
     def settles(self) -> None:
         """Nothing is left of anybody."""
         rows = list(range(2 * self.engine.slots))
-        until(lambda: not self.loop._speaking and not self.decoding._lines and sorted(self.decoding._free) == rows)
+        until(lambda: not self.loop._speaking and not self.decoding._streams and sorted(self.decoding._free) == rows)
         assert (self.scheduler.open, self.scheduler.speaking, self.scheduler.waiting) == (0, 0, 0)
         assert (self.engine.status().speaking, self.engine.status().waiting) == (0, 0)
         assert within(lambda: list(self.say(99)))
@@ -247,7 +247,7 @@ def long_voice(voice: Voice) -> Voice:
     """Its prompt is read in several pieces."""
     (reference,) = voice.references
     codes = np.tile(reference.codes, (1, 5))
-    assert 2 * PIECE < codes.shape[1] < 3 * PIECE
+    assert 2 * PREFILL_CHUNK < codes.shape[1] < 3 * PREFILL_CHUNK
     return replace(voice, references=(replace(reference, codes=codes),))
 
 
@@ -658,7 +658,7 @@ def test_a_frame_that_fails_ends_those_it_was_for(
     two = house(2, 3)
     turns.frames = 12
     failed: list[Call] = []
-    result = Step.frames
+    result = PendingFrames.frames
 
     def once(call: Call) -> Exception | None:
         if call[1] == (1, 2) and not failed:
@@ -666,13 +666,13 @@ def test_a_frame_that_fails_ends_those_it_was_for(
             return error if when == "started" else None
         return None
 
-    def frames(self: Step) -> np.ndarray:
+    def frames(self: PendingFrames) -> np.ndarray:
         if two.calls[-1:] == failed == [("step", (1, 2))] and when == "read":
             failed.append(("read", ()))
             raise error
         return result(self)
 
-    monkeypatch.setattr(Step, "frames", frames)
+    monkeypatch.setattr(PendingFrames, "frames", frames)
     two.failing = once
     readers = [two.stop("begin", lambda: two.read(1)), *(two.sent(two.say(seed)) for seed in (2, 3))]
     two.go()
@@ -801,11 +801,11 @@ def test_status_says_what_is_recorded(house: Callable[..., House], graphs: Graph
 def test_steps_that_cannot_be_recorded_are_said_and_spoken(
     house: Callable[..., House], monkeypatch: pytest.MonkeyPatch, graphs: GraphMode, said: str
 ) -> None:
-    def record(*_: object) -> None:
+    def capture(*_: object) -> None:
         raise RuntimeError(said)  # those of PyTorch's tracer begin with an empty line
 
     alone = take(within(lambda: list(house(1, 1).say(1))))
-    monkeypatch.setattr(TorchScripts, "record", record)
+    monkeypatch.setattr(TorchScriptCapture, "capture", capture)
     one = house(1, 1, graphs)
     assert one.engine.status().graphs == "off: they could not be recorded (no tracer here:)"
     reader = one.read(1)
@@ -828,7 +828,7 @@ def test_status_counts_who_speaks_and_who_waits(house: Callable[..., House]) -> 
 def test_the_stages_of_the_first_audio_add_up(house: Callable[..., House], long_voice: Voice) -> None:
     two = house(2, 4)
     takes = []
-    for reused in (0, 3 * PIECE):
+    for reused in (0, 3 * PREFILL_CHUNK):
         reader = two.read(1, long_voice)
         assert reader.ended()
         takes.append(take(reader.chunks))
@@ -857,6 +857,6 @@ def test_a_known_voice_is_reused_in_any_slot(house: Callable[..., House], long_v
     assert first is None or first.ended()
     assert second.speech.result is not None
     assert second.speech.result.stages is not None
-    assert second.speech.result.stages.reused == 3 * PIECE
+    assert second.speech.result.stages.reused == 3 * PREFILL_CHUNK
     same_sound(take(second.chunks), alone)
     two.settles()

@@ -30,20 +30,20 @@ class _Notes(TorchDispatchMode):
         return made
 
 
-class Recordings:
-    """Stands in for `CudaGraphs`."""
+class FakeGraphCapture:
+    """Stands in for `CudaGraphCapture`."""
 
     fixed_shapes = True
 
     def __init__(self) -> None:
-        self.recorded = 0
+        self.captured = 0
         self.replayed = 0
 
-    def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
+    def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         function(*inputs)  # the warm-up of a capture
         with _Notes() as notes:
             result = function(*inputs)
-        self.recorded += 1
+        self.captured += 1
 
         def replay() -> Tensor:
             self.replayed += 1
@@ -56,10 +56,10 @@ class Recordings:
         return replay
 
 
-class BrokenRecorder:
+class FailingGraphCapture:
     """A device that cannot capture."""
 
     fixed_shapes = True
 
-    def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
+    def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         raise RuntimeError("operation not permitted when stream is capturing")
