@@ -1,7 +1,7 @@
-"""What a CUDA graph does, on the CPU: every operation is noted once and repeated on the same memory ever after.
+"""Fake CUDA graphs on the CPU: every operation is recorded once and replayed on the same memory.
 
-Whatever a function decides in Python, reads on the host, or makes anew is frozen in the recording, as on a GPU. A
-function whose repetitions are right whatever its tensors hold can be captured.
+Decisions in Python, host reads and new allocations are frozen in the capture, as on a GPU. A function whose replays are
+correct for all values of its tensors can be captured.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class _Notes(TorchDispatchMode):
 
 
 class FakeGraphCapture:
-    """Stands in for `CudaGraphCapture`."""
+    """Fake of `CudaGraphCapture`. Counts captures and replays."""
 
     fixed_shapes = True
 
@@ -57,7 +57,7 @@ class FakeGraphCapture:
 
 
 class FailingGraphCapture:
-    """A device that cannot capture."""
+    """Fails every capture."""
 
     fixed_shapes = True
 

@@ -1,4 +1,4 @@
-"""Sound of many streams at once: each is what the codec makes of the stream alone, and nobody waits for ever."""
+"""Many codec streams at once: each decodes as it would alone, and every callback is called."""
 
 import random
 import threading
@@ -40,7 +40,7 @@ def decoder() -> CodecDecoder:
 
 
 class Watched(CodecDecoder):
-    """The same decoder with a note of what goes through it, and a gate in front of every batch."""
+    """A decoder that records its batches and has a gate before each."""
 
     def __init__(self, decoder: CodecDecoder) -> None:
         nn.Module.__init__(self)
@@ -60,7 +60,7 @@ class Watched(CodecDecoder):
 
     @contextmanager
     def held(self, worker: CodecWorker, take: "Take | None" = None, piece: int = 0) -> Iterator["Take"]:
-        """The thread is busy with this piece, by default one of a stream of its own, and then sees all that came."""
+        """Keep the worker busy with this piece, by default of an own stream; afterwards it sees all that was sent."""
         self.gate.clear()
         self.entered.clear()
         busy = take or Take([1])
@@ -80,7 +80,7 @@ def watched(decoder: CodecDecoder) -> Watched:
 
 
 class Take:
-    """A stream, its random codes cut into pieces of these sizes, and what its listener gets.
+    """A stream, its random codes in pieces of these sizes, and what its callback receives.
 
     journal: where every delivery is noted, with those of others.
     """
@@ -116,7 +116,7 @@ class Take:
         return self.got.get(timeout=WAIT)
 
     def audio(self) -> Samples:
-        """All pieces, each as long as its codes."""
+        """The audio of all pieces; each must be as long as its codes."""
         heard = [self.next() for _ in self.pieces]
         for samples, piece in zip(heard, self.pieces, strict=True):
             if isinstance(samples, Exception):
@@ -137,7 +137,7 @@ def running(decoder: CodecDecoder, rows: int = 4, capture: GraphCapture | None =
 
 
 def whole(decoder: CodecDecoder, *codes: NDArray[np.int64]) -> Samples:
-    """What the codec makes of all of it at once."""
+    """The audio of all codes decoded at once."""
     joined = torch.from_numpy(np.concatenate(codes, axis=1)).to(next(decoder.parameters()).device)
     samples: Samples = decoder.decode(joined[None])[0, 0].cpu().numpy()
     return samples
@@ -181,7 +181,7 @@ def test_a_stream_in_any_pieces_is_the_whole(decoder: CodecDecoder, cut: list[in
 def test_streams_side_by_side_are_each_as_if_alone(
     decoder: CodecDecoder, cuts: list[list[int]], rows: int, chance: random.Random
 ) -> None:
-    """Whatever the order in which their pieces come, and how many streams there are for a row."""
+    """For any order of their pieces and any number of streams per row."""
     takes = [Take(cut, seed=i) for i, cut in enumerate(cuts)]
     order = [take for take in takes for _ in take.pieces]
     chance.shuffle(order)
@@ -201,7 +201,7 @@ def test_streams_side_by_side_are_each_as_if_alone(
 def test_a_stream_goes_on_from_the_one_that_it_follows(
     decoder: CodecDecoder, cuts: list[list[int]], rows: int, backwards: bool
 ) -> None:
-    """Also when it comes in long before that one has begun."""
+    """Even when it is submitted long before that one has begun."""
     takes: list[Take] = []
     for i, cut in enumerate(cuts):
         takes.append(Take(cut, seed=i, follows=takes[-1] if takes else None))
@@ -352,7 +352,7 @@ def test_pieces_of_a_length_go_together(watched: Watched) -> None:
 
 @pytest.mark.parametrize("frames", [4, 5, 16, FRAMES_AT_ONCE, FRAMES_AT_ONCE + 6])
 def test_there_is_a_limit_to_what_goes_together(watched: Watched, frames: int) -> None:
-    """A piece that is above it by itself goes alone."""
+    """A piece above the limit is decoded alone."""
     most = max(1, FRAMES_AT_ONCE // frames)
     takes = [Take([frames], seed=i) for i in range(most + 2)]
     with running(watched, rows=most + 2) as worker:
@@ -379,7 +379,7 @@ def test_the_stream_served_longest_ago_goes_first(watched: Watched) -> None:
 
 
 def test_no_stream_gets_ahead_of_its_like(watched: Watched) -> None:
-    """More of the same length than go together: all advance alike."""
+    """When there are more of one length than fit a batch, all advance alike."""
     journal: list[Take] = []
     most = FRAMES_AT_ONCE // 16
     takes = [Take([16] * 4, seed=i, journal=journal) for i in range(most + 2)]
@@ -446,7 +446,7 @@ def test_what_stops_the_thread_is_told_to_all_who_wait(watched: Watched) -> None
 
 
 def once(function: Callable[..., Any], error: Exception) -> Callable[..., Any]:
-    """The function, but the first time it raises the error."""
+    """The function, raising the error on its first call."""
     left = [error]
 
     def failing(*args: Any) -> Any:
@@ -459,7 +459,7 @@ def once(function: Callable[..., Any], error: Exception) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("step", ["load", "save"])
 def test_a_state_that_cannot_be_moved_ends_its_take_and_no_other(watched: Watched, step: str) -> None:
-    """The turn that should have gone on from it, and those behind it; its row is free again."""
+    """Only the turns that continue it fail as well; its row is free again."""
     error = RuntimeError("no memory")
     first = Take([4])
     second = Take([4, 2], seed=1, follows=first)
@@ -540,7 +540,7 @@ BATCHES = sum((min(ROWS, FRAMES_AT_ONCE // frames) - 1).bit_length() + 1 for fra
 
 
 def hear(worker: CodecWorker, decoder: CodecDecoder, tolerance: float = TOLERANCE) -> None:
-    """Lines of lengths that are recorded and of others, two of which go on from others, are right."""
+    """Assert that streams decode correctly: captured lengths and others, two of which continue other streams."""
     first = [Take([4, 8, 16], seed=i) for i in range(3)] + [Take([7, 3, 20], seed=i) for i in range(3, 6)]
     then = [Take([1, 2, 11], seed=6, follows=first[0]), Take([13], seed=7, follows=first[4])]
     for take in (*first, *then):
@@ -564,7 +564,7 @@ def test_recorded_batches_sound_like_exact_ones_and_are_there_beforehand(watched
 
 
 def test_a_recorded_batch_changes_its_own_rows_alone(decoder: CodecDecoder) -> None:
-    """Its place for four rows is filled by four streams first, and then by three of them."""
+    """A batch of four rows holds four streams first, then three of them."""
     takes, graphs = [Take([4, 4], seed=i) for i in range(4)], FakeGraphCapture()
     with running(decoder, ROWS, graphs) as worker:
         until(lambda: graphs.captured == BATCHES)
@@ -581,7 +581,7 @@ def test_a_recorded_batch_changes_its_own_rows_alone(decoder: CodecDecoder) -> N
 
 @contextmanager
 def stopped(worker: CodecWorker) -> Iterator[None]:
-    """The thread waits in a listener, and then sees all that came."""
+    """Stop the worker in a callback; afterwards it sees all that was sent."""
     stream, inside, gate = CodecStream(), threading.Event(), threading.Event()
 
     def deliver(_: object) -> None:
@@ -597,8 +597,8 @@ def stopped(worker: CodecWorker) -> Iterator[None]:
         gate.set()
 
 
-class Slow:
-    """Records when it is let."""
+class GatedGraphCapture:
+    """Captures once its gate is open."""
 
     fixed_shapes = True
 
@@ -612,7 +612,7 @@ class Slow:
 
 
 def test_who_comes_before_all_is_recorded_waits_for_little_of_it(decoder: CodecDecoder) -> None:
-    capture, take = Slow(), Take([4])
+    capture, take = GatedGraphCapture(), Take([4])
     recorded: list[int] = []
 
     def deliver(got: Samples | Exception) -> None:
@@ -636,23 +636,23 @@ def test_a_device_that_cannot_record_is_told_of_once(decoder: CodecDecoder, capl
     assert "not permitted" in caplog.text
 
 
-class Tired:
-    """Records a few, and then no more."""
+class LimitedGraphCapture:
+    """Fails after a number of captures."""
 
     fixed_shapes = True
 
-    def __init__(self, strength: int) -> None:
-        self.graphs, self._strength = FakeGraphCapture(), strength
+    def __init__(self, limit: int) -> None:
+        self.graphs, self._limit = FakeGraphCapture(), limit
 
     def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
-        if self.graphs.captured == self._strength:
+        if self.graphs.captured == self._limit:
             raise MemoryError("no room for another")
         return self.graphs.capture(function, *inputs)
 
 
-@pytest.mark.parametrize("strength", [1, 4, BATCHES - 1])
-def test_so_is_one_that_cannot_go_on(decoder: CodecDecoder, strength: int, caplog: pytest.LogCaptureFixture) -> None:
-    with running(decoder, ROWS, Tired(strength)) as worker:
+@pytest.mark.parametrize("limit", [1, 4, BATCHES - 1])
+def test_so_is_one_that_cannot_go_on(decoder: CodecDecoder, limit: int, caplog: pytest.LogCaptureFixture) -> None:
+    with running(decoder, ROWS, LimitedGraphCapture(limit)) as worker:
         until(lambda: bool(caplog.records))
         hear(worker, decoder)
     assert len(caplog.records) == 1

@@ -1,4 +1,4 @@
-"""A recorded function goes on from what its inputs hold by then, as if it had been called again."""
+"""A replay computes with the current values of its inputs, as a new call would."""
 
 import gc
 import logging
@@ -24,7 +24,7 @@ WAIT = 60.0  # seconds after which something hangs
 
 
 def mixed(x: Tensor, weight: Tensor, choice: Tensor) -> Tensor:
-    """Some of what the models do: a product, a norm, a draw, an index, numbers of two kinds."""
+    """Operations that the models use: a product, a norm, a draw, an index, two dtypes."""
     y = torch.nn.functional.silu(x @ weight)
     y = y * torch.rsqrt(y.square().mean(dim=-1, keepdim=True) + 1e-6)
     best = y.topk(3, dim=-1)
@@ -137,7 +137,7 @@ def test_without_a_capture_nothing_is_missing() -> None:
 
 
 class Device:
-    """`torch.cuda` as far as recording uses it: a device on which nothing runs and captures are counted."""
+    """Fake `torch.cuda`, as far as captures use it: nothing runs, and captures are counted."""
 
     def __init__(self) -> None:
         self.capturing = self.most = 0
@@ -191,7 +191,7 @@ def test_all_captures_share_a_stream_and_a_pool_and_let_other_threads_work(stand
 
 
 def test_no_two_threads_capture_at_once(stand_in: Device) -> None:
-    """A capture begins by waiting for the device, which no device does for one that is capturing."""
+    """A capture begins by synchronizing the device, which fails while another thread captures."""
     first_is_in, second_is_in = threading.Event(), threading.Event()
 
     def first(x: Tensor) -> Tensor:
@@ -220,7 +220,7 @@ def test_no_two_threads_capture_at_once(stand_in: Device) -> None:
 
 @pytest.fixture
 def cuda() -> Iterator[str]:
-    """fp32 without shortcuts, so that one way of computing can be held against another."""
+    """fp32 without TF32, so that results are comparable."""
     with torch.backends.cudnn.flags(enabled=True, benchmark=False, allow_tf32=False):
         yield "cuda:0"
 
@@ -243,7 +243,7 @@ def test_a_graph_sees_new_values(cuda: str) -> None:
 
 @pytest.mark.gpu
 def test_a_graph_changes_what_its_function_changes(cuda: str) -> None:
-    """As the caches and states of the models do."""
+    """As with the caches and states of the models."""
     state, step = torch.zeros(4, device=cuda), torch.ones(4, device=cuda)
 
     def advance(step: Tensor) -> Tensor:
@@ -260,7 +260,7 @@ def test_a_graph_changes_what_its_function_changes(cuda: str) -> None:
 
 @pytest.mark.gpu
 def test_graphs_in_one_pool_do_not_mix(cuda: str) -> None:
-    """Replayed in another order than they were recorded in, and each result read before the next replay."""
+    """Replayed in another order than captured, each result read before the next replay."""
     capture = CudaGraphCapture(torch.device(cuda))
     held = {rows: inputs(0, cuda, rows) for rows in (32, 8, 2, 1)}
     replays = {rows: capture.capture(mixed, *held[rows]) for rows in held}
@@ -295,7 +295,7 @@ def test_graphs_share_their_intermediate_memory(cuda: str) -> None:
 
 
 def both(*work: Callable[[], object]) -> None:
-    """Run these side by side; raises what any of them raised."""
+    """Run these in threads. Raises the first error of any."""
     errors: list[Exception] = []
 
     def run(each: Callable[[], object]) -> None:
@@ -315,7 +315,7 @@ def both(*work: Callable[[], object]) -> None:
 
 
 def capture_many(cuda: str) -> None:
-    """Graphs on a stream of the thread's own, right one and all."""
+    """Capture many graphs on a stream of the thread's own and check each."""
     capture, stream = CudaGraphCapture(torch.device(cuda)), torch.cuda.Stream(cuda)
     stream.wait_stream(torch.cuda.current_stream(cuda))
     with torch.inference_mode(), torch.cuda.stream(stream):
@@ -328,7 +328,7 @@ def capture_many(cuda: str) -> None:
 
 @pytest.mark.gpu
 def test_a_thread_captures_while_another_uses_the_device(cuda: str) -> None:
-    """With allocations, copies to the host and waiting for its own stream, as the worker does."""
+    """With allocations, copies to the host and stream synchronization, as in the codec worker."""
     over, rounds = threading.Event(), [0]
 
     def record() -> None:
@@ -353,7 +353,7 @@ def test_a_thread_captures_while_another_uses_the_device(cuda: str) -> None:
 
 @pytest.mark.gpu
 def test_two_threads_may_want_to_capture_at_once(cuda: str) -> None:
-    """Frames and sound are recorded by threads of their own, both as soon as they have nothing else to do."""
+    """The engine loop and the codec worker both capture when idle."""
     both(lambda: capture_many(cuda), lambda: capture_many(cuda))
 
 
@@ -377,7 +377,7 @@ def test_a_function_that_reads_on_the_host_is_refused_and_the_device_goes_on(cud
 
 @pytest.mark.gpu
 def test_a_refused_function_is_no_end_of_decoding(cuda: str, caplog: pytest.LogCaptureFixture) -> None:
-    """The codec is one that graphs can hold; here its first capture is made to fail."""
+    """The first capture of the codec is made to fail."""
 
     class Fails(CudaGraphCapture):
         def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Callable[[], Tensor]:
@@ -397,7 +397,7 @@ def test_a_refused_function_is_no_end_of_decoding(cuda: str, caplog: pytest.LogC
 
 @pytest.mark.gpu
 def test_sound_from_graphs_is_that_of_exact_steps(cuda: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Recorded when needed, and recorded ahead while nobody speaks; 1e-4, since kernels differ with the shapes."""
+    """Captured on first use, and ahead while idle; 1e-4, because kernels differ with the shapes."""
 
     class Counting(CudaGraphCapture):
         count = 0

@@ -1,4 +1,4 @@
-"""Messages arrive in order, none is lost, and nobody waits for ever, whatever the garbage collector does."""
+"""Messages arrive in order, none is lost, and no thread hangs, whenever the garbage collector runs."""
 
 import gc
 import sys
@@ -11,11 +11,11 @@ import pytest
 
 from engine.serving.inbox import Inbox
 
-WAIT = 30.0  # seconds after which something hangs; nothing here takes a tenth of it
+WAIT = 30.0  # seconds until a test counts as hanging; nothing here takes a tenth of it
 
 
 class Garbage:
-    """Part of a cycle, so that only the garbage collector ends it."""
+    """Part of a reference cycle, so that only the garbage collector frees it."""
 
     def __init__(self, finalizer: Callable[[], None]) -> None:
         self.itself = self
@@ -137,7 +137,7 @@ def test_many_threads_lose_nothing_and_each_keeps_its_order() -> None:
 
 
 def test_whoever_was_told_that_it_will_be_read_is_read() -> None:
-    """Threads send while another closes: True for exactly those messages that the reader finds."""
+    """Threads send while another closes: `send` is True for exactly the messages that the reader finds."""
     for _ in range(30):
         inbox: Inbox[tuple[int, int]] = Inbox()
         accepted: list[tuple[int, int]] = []
@@ -185,7 +185,7 @@ def test_finalizers_that_wake_while_somebody_sends_hold_up_nobody() -> None:
 
 
 def test_a_wake_may_interrupt_a_sender_at_any_line() -> None:
-    """There the collector may run, and finalizers with it: also while the sender holds locks."""
+    """The garbage collector may run finalizers there, even while the sender holds locks."""
     inbox: Inbox[str] = Inbox()
     interrupted: list[str] = []
 

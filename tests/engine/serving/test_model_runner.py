@@ -1,4 +1,4 @@
-"""Frames of many requests at once: each draws what it would have drawn alone, however it is run."""
+"""Batched requests draw the same frames as alone, with every step runner."""
 
 import random
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ def alone(model: DualAR, asked: Prompt, index: int, frames: int = FRAMES, slot: 
 
 
 def together(run: ModelRunner, asked: Sequence[Prompt], frames: int = FRAMES, seed: int = 0) -> list[Codes]:
-    """Requests that come in one after the other, each frame for a random part of those that are there."""
+    """Run requests that begin one after the other, each step for a random subset."""
     chance = random.Random(seed)
     slots = chance.sample(range(SLOTS), len(asked))
     drawn: list[list[Codes]] = [[] for _ in asked]
@@ -118,7 +118,7 @@ def test_greedy_frames_equal_the_reference(miniature: DualAR) -> None:
 
 @pytest.mark.parametrize("mode", ["frame", "fast"])
 def test_recorded_steps_draw_what_exact_ones_do(miniature: DualAR, mode: GraphMode) -> None:
-    """Recorded shapes are fixed and masked, so they are another computation; rounding aside it is the same."""
+    """Static shapes are masked and so another computation; the result is the same but for rounding."""
     graphs = FakeGraphCapture()
     asked = [prompt(miniature, length, length) for length in (3, 130, 250, 290)]
     run = runner(miniature, capture=graphs, mode=mode)
@@ -131,7 +131,7 @@ def test_recorded_steps_draw_what_exact_ones_do(miniature: DualAR, mode: GraphMo
 
 @pytest.mark.parametrize("mode", ["frame", "fast"])
 def test_traced_steps_draw_what_exact_ones_do(miniature: DualAR, mode: GraphMode) -> None:
-    """To the last bit, and whatever was spoken while they were traced."""
+    """To the last bit, even when requests spoke while the steps were traced."""
     asked = [prompt(miniature, length, length) for length in (3, 130, 250, 290)]
     run = runner(miniature, capture=TorchScriptCapture(), mode=mode)
     begin(run, 0, asked[0], 0)
