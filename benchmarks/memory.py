@@ -60,7 +60,7 @@ def parts(engine: Engine) -> dict[str, float]:
 
     The encoder view is loaded for it where it is not there.
     """
-    steps, slots, batches = engine._runner._steps, engine._runner._slots, engine._speaker.decoding._batches
+    steps, slots, batches = engine._runner._steps, engine._runner._slots, engine._pipeline.codec_worker._batches
     kept = {
         "slow": held_bytes(steps._frame.slow),
         "fast": held_bytes(steps._frame._fast),

@@ -17,13 +17,12 @@ from engine.engine import POSITIONS
 from engine.models.quantization import Precision, quantize
 from engine.models.sampling import SamplingOptions
 from engine.release.release import DualAR
-from engine.serving.graphs import CudaGraphs, Recorder
+from engine.serving.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
 from engine.serving.memory import activation_dtype, choose_precision
-from engine.serving.model_runner import Runner
+from engine.serving.model_runner import ModelRunner
 from engine.serving.prefix_cache import PrefixCache
 from engine.serving.slots import Prompt
-from engine.serving.steps import GraphMode
-from engine.serving.torch_script import TorchScripts
+from engine.serving.step_runners import GraphMode
 
 # A voice from ten seconds of clip and a sentence to say.
 PROMPT = 300
@@ -84,31 +83,31 @@ def build(bench: Bench, precision: Precision) -> DualAR:
     return DualAR(bench.sizes.dual_ar, None, slow, fast)  # type: ignore[arg-type]  # nothing here has words
 
 
-def new_runner(bench: Bench, model: DualAR, mode: GraphMode, slots: int) -> Runner:
+def new_runner(bench: Bench, model: DualAR, mode: GraphMode, slots: int) -> ModelRunner:
     """The engine's runner, with nothing recorded yet."""
-    recorder: Recorder | None = None
+    capture: GraphCapture | None = None
     if mode != "off":
-        recorder = CudaGraphs(bench.device) if bench.device.type == "cuda" else TorchScripts()
-    return Runner(
+        capture = CudaGraphCapture(bench.device) if bench.device.type == "cuda" else TorchScriptCapture()
+    return ModelRunner(
         model,
         bench.sizes.residual_size,
         slots=slots,
         positions=bench.positions,
         prefixes=PrefixCache(bench.device, 0, 0),
-        recorder=recorder,
+        capture=capture,
         mode=mode,
     )
 
 
-def record(runner: Runner) -> float:
+def record(runner: ModelRunner) -> float:
     """Seconds until everything is recorded."""
     began = time.perf_counter()
-    while runner.record_next():
+    while runner.capture_next():
         pass
     return time.perf_counter() - began
 
 
-def frames_per_second(runner: Runner, bench: Bench) -> float:
+def frames_per_second(runner: ModelRunner, bench: Bench) -> float:
     """One listener's frames behind a prompt."""
     columns = torch.zeros(bench.sizes.dual_ar.num_codebooks + 1, bench.prompt, dtype=torch.long)
     runner.begin(0, Prompt(columns), SamplingOptions(), key=1)

@@ -1,4 +1,69 @@
-"""Reprise's speech engine: clone a voice from a clip, speak any text in it, as a stream.
+"""Reprise's speech engine: clone a voice from a clip and speak any text in it, as a stream.
 
-Import `Engine` from `engine.engine`; this package stays light so that the voice format can be used without torch.
+Public API. Everything but the errors is imported on first use, so that `engine.errors`, `engine.voice` and other light
+modules can be imported without loading torch.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from engine.errors import (
+    DeviceUnavailable,
+    DoesNotFit,
+    EngineBusy,
+    EngineClosed,
+    EngineError,
+    EngineFailed,
+    InvalidInput,
+    InvalidOption,
+    InvalidText,
+    ReleaseError,
+    RepriseError,
+    UnusableReference,
+)
+
+if TYPE_CHECKING:
+    from engine.engine import EncodedVoice, Engine, EngineStatus, SpeakOptions
+    from engine.request import AudioChunk, Speech, SpeechResult
+    from engine.voice import Consent, Reference, Voice
+
+__all__ = [
+    "AudioChunk",
+    "Consent",
+    "DeviceUnavailable",
+    "DoesNotFit",
+    "EncodedVoice",
+    "Engine",
+    "EngineBusy",
+    "EngineClosed",
+    "EngineError",
+    "EngineFailed",
+    "EngineStatus",
+    "InvalidInput",
+    "InvalidOption",
+    "InvalidText",
+    "Reference",
+    "ReleaseError",
+    "RepriseError",
+    "SpeakOptions",
+    "Speech",
+    "SpeechResult",
+    "UnusableReference",
+    "Voice",
+]
+
+_MODULES = {
+    "engine.engine": ("EncodedVoice", "Engine", "EngineStatus", "SpeakOptions"),
+    "engine.request": ("AudioChunk", "Speech", "SpeechResult"),
+    "engine.voice": ("Consent", "Reference", "Voice"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name from its module on first use."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value

@@ -1,4 +1,4 @@
-"""The engine: a loaded model that clones voices and speaks. The only face that the rest of Reprise sees."""
+"""The engine: a loaded model that clones voices and speaks."""
 
 import secrets
 from collections.abc import Sequence
@@ -27,11 +27,11 @@ from engine.models.compiling import compile_blocks
 from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
 from engine.release.release import BUNDLED, Profile, Progress, find_release, load_dual_ar, read_config
-from engine.request import Request, Speaker, Speech
+from engine.request import Request, Speech, SpeechPipeline
 from engine.serving.clip_encoder import ClipEncoder
-from engine.serving.codec_worker import Decoding
-from engine.serving.engine_loop import Loop
-from engine.serving.graphs import CudaGraphs
+from engine.serving.codec_worker import CodecWorker
+from engine.serving.engine_loop import EngineLoop
+from engine.serving.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
 from engine.serving.memory import (
     MemoryPlan,
     activation_dtype,
@@ -41,27 +41,25 @@ from engine.serving.memory import (
     plan_memory,
     reserved_memory,
 )
-from engine.serving.model_runner import Runner
+from engine.serving.model_runner import ModelRunner
 from engine.serving.prefix_cache import PrefixCache
-from engine.serving.reconstruction import decode_apart
-from engine.serving.steps import GraphMode
-from engine.serving.torch_script import TorchScripts
+from engine.serving.step_runners import GraphMode
 from engine.text import normalise, plan_segments
 from engine.text.prompt import PromptBuilder, PromptReference
 from engine.voice import Consent, Reference, Voice
 
 MAX_SEED = 2**31 - 1
-# Requests that may speak at once: as many as a small CPU keeps ahead of their listeners, and what a GPU batches well.
+# Default numbers of slots: as many as a small CPU serves faster than real time, and a batch that suits a GPU.
 CPU_SLOTS, GPU_SLOTS = 4, 32
 QUEUE = 64
-# Positions of a slot that are wished for: a voice of 30 s and three minutes of speech in view.
+# Requested positions of a slot: a voice of 30 s and three minutes of speech.
 POSITIONS = 4096
 PREFIX_BYTES, HOST_PREFIX_BYTES = 512 << 20, 2 << 30
 
 
 @dataclass(frozen=True)
 class SpeakOptions(SamplingOptions):
-    """How to speak. seed: 0 to 2³¹ - 1; the same seed gives the same speech; None picks one."""
+    """Sampling options of a request. seed: 0 to 2³¹ - 1; equal seeds give equal speech; None picks one at random."""
 
     seed: int | None = None
 
@@ -73,7 +71,7 @@ class SpeakOptions(SamplingOptions):
 
 @dataclass(frozen=True)
 class EncodedVoice:
-    """A new voice, and what the person who made it should know (sentences)."""
+    """A new voice, and notes for the person who made it (sentences)."""
 
     voice: Voice
     notes: tuple[str, ...]
@@ -81,12 +79,12 @@ class EncodedVoice:
 
 @dataclass(frozen=True)
 class EngineStatus:
-    """What the engine is doing.
+    """State of the engine.
 
-    speaking, waiting: requests. slots: that may speak at once. graphs: what of a frame is recorded (`frame`,
+    speaking, waiting: numbers of requests. slots: most requests that speak at once. graphs: what is captured (`frame`,
     `fast`), or `off` and why. precision: of the speech model's weights. positions: of a slot, prompt and speech
-    together. prefixes: bytes of voices' prompts kept on the device and in host memory. device_memory: bytes that
-    PyTorch holds of a GPU, None on a CPU.
+    together. prefixes: bytes of the prefix cache on the device and in host memory. device_memory: bytes of a GPU that
+    PyTorch has reserved, None on a CPU.
     """
 
     speaking: int
@@ -100,13 +98,13 @@ class EngineStatus:
 
 
 class Engine:
-    """A model in memory. Made by `load`; any number of threads may use it at once.
+    """A loaded model. Made by `load`; thread-safe.
 
-    name: the model as it was asked for. device: such as `cpu` or `cuda:0`. sample_rate: Hz of the audio that comes
-    out. frame_length: samples a frame. frame_rate: frames a second. codec_fingerprint: of the codec that voices'
-    codes belong to. notice: what this model is, cannot do, and is licensed for. style_tags: whether tags such
-    as `[whisper]` change how it speaks. english_only: whether it can say nothing else. usual: how it speaks unless
-    told otherwise. slots: how many speak at once.
+    name: the model as given to `load`. device: such as `cpu` or `cuda:0`. sample_rate: of the audio, in Hz.
+    frame_length: samples per frame. frame_rate: frames per second. codec_fingerprint: of the codec; a voice's codes are
+    valid for this codec only. notice: description, limits and licence of the model. style_tags: whether tags such as
+    `[whisper]` have an effect. english_only: whether the model speaks English only. usual: default options. slots: most
+    requests that speak at once.
     """
 
     def __init__(
@@ -149,25 +147,25 @@ class Engine:
             lambda: load_codec_encoder(codec_file, codec, device), self.codec_fingerprint, device
         )
         self._tokenizer = model.tokenizer
-        self._prefixes = PrefixCache(device, _spare(device, plan), HOST_PREFIX_BYTES)
-        self._runner = Runner(
+        self._prefixes = PrefixCache(device, _prefix_bytes(device, plan), HOST_PREFIX_BYTES)
+        self._runner = ModelRunner(
             model,
             codec.quantizer.codebook_size,
             slots=plan.slots,
             positions=plan.positions,
             prefixes=self._prefixes,
-            recorder=None if graphs == "off" else CudaGraphs(device) if device.type == "cuda" else TorchScripts(),
+            capture=None if graphs == "off" else _graph_capture(device),
             mode=graphs,
         )
         report("Recording steps", 0.8)
-        while device.type == "cpu" and self._runner.record_next():
-            pass  # it takes a second; a GPU's many graphs are recorded while nobody speaks
-        # A turn's last sound may still be made while another turn has its slot.
+        while device.type == "cpu" and self._runner.capture_next():
+            pass  # takes a second; a GPU's many graphs are captured while the engine is idle
+        # Twice the slots: the last audio of a turn is decoded while another turn has its slot.
         on_gpu = device.type == "cuda" and graphs != "off"
-        decoding = Decoding(decoder, 2 * plan.slots, device, CudaGraphs(device) if on_gpu else None)
-        self._speaker = Speaker(
-            Loop(self._runner, decoding, queue),
-            decoding,
+        codec_worker = CodecWorker(decoder, 2 * plan.slots, device, CudaGraphCapture(device) if on_gpu else None)
+        self._pipeline = SpeechPipeline(
+            EngineLoop(self._runner, codec_worker, queue),
+            codec_worker,
             PromptBuilder(model.tokenizer, model.config.num_codebooks),
             codec.frame_length,
             codec.sample_rate,
@@ -198,17 +196,17 @@ class Engine:
             precision: of the speech model's weights; by default bf16 on GPUs that have it, fp16 on others; on a CPU
                 fp32, or bf16 for a large model where that is faster. int8, int4 and fp8 need torchao. The codec is
                 always fp32.
-            graphs: what is recorded once and then repeated without Python: the whole `frame` (on a GPU as a
-                CUDA graph), the `fast` AR alone, or nothing (`off`).
-            compiled: whether `torch.compile` makes fewer and larger kernels of a step, on GPUs; the first steps of
-                every number of rows then take long.
-            slots: how many may speak at once, as far as memory goes; by default 4 on a CPU, 32 on a GPU.
-            queue: how many more may wait; others are refused with EngineBusy.
-            progress: called with a stage and how much of it is done, 0 to 1.
+            graphs: what is captured as a graph and replayed without Python: the whole `frame`, the `fast` AR alone, or
+                nothing (`off`). CUDA graphs on a GPU, TorchScript traces on a CPU.
+            compiled: whether to compile the transformer blocks with `torch.compile`, on GPUs; the first steps of every
+                batch size then take long.
+            slots: most requests that speak at once, reduced to fit the memory; by default 4 on a CPU, 32 on a GPU.
+            queue: most requests that wait; further ones are refused with EngineBusy.
+            progress: called with a stage and its progress, 0 to 1.
 
-        Raises: ReleaseError or one of its kinds, such as DoesNotFit; DeviceUnavailable; InvalidOption.
+        Raises: ReleaseError or a subclass such as DoesNotFit; DeviceUnavailable; InvalidOption.
         """
-        chosen = choose_device(device)  # before a download that would be in vain
+        chosen = choose_device(device)  # before the download, which would be wasted on an unavailable device
         if compiled and chosen.type == "cpu":
             raise InvalidOption("Compiling pays on GPUs only; leave it out on a CPU.")
         if slots is not None and slots < 1:
@@ -238,8 +236,8 @@ class Engine:
         """Make a voice from clips and their transcripts.
 
         Args:
-            references: (clip, transcript) pairs: a file's bytes or path, and the words spoken in it. Several
-                references are several speakers, `<|speaker:0|>` and on.
+            references: (clip, transcript) pairs: a file's bytes or path, and the words spoken in it. Each reference is
+                a speaker of its own, `<|speaker:0|>` and on.
 
         Raises: UnusableReference for a clip that cannot be cloned from, InvalidInput for a missing transcript or name.
         """
@@ -268,10 +266,7 @@ class Engine:
         return EncodedVoice(voice, tuple(notes))
 
     def reencode(self, voice: Voice) -> Voice:
-        """The same voice with codes of this engine's codec, made from the kept clips.
-
-        Raises UnusableReference when a clip was not kept.
-        """
+        """Encode a voice's clips again with this engine's codec. Raises UnusableReference when a clip was not kept."""
         self._check_open()
         if any(not reference.clip for reference in voice.references):
             raise UnusableReference(
@@ -279,19 +274,21 @@ class Engine:
             )
         made = tuple(
             replace(r, codes=self._encoder.encode(decode_audio(r.clip, self.sample_rate, device=self.device)))
-            for r in voice.references  # kept clips were prepared when the voice was made, and stay as they are
+            for r in voice.references  # kept clips are already prepared
         )
         return replace(voice, references=made, codec_fingerprint=self.codec_fingerprint)
 
     def reconstruct(self, voice: Voice) -> NDArray[np.float32]:
-        """What the codec keeps of a voice's clips, one behind the other: how the model hears them.
+        """Decode a voice's codes, all clips in a row: the voice as the model hears it.
 
         Returns: float32 `[n]` in [-1, 1], mono, at the engine's sample rate.
         Raises InvalidCodes, UnusableReference as `reencode` does, EngineClosed, EngineFailed.
         """
         self._check_open()
-        codes = [self._prompt_reference(reference).codes.numpy() for reference in self._own(voice).references]
-        return decode_apart(self._speaker.decoding, np.concatenate(codes, axis=1))
+        codes = [
+            self._prompt_reference(reference).codes.numpy() for reference in self._with_own_codes(voice).references
+        ]
+        return self._pipeline.codec_worker.decode(np.concatenate(codes, axis=1))
 
     def speak(
         self,
@@ -301,43 +298,42 @@ class Engine:
         *,
         owner: str = "",
     ) -> Speech:
-        """Say `text`, streamed.
+        """Speak `text` as a stream.
 
         Args:
             text: any length; `<|speaker:i|>` switches between the references of the voice or voices.
-            voice: who speaks; None lets the model pick a voice, several voices make several speakers.
-            owner: whose request it is, by any name. Owners get turns in equal shares, however many requests they have.
+            voice: one voice; several, for several speakers; or None, and the model picks a voice.
+            owner: name of the request's owner. Owners get equal shares of the turns, however many requests they have.
 
-        Returns: an iterator of AudioChunk; its `result` says how it went.
-        Raises: InvalidText, InvalidCodes, EngineClosed; EngineBusy when too many others are speaking and waiting.
+        Returns: an iterator of AudioChunk; its `result` is set at the end.
+        Raises: InvalidText, InvalidCodes, EngineClosed; EngineBusy when slots and queue are full.
         """
         self._check_open()
         options = options or self.usual
         voices = [] if voice is None else [voice] if isinstance(voice, Voice) else list(voice)
-        references = [r for v in voices for r in self._own(v).references]
+        references = [r for v in voices for r in self._with_own_codes(v).references]
         segments = plan_segments(normalise(text), max_bytes=self._profile.max_segment_bytes)
         self._check_speakers([s.speaker for s in segments], len(references))
         self._check_pronounceable(text)
         seed = secrets.randbelow(MAX_SEED + 1) if options.seed is None else options.seed
         prompted = [self._prompt_reference(reference) for reference in references]
-        return Speech(Request(self._speaker, segments, prompted, options, seed, owner))
+        return Speech(Request(self._pipeline, segments, prompted, options, seed, owner))
 
     def forget(self, voice: Voice) -> None:
-        """Drop what is kept of a voice so that it speaks sooner: keys and values of its prompt, codes of its clips.
+        """Drop the cached data of a deleted voice: keys and values of its prompt, codes of its clips.
 
-        To be called when the voice is deleted. Speech under way in it goes on. A voice of another codec was never
-        spoken with.
+        Requests under way are not affected. A voice of another codec has no cached data.
         """
         if self._closed or voice.codec_fingerprint != self.codec_fingerprint:
             return
         prompted = [self._prompt_reference(reference) for reference in voice.references]
-        self._speaker.loop.forget(self._speaker.prompt.system(prompted))
+        self._pipeline.loop.forget(self._pipeline.prompts.system(prompted))
         for reference in voice.references:
             self._encoder.forget(reference.codes)
 
     def status(self) -> EngineStatus:
-        """What the engine is doing now."""
-        scheduler = self._speaker.loop.scheduler
+        """The current state of the engine."""
+        scheduler = self._pipeline.loop.scheduler
         return EngineStatus(
             speaking=scheduler.speaking,
             waiting=scheduler.waiting,
@@ -350,14 +346,14 @@ class Engine:
         )
 
     def release_encoder(self) -> None:
-        """Free the encoder view; it comes back by itself when a voice is next encoded."""
+        """Free the encoder view; it is loaded again when a voice is next encoded."""
         self._encoder.release()
 
     def close(self) -> None:
-        """End all speech under way and free the model. Further calls raise EngineClosed."""
+        """End all requests and free the model. Further calls raise EngineClosed."""
         if not self._closed:
             self._closed = True
-            self._speaker.loop.close()
+            self._pipeline.loop.close()
             self._encoder.release()
 
     def _check_open(self) -> None:
@@ -396,7 +392,7 @@ class Engine:
                 "write it in Latin letters or choose another model."
             )
 
-    def _own(self, voice: Voice) -> Voice:
+    def _with_own_codes(self, voice: Voice) -> Voice:
         return voice if voice.codec_fingerprint == self.codec_fingerprint else self.reencode(voice)
 
     def _prompt_reference(self, reference: Reference) -> PromptReference:
@@ -421,22 +417,26 @@ class Engine:
 
 
 def _share_cores(device: torch.device, config: DualARConfig) -> None:
-    """On a CPU frames and sound are made at the same time, each on its share of the cores.
+    """On a CPU, split the cores between the engine loop and the codec worker.
 
-    The products of a small model are too small to be shared out; trying takes longer than it saves.
+    The products of a small model are too small to be shared between cores; one thread is faster.
     """
     if device.type == "cpu":
         torch.set_num_threads(1 if is_small(config) else max(1, torch.get_num_threads() // 2))
 
 
-def _spare(device: torch.device, plan: MemoryPlan) -> int:
-    """Bytes of the device for voices' prompts."""
+def _graph_capture(device: torch.device) -> GraphCapture:
+    return CudaGraphCapture(device) if device.type == "cuda" else TorchScriptCapture()
+
+
+def _prefix_bytes(device: torch.device, plan: MemoryPlan) -> int:
+    """Bytes of the device for the prefix cache."""
     available = available_memory(device)
     return PREFIX_BYTES if available is None else max(0, min(PREFIX_BYTES, (available - plan.total) // 2))
 
 
 def choose_device(device: str) -> torch.device:
-    """`auto`, `cpu`, `cuda` or `cuda:N` → a device that exists. Raises DeviceUnavailable."""
+    """Resolve `auto`, `cpu`, `cuda` or `cuda:N` to an existing device. Raises DeviceUnavailable."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:

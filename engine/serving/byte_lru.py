@@ -1,4 +1,4 @@
-"""A cache that is bounded by the bytes in it and forgets first what was used longest ago."""
+"""A least-recently-used cache bounded by bytes."""
 
 import threading
 from collections import OrderedDict
@@ -10,22 +10,22 @@ V = TypeVar("V")
 
 
 class ByteLRU(Generic[K, V]):
-    """At most `limit` bytes of values by key. Any number of threads may use it at once.
+    """Values by key, at most `limit` bytes of them. Thread-safe.
 
-    Sizes are the caller's word: a value must not grow while it is in here.
+    The caller gives the size of a value, which must not grow while it is cached.
     """
 
     def __init__(self, limit: int) -> None:
         if limit < 0:
             raise ValueError(f"The limit is {limit} bytes; it cannot be negative.")
         self.limit = limit
-        self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()  # used longest ago first
+        self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()  # least recently used first
         self._nbytes = 0
         self._lock = threading.Lock()
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all values in here."""
+        """Bytes of all cached values."""
         return self._nbytes
 
     def __len__(self) -> int:
@@ -35,7 +35,7 @@ class ByteLRU(Generic[K, V]):
         return key in self._entries
 
     def get(self, key: K) -> V | None:
-        """The value of `key`, which now counts as used last; None when it is not here."""
+        """The value of `key`, which becomes the most recently used; None when not cached."""
         with self._lock:
             if key not in self._entries:
                 return None
@@ -43,10 +43,10 @@ class ByteLRU(Generic[K, V]):
             return self._entries[key][0]
 
     def put(self, key: K, value: V, nbytes: int) -> list[tuple[K, V]]:
-        """Keep `value`, of `nbytes` bytes, in place of whatever `key` had before.
+        """Cache `value`, of `nbytes` bytes, replacing the previous value of `key`.
 
-        Returns what had to go for it, used longest ago first; a value above the limit is not kept and is itself what
-        is returned. The value that `key` had before is out of date rather than evicted, and is not returned.
+        Returns: the evicted entries, least recently used first. A value above the limit is not cached and is returned
+        itself. The replaced value is not returned.
         Raises ValueError when `nbytes` is negative.
         """
         if nbytes < 0:
@@ -65,18 +65,18 @@ class ByteLRU(Generic[K, V]):
             return evicted
 
     def pop(self, key: K) -> V | None:
-        """Take the value of `key` out; None when it is not here."""
+        """Remove and return the value of `key`; None when not cached."""
         with self._lock:
             return self._drop(key)
 
     def drop_where(self, unwanted: Callable[[V], bool]) -> None:
-        """Forget every value of which this is true."""
+        """Remove every value for which `unwanted` is true."""
         with self._lock:
             for key in [key for key, (value, _) in self._entries.items() if unwanted(value)]:
                 self._drop(key)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove every value."""
         with self._lock:
             self._entries.clear()
             self._nbytes = 0

@@ -1,4 +1,4 @@
-"""Codes of clips: each clip is encoded once, however many ask for it at the same time, and kept for a while."""
+"""Encodes clips to codes. Concurrent requests for one clip share one encoding, and recent codes are cached."""
 
 import hashlib
 import threading
@@ -14,7 +14,7 @@ from torch import Tensor
 from engine.codec.codec import CodecEncoder, whole_frames
 from engine.serving.byte_lru import ByteLRU
 
-# A clip goes through the encoder in pieces of about this length, so that memory does not grow with it.
+# A clip is encoded in parts of about this length, so that memory does not grow with the clip.
 ENCODE_SECONDS = 2.0
 
 K = TypeVar("K", bound=Hashable)
@@ -22,16 +22,16 @@ V = TypeVar("V")
 
 
 class SingleFlight(Generic[K, V]):
-    """Work that is done once for all who want it at the same time."""
+    """Deduplicates concurrent calls: work on one key runs once for all threads that want it at the same time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._flights: dict[K, Future[V]] = {}
 
     def do(self, key: K, work: Callable[[], V]) -> V:
-        """What `work` returns or raises, or what it does for the caller that is already at work on `key`.
+        """Return or raise what `work` does, or what it does for a thread already at work on `key`.
 
-        Nothing is remembered afterwards: the next call works anew.
+        Results are not cached: a later call runs `work` again.
         """
         with self._lock:
             under_way = self._flights.get(key)
@@ -41,13 +41,13 @@ class SingleFlight(Generic[K, V]):
                 self._fly(key, flight, work)
             return flight.result()
         finally:
-            # The traceback of an error holds this frame: no circle, or what failed keeps its memory for long.
+            # An error's traceback refers to this frame; the cycle would keep its memory.
             del flight, under_way
 
     def _fly(self, key: K, flight: Future[V], work: Callable[[], V]) -> None:
         try:
             flight.set_result(work())
-        except BaseException as error:  # whatever it is, those who wait must not wait for ever
+        except BaseException as error:  # of any type: waiting threads must be woken
             flight.set_exception(error)
         finally:
             with self._lock:
@@ -56,12 +56,13 @@ class SingleFlight(Generic[K, V]):
 
 
 class ClipEncoder:
-    """Clips → codes, on one device. Any number of threads may use it at once.
+    """Encodes clips to codes on one device. Thread-safe.
 
-    Codes are found again by what was heard and by the codec, never by a name, so that a replaced clip is never stale.
+    Cached codes are looked up by the samples and the codec's fingerprint, never by name, so a replaced clip never
+    matches.
 
-    load: makes the encoder view, on `device`; called when it is first needed and again after `release`.
-    fingerprint: of the codec. cache_bytes: how much of the codes made is kept.
+    load: makes the encoder view on `device`; called on first use and again after `release`.
+    fingerprint: of the codec. cache_bytes: capacity of the cache of codes.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class ClipEncoder:
         self._flights: SingleFlight[str, NDArray[np.uint16]] = SingleFlight()
         self._encoder: CodecEncoder | None = None
         self._loading = threading.Lock()
-        self._running = threading.Lock()  # one clip at a time: they would share one device anyway
+        self._running = threading.Lock()  # one clip at a time: they share one device
 
     @property
     def loaded(self) -> bool:
@@ -85,10 +86,10 @@ class ClipEncoder:
         return self._encoder is not None
 
     def encode(self, samples: Tensor) -> NDArray[np.uint16]:
-        """Samples float32 `[n]`, n ≥ 1, mono at the codec's rate, on any device → codes uint16 `[K, T]`, read-only.
+        """Encode samples float32 `[n]`, n ≥ 1, mono at the codec's rate, on any device.
 
-        The last frame is filled up with silence.
-        Raises ValueError for samples of another shape, and whatever loading the encoder raises.
+        Returns: codes uint16 `[K, T]`, read-only. The last frame is padded with silence.
+        Raises ValueError for samples of another shape, and the errors of `load`.
         """
         if samples.dim() != 1 or not len(samples):
             raise ValueError(f"A clip is one row of samples, not {list(samples.shape)}.")
@@ -97,14 +98,11 @@ class ClipEncoder:
         return self._flights.do(key, lambda: self._codes(key, clip))
 
     def forget(self, codes: NDArray[np.uint16]) -> None:
-        """Drop these codes `[K, T]`, whatever clip they were made of."""
+        """Drop these codes `[K, T]` from the cache, whichever clip they belong to."""
         self._cache.drop_where(lambda kept: np.array_equal(kept, codes))
 
     def release(self) -> None:
-        """Free the encoder view, or have it freed once the clip that is going through it is done.
-
-        It is loaded again when next needed.
-        """
+        """Free the encoder view, at the latest when the clip being encoded is done. It is loaded again on next use."""
         with self._loading:
             self._encoder = None
 
@@ -114,7 +112,7 @@ class ClipEncoder:
         return digest.hexdigest()
 
     def _codes(self, key: str, clip: Tensor) -> NDArray[np.uint16]:
-        # Looked up in here, not before the flight: the flight before this one may have ended in between.
+        # Looked up here and not before the flight, because the previous flight may have ended in between.
         if (kept := self._cache.get(key)) is not None:
             return kept
         with self._running:
@@ -130,10 +128,10 @@ class ClipEncoder:
             return self._encoder
 
     def _run(self, encoder: CodecEncoder, clip: Tensor) -> NDArray[np.uint16]:
-        """Clip `[n]` → codes `[K, T]`, in pieces of whole frames."""
+        """Encode a clip `[n]` in parts of whole frames. Returns codes `[K, T]`."""
         config = encoder.config
-        piece = max(1, round(ENCODE_SECONDS * config.frame_rate)) * config.frame_length
+        part_length = max(1, round(ENCODE_SECONDS * config.frame_rate)) * config.frame_length
         audio = whole_frames(clip[None, None], config.frame_length)
         state = encoder.init_state(1)
-        codes = [encoder.encode_step(part.to(self._device), state) for part in torch.split(audio, piece, dim=2)]
+        codes = [encoder.encode_step(part.to(self._device), state) for part in torch.split(audio, part_length, dim=2)]
         return torch.cat(codes, dim=2)[0].cpu().numpy().astype(np.uint16)

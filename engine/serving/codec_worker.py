@@ -1,6 +1,6 @@
-"""Codes to sound for many takes at once: pieces of equal length go through the codec together.
+"""Decodes codes to audio for many streams at once: chunks of equal length go through the codec as one batch.
 
-It runs on a thread, and on a GPU on a stream, of its own, so that frames and sound are made at the same time.
+The worker has its own thread, and on a GPU its own CUDA stream, so that audio is decoded while frames are generated.
 """
 
 import logging
@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from queue import SimpleQueue
 
 import numpy as np
 import torch
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.codec.codec import CodecDecoder, DecoderState
-from engine.errors import EngineClosed
-from engine.serving.graphs import Recorder, Replay
+from engine.errors import EngineClosed, EngineFailed, RepriseError, first_line
+from engine.serving.graphs import GraphCapture, Replay
 from engine.serving.inbox import Inbox
 
 log = logging.getLogger(__name__)
@@ -25,15 +26,17 @@ log = logging.getLogger(__name__)
 Samples = NDArray[np.float32]
 Deliver = Callable[[Samples | Exception], None]
 
-# What goes through the codec together at most, in all takes: its activations are large.
+# Frames of all streams that are decoded as one batch, at most: the codec's activations are large.
 FRAMES_AT_ONCE = 64
-# Lengths that graphs are recorded for; others are put together from them.
+# Chunk lengths that graphs are captured for; other lengths are sums of these.
 GRAPH_FRAMES = (16, 8, 4, 2, 1)
+# Frames of a chunk in `CodecWorker.decode`: short, so that it delays streams no longer than they delay each other.
+_DECODE_CHUNK = 16
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Frames of a line `[K, T]`, and who gets their samples."""
+class DecodeJob:
+    """Codes `[K, T]` of the next chunk of a stream, and the callback that receives its samples."""
 
     codes: Tensor
     deliver: Deliver
@@ -43,67 +46,91 @@ class Piece:
         return self.codes.shape[1]
 
 
-class Line:
-    """The sound of one turn; its pieces come out in the order in which they go in.
+class CodecStream:
+    """The codec's state over the audio of one turn. Chunks are decoded in the order in which they are submitted.
 
-    follows: the line, already ended, whose state this one goes on from; None at the start of a take.
+    It is apart from the turn because it outlives it: the audio of a turn goes on while the next turn has the slot, and
+    the state at its end is where the next turn of the take continues.
+
+    previous: the stream, already ended, that this one continues; None at the start of a take.
+    All fields but `dropped` belong to the worker's thread.
     """
 
-    def __init__(self, follows: "Line | None" = None) -> None:
-        self.follows = follows
-        self.dropped = False  # the one thing that other threads may change
-        self.after: DecoderState | None = None  # behind the last piece, once it is `finished`
+    def __init__(self, previous: "CodecStream | None" = None) -> None:
+        self.previous = previous
+        self.dropped = False
+        self.final_state: DecoderState | None = None  # set when `finished`
         self.row: int | None = None
-        self.pieces: deque[Piece] = deque()
+        self.jobs: deque[DecodeJob] = deque()
         self.ended = self.finished = False
-        self.error: Exception | None = None  # why nothing more can be decoded, in this line or in one that follows
+        self.error: Exception | None = None  # why neither this stream nor one that continues it can be decoded
 
     @property
-    def before(self) -> DecoderState | None:
-        """The codec's state in front of the first piece."""
-        return None if self.follows is None else self.follows.after
+    def initial_state(self) -> DecoderState | None:
+        """The codec's state before the first chunk."""
+        return None if self.previous is None else self.previous.final_state
 
     @property
-    def lost(self) -> Exception | None:
-        """Why there is no state, if there is none."""
-        return self.error or (None if self.follows is None else self.follows.error)
+    def inherited_error(self) -> Exception | None:
+        """Why there is no initial state, if so."""
+        return self.error or (None if self.previous is None else self.previous.error)
+
+    @property
+    def can_begin(self) -> bool:
+        return self.previous is None or self.previous.finished
 
 
-class Decoding:
-    """A decoder view and its pool of `rows` states, on one thread.
+class CodecWorker:
+    """A decoder view and a pool of `rows` codec states, on a thread of their own.
 
-    recorder: makes the decoding of a batch cheap to repeat, on devices that can; None runs it as it is.
+    capture: captures the decoding of a batch as a graph; None decodes eagerly.
     """
 
     def __init__(
-        self, decoder: CodecDecoder, rows: int, device: torch.device, recorder: Recorder | None = None
+        self, decoder: CodecDecoder, rows: int, device: torch.device, capture: GraphCapture | None = None
     ) -> None:
-        self._batches = _Batches(decoder, rows, device, recorder)
+        self._batches = _BatchDecoder(decoder, rows, device, capture)
         self._free = list(range(rows))
-        self._lines: list[Line] = []  # with something to do, the one that had its turn longest ago first
-        self._inbox: Inbox[tuple[Line, Piece | None]] = Inbox()
+        self._streams: list[CodecStream] = []  # with work left, the least recently served first
+        self._inbox: Inbox[tuple[CodecStream, DecodeJob | None]] = Inbox()
         self._thread = threading.Thread(target=self._run, name="reprise-decoding", daemon=True)
         self._thread.start()
 
-    def submit(self, line: Line, codes: NDArray[np.int64], deliver: Deliver) -> None:
-        """Decode the next frames `[K, T]` of a line.
+    def submit(self, stream: CodecStream, codes: NDArray[np.int64], deliver: Deliver) -> None:
+        """Decode the next frames `[K, T]` of a stream.
 
-        `deliver` gets their samples `[n]`, or an error, on our thread; nothing when the line is dropped before.
+        `deliver` receives their samples `[n]` or an error on the worker's thread, and nothing if the stream is dropped
+        before.
         """
-        if not self._inbox.send((line, Piece(torch.from_numpy(codes), deliver))):
+        if not self._inbox.send((stream, DecodeJob(torch.from_numpy(codes), deliver))):
             deliver(EngineClosed())
 
-    def end(self, line: Line) -> None:
-        """Nothing more comes. When all pieces are out the line keeps its state for one that follows it."""
-        self._inbox.send((line, None))
+    def end(self, stream: CodecStream) -> None:
+        """End a stream. Once all its chunks are decoded it keeps its state for a stream that continues it."""
+        self._inbox.send((stream, None))
 
-    def drop(self, line: Line) -> None:
-        """Forget a line with all of it that was not yet decoded. May be called by finalizers."""
-        line.dropped = True
-        self._inbox.nudge()
+    def drop(self, stream: CodecStream) -> None:
+        """Discard a stream and its chunks that are not decoded yet. Finalizers may call it."""
+        stream.dropped = True
+        self._inbox.wake()
+
+    def decode(self, codes: NDArray[np.int64]) -> Samples:
+        """Decode codes `[K, T]`, T ≥ 1, as a stream of their own. Returns float32 `[n]`.
+
+        Blocks; not for the worker's thread. Raises EngineClosed, EngineFailed.
+        """
+        stream, decoded = CodecStream(), SimpleQueue[Samples | Exception]()
+        chunks = [codes[:, at : at + _DECODE_CHUNK] for at in range(0, codes.shape[1], _DECODE_CHUNK)]
+        for chunk in chunks:
+            self.submit(stream, chunk, decoded.put)
+        self.end(stream)
+        try:
+            return np.concatenate([_samples(decoded.get()) for _ in chunks])
+        finally:
+            self.drop(stream)  # its remaining chunks, when one has failed
 
     def close(self) -> None:
-        """End the thread. Pieces under way become EngineClosed."""
+        """End the thread. Pending chunks receive EngineClosed."""
         self._inbox.close()
         self._thread.join()
 
@@ -111,115 +138,119 @@ class Decoding:
         reason: Exception = EngineClosed()
         try:
             self._work()
-        except Exception as error:  # whatever it is, those who wait must not wait for ever
+        except Exception as error:  # of any type: pending callbacks must be called
             log.exception("Decoding stopped.")
             reason = error
         self._inbox.close()
-        lost = [piece for line in self._lines for piece in line.pieces]
-        for piece in (*lost, *(piece for _, piece in self._inbox.read() if piece)):
-            piece.deliver(reason)
+        pending = [job for stream in self._streams for job in stream.jobs]
+        for job in (*pending, *(job for _, job in self._inbox.read() if job)):
+            job.deliver(reason)
 
     @torch.inference_mode()
     def _work(self) -> None:
-        with self._batches.stream():
+        with self._batches.cuda_stream():
             while self._receive():
-                for line in self._ended():
-                    self._finish(line)
-                if group := self._group():
-                    self._decode(group)
+                for stream in self._ended():
+                    self._finish(stream)
+                if batch := self._next_batch():
+                    self._decode_batch(batch)
 
     def _receive(self) -> bool:
-        """Take in what has come, waiting for it when there is nothing to do. False at the end."""
+        """Read new messages, waiting for one when there is no work. False once closed."""
         busy = self._ended() or self._ready()
-        for line, piece in self._inbox.read() if busy else self._wait():
-            if line.finished:
+        for stream, job in self._inbox.read() if busy else self._wait():
+            if stream.finished:
                 continue
-            if line not in self._lines:
-                self._lines.append(line)
-            if piece is None:
-                line.ended = True
-            elif line.error:
-                piece.deliver(line.error)
+            if stream not in self._streams:
+                self._streams.append(stream)
+            if job is None:
+                stream.ended = True
+            elif stream.error:
+                job.deliver(stream.error)
             else:
-                line.pieces.append(piece)
-        for line in self._lines:
-            if line.dropped:
-                line.ended = True
-                line.pieces.clear()
+                stream.jobs.append(job)
+        for stream in self._streams:
+            if stream.dropped:
+                stream.ended = True
+                stream.jobs.clear()
         return not self._inbox.closed
 
-    def _wait(self) -> list[tuple[Line, Piece | None]]:
-        while self._inbox.empty and self._batches.record_next():
-            pass  # as in the engine's loop
+    def _wait(self) -> list[tuple[CodecStream, DecodeJob | None]]:
+        while self._inbox.empty and self._batches.capture_next():
+            pass  # idle time is used for captures; a message waits for one capture at most
         return self._inbox.wait()
 
-    def _ended(self) -> list[Line]:
-        """Lines that are to end and have nothing left to decode."""
-        return [line for line in self._lines if line.ended and not line.pieces and _may_begin(line)]
+    def _ended(self) -> list[CodecStream]:
+        """Streams that have ended and have nothing left to decode."""
+        return [stream for stream in self._streams if stream.ended and not stream.jobs and stream.can_begin]
 
-    def _ready(self) -> list[Line]:
-        """Lines with a piece to decode, and a row or one to be had."""
-        waiting = [line for line in self._lines if line.pieces and _may_begin(line)]
-        rowless = [line for line in waiting if line.row is None][: len(self._free)]
-        return [line for line in waiting if line.row is not None or line in rowless]
+    def _ready(self) -> list[CodecStream]:
+        """Streams with a chunk to decode that have a row or can get one."""
+        waiting = [stream for stream in self._streams if stream.jobs and stream.can_begin]
+        rowless = [stream for stream in waiting if stream.row is None][: len(self._free)]
+        return [stream for stream in waiting if stream.row is not None or stream in rowless]
 
-    def _group(self) -> list[Line]:
-        """The line whose turn it is, and others whose next piece is as long."""
+    def _next_batch(self) -> list[CodecStream]:
+        """The least recently served stream, and others whose next chunk has the same length."""
         ready = self._ready()
-        frames = ready[0].pieces[0].frames if ready else 1
-        group = [line for line in ready if line.pieces[0].frames == frames][: _rows_at_once(frames)]
-        for line in group:
-            self._lines.remove(line)
-            self._lines.append(line)
-        return [line for line in group if line.row is not None or self._begin(line)]
+        frames = ready[0].jobs[0].frames if ready else 1
+        batch = [stream for stream in ready if stream.jobs[0].frames == frames][: _rows_at_once(frames)]
+        for stream in batch:
+            self._streams.remove(stream)
+            self._streams.append(stream)
+        return [stream for stream in batch if stream.row is not None or self._begin(stream)]
 
-    def _begin(self, line: Line) -> bool:
-        """Give the line a row with the state that it goes on from. False if there is none; its pieces are told."""
-        line.error = line.lost
-        if not line.error:
+    def _begin(self, stream: CodecStream) -> bool:
+        """Load the stream's initial state into a free row. On failure its chunks receive the error; returns False."""
+        stream.error = stream.inherited_error
+        if not stream.error:
             try:
-                self._batches.load(self._free[-1], line.before)
+                self._batches.load(self._free[-1], stream.initial_state)
             except Exception as error:
                 log.error("The codec's state could not be restored.", exc_info=error)
-                line.error = error
-        if not line.error:
-            line.row = self._free.pop()
+                stream.error = error
+        if not stream.error:
+            stream.row = self._free.pop()
             return True
-        while line.pieces:
-            line.pieces.popleft().deliver(line.error)
+        while stream.jobs:
+            stream.jobs.popleft().deliver(stream.error)
         return False
 
-    def _finish(self, line: Line) -> None:
-        self._lines.remove(line)
-        line.finished = True
-        if line.row is None:
-            line.error = line.lost
-            line.after = line.before
+    def _finish(self, stream: CodecStream) -> None:
+        self._streams.remove(stream)
+        stream.finished = True
+        if stream.row is None:
+            stream.error = stream.inherited_error
+            stream.final_state = stream.initial_state
         else:
             try:
-                line.after = self._batches.save(line.row)
+                stream.final_state = self._batches.save(stream.row)
             except Exception as error:
                 log.error("The codec's state could not be kept.", exc_info=error)
-                line.error = error
-            self._free.append(line.row)
-            line.row = None
-        line.follows = None  # or a long take would keep the states of all its turns
+                stream.error = error
+            self._free.append(stream.row)
+            stream.row = None
+        stream.previous = None  # or a long take would keep the states of all its turns
 
-    def _decode(self, group: list[Line]) -> None:
-        """The next piece of each of these lines, which have rows."""
-        pieces = [line.pieces[0] for line in group]
+    def _decode_batch(self, batch: list[CodecStream]) -> None:
+        """Decode the next chunk of each of these streams, which have rows."""
+        jobs = [stream.jobs[0] for stream in batch]
         try:
-            rows = [line.row for line in group if line.row is not None]
-            audio: Sequence[Samples | Exception] = self._batches.decode(rows, [piece.codes for piece in pieces])
+            rows = [stream.row for stream in batch if stream.row is not None]
+            audio: Sequence[Samples | Exception] = self._batches.decode(rows, [job.codes for job in jobs])
         except Exception as error:
             log.error("A step of the codec failed.", exc_info=error)
-            audio = [error] * len(group)
-        for line, samples in zip(group, audio, strict=True):
-            line.pieces.popleft().deliver(samples)  # one by one: what a listener raises must not cost others theirs
+            audio = [error] * len(batch)
+        for stream, samples in zip(batch, audio, strict=True):
+            stream.jobs.popleft().deliver(samples)  # one by one: if a callback raises, the other jobs stay pending
 
 
-def _may_begin(line: Line) -> bool:
-    return line.follows is None or line.follows.finished
+def _samples(decoded: Samples | Exception) -> Samples:
+    if not isinstance(decoded, Exception):
+        return decoded
+    if isinstance(decoded, RepriseError):
+        raise decoded
+    raise EngineFailed(f"The codec could not turn this clip into sound again: {first_line(decoded)}") from decoded
 
 
 def _rows_at_once(frames: int) -> int:
@@ -231,16 +262,25 @@ def _power(count: int) -> int:
     return 1 << (count - 1).bit_length()
 
 
-class _Batches:
-    """The states of all rows, and decoding for some of them. One row behind the last belongs to nobody."""
+@dataclass(frozen=True)
+class _CapturedBatch:
+    """The graph of a batch: the buffers that its rows and codes are read from, and its replay."""
 
-    def __init__(self, decoder: CodecDecoder, rows: int, device: torch.device, recorder: Recorder | None) -> None:
-        self._decoder, self._device, self._recorder = decoder, device, recorder
+    index: Tensor
+    codes: Tensor
+    replay: Replay
+
+
+class _BatchDecoder:
+    """The codec states of all rows, and decoding for some of them. One more row pads the captured batches."""
+
+    def __init__(self, decoder: CodecDecoder, rows: int, device: torch.device, capture: GraphCapture | None) -> None:
+        self._decoder, self._device, self._capture = decoder, device, capture
         self._states = decoder.init_state(rows + 1)
-        self._nobody = rows
-        self._recorded: dict[tuple[int, int], _Recorded] = {}  # by rows, a power of two, and frames
+        self._padding_row = rows
+        self._graphs: dict[tuple[int, int], _CapturedBatch] = {}  # by rows, a power of two, and frames
 
-    def stream(self) -> torch.cuda.StreamContext | nullcontext[None]:
+    def cuda_stream(self) -> torch.cuda.StreamContext | nullcontext[None]:
         if self._device.type != "cuda":
             return nullcontext()
         stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
@@ -255,67 +295,58 @@ class _Batches:
         return self._states.take(torch.tensor([row], device=self._device))
 
     def decode(self, rows: Sequence[int], codes: Sequence[Tensor]) -> list[Samples]:
-        """The next frames `[K, T]` of each row → its samples."""
+        """Decode the next frames `[K, T]` of each row. Returns their samples."""
         index, batch = torch.tensor(rows, device=self._device), torch.stack(list(codes)).to(self._device)
-        lengths = _parts(batch.shape[2]) if self._recorder else [batch.shape[2]]
+        lengths = _graph_lengths(batch.shape[2]) if self._capture else [batch.shape[2]]
         audio = [self._step(index, part) for part in torch.split(batch, lengths, dim=2)]
         return list(torch.cat(audio, dim=2)[:, 0].float().cpu().numpy())
 
     def _step(self, index: Tensor, codes: Tensor) -> Tensor:
         count, key = len(index), (_power(len(index)), codes.shape[2])
-        self._record(key)
-        recorded = self._recorded.get(key)
-        if recorded is None:
-            return self._exactly(index, codes)
-        recorded.index[:count], recorded.index[count:] = index, self._nobody
-        recorded.codes[:count] = codes
-        return recorded.replay()[:count].clone()
+        self._capture_batch(key)
+        graph = self._graphs.get(key)
+        if graph is None:
+            return self._step_eagerly(index, codes)
+        graph.index[:count], graph.index[count:] = index, self._padding_row
+        graph.codes[:count] = codes
+        return graph.replay()[:count].clone()
 
-    def _exactly(self, index: Tensor, codes: Tensor) -> Tensor:
+    def _step_eagerly(self, index: Tensor, codes: Tensor) -> Tensor:
         state = self._states.take(index)
         audio = self._decoder.decode_step(codes, state)
         self._states.put(index, state)
         return audio
 
-    def record_next(self) -> bool:
-        """Record one of the batches that there can be, the largest first; False when all are there."""
-        return any(map(self._record, self._sizes()))
+    def capture_next(self) -> bool:
+        """Capture one of the possible batches, the largest first; False when none is missing."""
+        return any(map(self._capture_batch, self._sizes()))
 
-    def _record(self, key: tuple[int, int]) -> bool:
-        """Whether this batch can be recorded, and was not yet."""
-        if self._recorder is None or key in self._recorded:
+    def _capture_batch(self, key: tuple[int, int]) -> bool:
+        """Capture `key` if it is missing. Returns whether it did."""
+        if self._capture is None or key in self._graphs:
             return False
-        index = torch.full((key[0],), self._nobody, device=self._device)
+        index = torch.full((key[0],), self._padding_row, device=self._device)
         shape = key[0], self._decoder.config.num_codebooks, key[1]
         codes = torch.zeros(shape, dtype=torch.long, device=self._device)
         try:
-            replay = self._recorder.record(self._exactly, index, codes)
+            replay = self._capture.capture(self._step_eagerly, index, codes)
         except Exception as error:
             log.warning("Decoding without recorded steps, more slowly: %s", error)
-            self._recorder = None
+            self._capture = None
             return False
-        self._recorded[key] = _Recorded(index, codes, replay)
+        self._graphs[key] = _CapturedBatch(index, codes, replay)
         return True
 
     def _sizes(self) -> Iterator[tuple[int, int]]:
         for frames in GRAPH_FRAMES:
-            most = _power(min(self._nobody, _rows_at_once(frames)))
+            most = _power(min(self._padding_row, _rows_at_once(frames)))
             yield from ((1 << i, frames) for i in reversed(range(most.bit_length())))
 
 
-@dataclass(frozen=True)
-class _Recorded:
-    """A recorded batch: where its rows and codes are read from, and what repeats it."""
-
-    index: Tensor
-    codes: Tensor
-    replay: Replay
-
-
-def _parts(frames: int) -> list[int]:
-    """`frames` as a sum of lengths that graphs are recorded for."""
-    parts = []
+def _graph_lengths(frames: int) -> list[int]:
+    """`frames` as a sum of lengths that graphs are captured for."""
+    lengths = []
     for size in GRAPH_FRAMES:
-        parts += [size] * (frames // size)
+        lengths += [size] * (frames // size)
         frames %= size
-    return parts
+    return lengths

@@ -1,59 +1,71 @@
-"""Recording a function on fixed tensors once, and replaying it with one call.
+"""Graph capture: a function on fixed tensors is captured once and replayed with one call, without its Python.
 
-The pattern is that of moshi's `CUDAGraphed` and of nano-vllm's batch buckets: captured largest first, all in one pool.
+On a GPU the graphs are CUDA graphs, captured largest first in one pool as in nano-vllm's batch buckets and wrapped as
+in moshi's `CUDAGraphed`. On a CPU they are TorchScript traces: half of the time of a small model's frame is Python's.
+PyTorch calls its tracer deprecated in favour of a compiler, which needs a C++ compiler and minutes; torch's version is
+pinned, and without the tracer every step runs eagerly.
 """
 
+import logging
 import threading
+import warnings
 from collections.abc import Callable
-from typing import Protocol
+from functools import cache
+from typing import Any, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from engine.errors import first_line
+
+log = logging.getLogger(__name__)
+
 Replay = Callable[[], Tensor]
+GraphKey = tuple[int, int]
 
-# A capture begins by waiting for the whole device, which is an error while any thread captures.
-_one_at_a_time = threading.Lock()
+# A CUDA capture begins with a synchronization of the whole device, which fails while another thread captures.
+_cuda_capture_lock = threading.Lock()
 
 
-class Recorder(Protocol):
-    """Makes a function that works on tensors which stay where they are cheap to repeat.
+class GraphCapture(Protocol):
+    """Captures functions of tensors that stay at fixed addresses.
 
-    fixed_shapes: whether a recording's shapes stay as they were, whatever its inputs hold.
+    fixed_shapes: whether all shapes in a graph are fixed when it is captured, whatever its inputs hold at replay.
     """
 
     fixed_shapes: bool
 
-    def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
-        """A replay of `function(*inputs)`, with what the inputs hold by then.
+    def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
+        """Return a replay of `function(*inputs)` that reads the inputs' current values.
 
-        The function may be run while it is recorded. What its Python does is done then, and never again.
+        The function may run during the capture. Its Python runs then and never again.
         """
 
 
-class CudaGraphs:
-    """Records CUDA graphs, all on one stream and in one memory pool.
+class CudaGraphCapture:
+    """Captures CUDA graphs, all on one stream and in one memory pool.
 
-    Only for functions that are replayed one after the other: they share their intermediate memory. The result of a
-    replay stays until the next replay of any of them.
+    Only for functions that are replayed one after the other, because they share their intermediate memory. The result
+    of a replay is valid until the next replay of any of them.
     """
 
     fixed_shapes = True
-    WARM_UPS = 2  # libraries choose kernels and make workspaces on the first calls, which a capture must not see
+    WARM_UPS = 2  # libraries choose kernels and allocate workspaces on the first calls, which must not be captured
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle()
 
-    def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
+    def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         graph = torch.cuda.CUDAGraph()
-        with _one_at_a_time, torch.cuda.device(self._device):
+        with _cuda_capture_lock, torch.cuda.device(self._device):
             self._stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._stream):
                 for _ in range(self.WARM_UPS):
                     function(*inputs)
-                # Other threads go on using the device meanwhile, which is no concern of this capture.
+                # `thread_local`: other threads may use the device during the capture.
                 with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
                     result = function(*inputs)
             torch.cuda.current_stream().wait_stream(self._stream)
@@ -63,3 +75,94 @@ class CudaGraphs:
             return result
 
         return replay
+
+
+class TorchScriptCapture:
+    """Traces functions of their inputs alone: every other tensor becomes a constant."""
+
+    fixed_shapes = False
+
+    def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
+        # The parts of `torch.jit.trace`, which itself keeps every traced function and its weights for ever.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about sizes, which are constant on purpose
+            graph, _ = torch._C._create_graph_by_tracing(function, inputs, lambda _value: "", True, False)
+        traced = torch._C._create_function_from_graph("step", graph)
+
+        def replay() -> Tensor:
+            # Optimizing the trace takes several times as long as tracing and gains nothing.
+            with torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
+                result: Tensor = traced(*inputs)
+            return result
+
+        replay()  # the first run prepares the trace, which takes ten times as long as a run
+        return replay
+
+
+class CapturedGraphs:
+    """Captured functions by key.
+
+    After the first failure nothing more is captured; the failure is logged once and shows in `state`.
+    """
+
+    def __init__(self, capture: GraphCapture | None, name: str) -> None:
+        self._capture = capture
+        self._replays: dict[GraphKey, Replay] = {}
+        self.state = "off" if capture is None else name
+
+    def get(self, key: GraphKey) -> Replay | None:
+        """The replay captured under `key`, if any."""
+        return self._replays.get(key)
+
+    def is_missing(self, key: GraphKey) -> bool:
+        """Whether `key` can be captured and has not been."""
+        return self._capture is not None and key not in self._replays
+
+    def capture(self, key: GraphKey, function: Callable[..., Tensor], *inputs: Tensor) -> None:
+        """Capture `function(*inputs)` under `key`."""
+        assert self._capture is not None
+        try:
+            self._replays[key] = self._capture.capture(function, *inputs)
+        except Exception as error:  # a tracer raises many types
+            log.warning("Speaking without recorded steps, more slowly: %s", error)
+            self._capture = None
+            self.state = f"off: they could not be recorded ({first_line(error)})"
+
+
+class TracedKVView:
+    """`ExactRows` for a TorchScript trace: slots and positions are read from tensors at every replay.
+
+    buffer: of the cache. slots, positions: int64 `[B]`.
+    """
+
+    def __init__(self, buffer: Tensor, slots: Tensor, positions: Tensor) -> None:
+        self._buffer, self._slots, self._positions = buffer, slots, positions
+
+    def positions(self, new: Tensor) -> Tensor:
+        return self._positions[:, None] + new
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        out: Tensor = _scripted_attend()(self._buffer[layer], self._slots, self._positions, q, k, v)
+        return out
+
+
+def _attend(buffer: Tensor, slots: Tensor, positions: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    out = torch.empty_like(q)
+    heads, groups, width = q.shape[1], k.shape[1], q.shape[3]
+    for row in range(q.shape[0]):
+        keys, values = buffer[:, int(slots[row])].unbind(0)
+        end = int(positions[row]) + 1
+        keys[:, end - 1] = k[row, :, 0]
+        values[:, end - 1] = v[row, :, 0]
+        grouped = q[row].view(1, groups, heads // groups, width)
+        found = F.scaled_dot_product_attention(grouped, keys[None, :, :end], values[None, :, :end])
+        out[row] = found.view(heads, 1, width)
+    return out
+
+
+@cache
+def _scripted_attend() -> Any:
+    """`_attend`, scripted rather than traced: its loop and its sizes depend on the tensors' values."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.jit.script(_attend)

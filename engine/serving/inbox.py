@@ -1,7 +1,7 @@
-"""Messages to a thread, from any other and from finalizers.
+"""Messages from any thread, and from finalizers, to one thread.
 
-The garbage collector may run a finalizer in any thread and at any moment, also while that thread holds a lock. What a
-finalizer calls must therefore take no lock: it sets a flag and calls `nudge`.
+The garbage collector may run a finalizer in any thread at any moment, even while that thread holds a lock. Code that a
+finalizer calls must therefore take no lock: it sets a flag and calls `wake`.
 """
 
 import threading
@@ -12,10 +12,10 @@ M = TypeVar("M")
 
 
 class Inbox(Generic[M]):
-    """What one thread reads and any other may send."""
+    """A queue of messages that one thread reads and any thread may send."""
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[M | None] = SimpleQueue()  # its `put` may interrupt itself; None only wakes
+        self._queue: SimpleQueue[M | None] = SimpleQueue()  # its `put` is reentrant; None only wakes the reader
         self._sending = threading.Lock()
         self._closed = False
 
@@ -24,28 +24,28 @@ class Inbox(Generic[M]):
         return self._closed
 
     def send(self, message: M) -> bool:
-        """Whether it will be read: False once the inbox is closed."""
+        """Send a message. Returns whether it will be read: False once the inbox is closed."""
         with self._sending:
             if not self._closed:
                 self._queue.put(message)
             return not self._closed
 
-    def nudge(self) -> None:
-        """Wake the reader, which is to look at what has changed. The only method for finalizers."""
+    def wake(self) -> None:
+        """Wake the reader so that it checks its flags. The only method that finalizers may call."""
         self._queue.put(None)
 
     def close(self) -> None:
-        """Nothing more comes in; what is in can still be read."""
+        """Refuse further messages; those already sent can still be read."""
         with self._sending:
             self._closed = True
-        self.nudge()
+        self.wake()
 
     @property
     def empty(self) -> bool:
         return self._queue.empty()
 
     def read(self) -> list[M]:
-        """What has come, oldest first."""
+        """Take all messages, oldest first."""
         found: list[M] = []
         while True:
             try:
@@ -56,6 +56,6 @@ class Inbox(Generic[M]):
                 found.append(message)
 
     def wait(self) -> list[M]:
-        """As `read`, once something has come or somebody nudged."""
+        """Wait for a message or a `wake`, then `read`."""
         first = self._queue.get()
         return ([] if first is None else [first]) + self.read()

@@ -1,7 +1,7 @@
-"""Does a release fit on a device, and how large may its key/value cache be: arithmetic, before anything is loaded.
+"""Memory plan: whether a release fits on a device, and how large its KV cache may be, before loading it.
 
-Weights are counted from modules without memory and are exact. The workspace is an estimate: activations are worked out
-from the sizes, and an allowance is made for what libraries and recorded graphs keep.
+Weights are counted from modules on the meta device and are exact. The workspace is an estimate: activations are
+computed from the sizes, and an allowance is made for libraries and captured graphs.
 """
 
 from collections.abc import Iterable
@@ -22,8 +22,8 @@ from engine.models.quantization import QUANTIZED, Precision, Stack, layouts
 from engine.models.slow_ar import SlowAR
 from engine.serving.clip_encoder import ENCODE_SECONDS
 from engine.serving.codec_worker import FRAMES_AT_ONCE
-from engine.serving.pacing import SIZES
-from engine.serving.slots import PIECE
+from engine.serving.pacing import CHUNK_FRAMES
+from engine.serving.slots import PREFILL_CHUNK
 
 __all__ = [
     "MemoryPlan",
@@ -38,12 +38,12 @@ __all__ = [
 ]
 
 SHORTEST = 2048  # positions: a voice's clip of half a minute and a minute of speech
-_STEP = 256  # positions: cache lengths between the shortest and the wished for
+_STEP = 256  # positions: cache lengths between the shortest and the requested are multiples of it
 
-# Tensors as large as the widest that are alive together inside a convolutional stack: 6.0 were counted in S2-Pro's
+# Tensors as large as the widest one that are alive at once in a convolutional stack: 6.0 were measured in S2-Pro's
 # encoder and 6.4 in its decoder.
 _ALIVE = 7
-# The libraries' own scratch memory, the graphs' pool, and the gaps that an allocator leaves.
+# Scratch memory of libraries, the graphs' pool, and fragmentation of the allocator.
 _ALLOWANCE = 256 * 2**20
 
 _FLOATS: dict[Precision, torch.dtype] = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -59,7 +59,7 @@ _SMALLER: dict[Precision, tuple[Precision, ...]] = {
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """What is kept where, in bytes; `slots` slots of `positions` positions each."""
+    """Bytes of each part of an engine, with `slots` slots of `positions` positions each."""
 
     slow: int
     fast: int
@@ -83,18 +83,18 @@ class MemoryPlan:
 
 @lru_cache(maxsize=16)
 def is_small(config: DualARConfig) -> bool:
-    """Whether a CPU's caches hold the speech model's weights, more or less, and its products are too small to be
-    shared out between cores."""
+    """Whether the speech model's weights roughly fit a CPU's caches and its products are too small to be shared between
+    cores."""
     with torch.device("meta"):
         stacks = SlowAR(config, end_id=0), FastAR(config)
     return sum(weight.numel() for stack in stacks for weight in stack.parameters()) < 100_000_000
 
 
 def choose_precision(device: torch.device | str, config: DualARConfig) -> Precision:
-    """The precision of a speech model that nobody chose one for.
+    """The default precision of a speech model on a device.
 
-    bf16 on GPUs that compute in it, fp16 on others. On a CPU fp32, but for a large model bf16 where that is measured
-    to be faster.
+    bf16 on GPUs that compute in it, fp16 on others. fp32 on a CPU, or bf16 for a large model where a measurement shows
+    it to be faster.
     """
     device = torch.device(device)
     if device.type == "cuda":
@@ -120,8 +120,8 @@ def _product_seconds(dtype: torch.dtype) -> float:
 
 
 def activation_dtype(precision: Precision, device: torch.device | str) -> torch.dtype:
-    """What is computed in, and what embeddings, norms and heads are kept in: for quantized weights bf16, or fp16 on
-    GPUs without it."""
+    """The dtype of activations, embeddings, norms and heads. For quantized weights it is bf16, or fp16 on GPUs without
+    bf16."""
     device = torch.device(device)
     if precision not in QUANTIZED:
         return _FLOATS[precision]
@@ -135,7 +135,8 @@ def _computes_in_bf16(device: torch.device) -> bool:
 
 
 def available_memory(device: torch.device | str) -> int | None:
-    """Bytes that can still be taken on a GPU, those that PyTorch holds unused included; None elsewhere: no limit."""
+    """Bytes that can still be allocated on a GPU, including those that PyTorch has reserved and not allocated; None, no
+    limit, elsewhere."""
     device = torch.device(device)
     if device.type != "cuda":
         return None
@@ -144,7 +145,7 @@ def available_memory(device: torch.device | str) -> int | None:
 
 
 def reserved_memory(device: torch.device | str) -> int | None:
-    """Bytes of a GPU that PyTorch holds for this process, used or not; None elsewhere."""
+    """Bytes of a GPU that PyTorch has reserved for this process; None elsewhere."""
     device = torch.device(device)
     return torch.cuda.memory_reserved(device) if device.type == "cuda" else None
 
@@ -159,13 +160,13 @@ def plan_memory(
     positions: int,
     activations: torch.dtype | None = None,
 ) -> MemoryPlan:
-    """`slots` slots of `positions` positions (at most the model's own), or as much of that as `available` bytes hold.
+    """Plan `slots` slots of `positions` positions (at most the model's own), or as many as fit `available` bytes.
 
-    What does not fit loses slots first, down to one, then positions, down to 2,048 or what was wished for if that is
-    less. None for `available` sets no limit. `activations` is what `activation_dtype` gives; without it, what that
-    gives on current GPUs.
+    If they do not fit, the number of slots is reduced first, down to one, then the positions, down to 2,048 or the
+    requested number if that is smaller. `available` None: no limit. `activations` as `activation_dtype` returns it; by
+    default that of current GPUs.
 
-    Raises InvalidOption for less than one slot or position, and DoesNotFit when the least of all is too much.
+    Raises InvalidOption for less than one slot or position, and DoesNotFit when even the smallest plan is too large.
     """
     if slots < 1 or positions < 1:
         raise InvalidOption(f"There must be at least one slot and one position, not {slots} and {positions}.")
@@ -184,18 +185,18 @@ def plan_memory(
 
 
 def held_bytes(module: nn.Module) -> int:
-    """Bytes of a module's parameters and buffers as they are kept: a quantized tensor says how large it looks, not
-    how large it is."""
+    """Bytes that a module's parameters and buffers occupy. The nominal size of a quantized tensor is that of its
+    dequantized values."""
     return sum(_held(tensor) for tensor in (*module.parameters(), *module.buffers()))
 
 
 def _held(tensor: torch.Tensor) -> int:
-    flatten = getattr(tensor, "__tensor_flatten__", None)  # PyTorch's protocol for tensors made of others
+    flatten = getattr(tensor, "__tensor_flatten__", None)  # PyTorch's protocol of tensor subclasses that wrap others
     return tensor.nbytes if flatten is None else sum(_held(getattr(tensor, name)) for name in flatten()[0])
 
 
 class _Sizes:
-    """The bytes of a release's parts in one precision."""
+    """Bytes of a release's parts in one precision."""
 
     def __init__(
         self, config: DualARConfig, codec: CodecConfig, precision: Precision, activations: torch.dtype
@@ -237,14 +238,14 @@ class _Sizes:
         return _ALLOWANCE + self._widened() + self._prefill() + self._encoding() + self._decoding(slots)
 
     def _widened(self) -> int:
-        """int8 and fp8 weights are widened for a product, one at a time, fp8 by way of fp32."""
+        """Bytes of the largest weight, widened for a product: int8 and fp8 one weight at a time, fp8 through fp32."""
         return {"int8": 2, "int4": 2, "fp8": 6}.get(self.precision, 0) * self._largest
 
     def _prefill(self) -> int:
-        """A piece of a prompt on its way through a block: the residual, and the widest of what is beside it."""
+        """Bytes of a prefill chunk in a transformer block: the residual and the widest activations beside it."""
         slow = self.config.slow
         attention = 2 * (slow.n_head + 2 * slow.n_local_heads) * slow.head_dim
-        return PIECE * (4 * slow.dim + max(3 * slow.intermediate_size, attention)) * self.activations.itemsize
+        return PREFILL_CHUNK * (4 * slow.dim + max(3 * slow.intermediate_size, attention)) * self.activations.itemsize
 
     def _encoding(self) -> int:
         codec = self.codec
@@ -257,7 +258,7 @@ class _Sizes:
         rates, latents = codec.decoder_rates, codec.frame_length // codec.hop_length
         widths = (codec.decoder_dim // 2 ** (i + 1) for i in range(len(rates)))
         lengths = (latents * prod(rates[: i + 1]) for i in range(len(rates)))
-        frames = min(slots * SIZES[-1], FRAMES_AT_ONCE)
+        frames = min(slots * CHUNK_FRAMES[-1], FRAMES_AT_ONCE)
         return slots * self._stream + frames * _widest(widths, lengths)
 
 
@@ -267,19 +268,19 @@ def _sizes(config: DualARConfig, codec: CodecConfig, precision: Precision, activ
 
 
 def _widest(widths: Iterable[int], lengths: Iterable[int]) -> int:
-    """Bytes for each frame, where a stack has these channels and samples per frame."""
+    """Bytes per frame of a stack whose layers have these channels and samples per frame."""
     return _ALIVE * 4 * max(width * length for width, length in zip(widths, lengths, strict=True))
 
 
 def _refusal(size: _Sizes, least: MemoryPlan, available: int) -> str:
-    says = f"The model needs {_gigabytes(least.total)} in {size.precision} and {_gigabytes(available)} are free"
+    refusal = f"The model needs {_gigabytes(least.total)} in {size.precision} and {_gigabytes(available)} are free"
     for other in _SMALLER[size.precision]:
         if other == "int4" and size.activations == torch.float16:
             continue
         needed = size.of(other).plan(1, least.positions).total
         if needed <= available:
-            return f"{says}; choose {other}, which needs {_gigabytes(needed)}, or another device."
-    return f"{says}; no smaller precision fits either: choose the CPU, a GPU with more memory or a smaller model."
+            return f"{refusal}; choose {other}, which needs {_gigabytes(needed)}, or another device."
+    return f"{refusal}; no smaller precision fits either: choose the CPU, a GPU with more memory or a smaller model."
 
 
 def _gigabytes(count: int) -> str:

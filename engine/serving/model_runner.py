@@ -1,6 +1,6 @@
-"""Runs both transformers over fixed slots: prompts in pieces, and one frame for any set of slots at once.
+"""Runs both transformers over the slots: prompts in prefill chunks, and one frame for any set of slots.
 
-One thread uses a runner.
+For use by one thread.
 """
 
 from collections.abc import Sequence
@@ -13,39 +13,39 @@ from torch import Tensor
 from engine.models.frame_step import Frame
 from engine.models.sampling import SamplingOptions
 from engine.release.release import DualAR
-from engine.serving.graphs import Recorder
+from engine.serving.graphs import GraphCapture
 from engine.serving.prefix_cache import PrefixCache
-from engine.serving.slots import Prompt, Slots
-from engine.serving.steps import ExactSteps, GraphMode, StaticSteps, TracedSteps
+from engine.serving.slots import Prompt, SlotPool
+from engine.serving.step_runners import EagerStepRunner, GraphMode, StaticStepRunner, TracedStepRunner
 
 
-class Step:
-    """A frame under way. result: int64 `[rows, K + 1]`; which of its rows were asked for."""
+class PendingFrames:
+    """The frames of one step, still being computed on a GPU. result: int64 `[rows, K + 1]`; rows: those to return."""
 
     def __init__(self, result: Tensor, rows: Sequence[int]) -> None:
         self._rows = list(rows)
         if result.device.type == "cpu":
             self._result, self._done = result, None
             return
-        # The host does not wait here: it can start the next frame before it has seen this one.
+        # Copied without waiting: the host can start the next step before it reads this one.
         self._result = torch.empty(result.shape, dtype=result.dtype, pin_memory=True)
         self._result.copy_(result, non_blocking=True)
         self._done = torch.cuda.Event()  # type: ignore[no-untyped-call]
         self._done.record()
 
     def frames(self) -> NDArray[np.int64]:
-        """Waits for it: int64 `[slots, K + 1]`, the semantic draw (S is the end), then the frame's codes."""
+        """Wait for the step. Returns int64 `[slots, K + 1]`: the semantic draw (S is the end), then the codes."""
         if self._done is not None:
             self._done.synchronize()
         frames: NDArray[np.int64] = self._result.numpy()[self._rows]
         return frames
 
 
-class Runner:
-    """A model with its slots.
+class ModelRunner:
+    """A model and its slots.
 
-    residual_size: entries of a residual codebook. mode: what of a step is recorded, by `recorder`, to be cheap to
-    repeat: the whole frame or the Fast AR alone; `off` runs it as it is.
+    residual_size: entries of a residual codebook. capture, mode: captures the whole frame or the Fast AR alone as
+    graphs; with `off` every step runs eagerly.
     """
 
     def __init__(
@@ -56,22 +56,23 @@ class Runner:
         slots: int,
         positions: int,
         prefixes: PrefixCache,
-        recorder: Recorder | None = None,
+        capture: GraphCapture | None = None,
         mode: GraphMode = "off",
     ) -> None:
         self.config = model.config
         frame = Frame(model.slow, model.fast, residual_size)
-        self._slots = Slots(model.slow, slots, positions, prefixes)
-        self._steps: ExactSteps | TracedSteps | StaticSteps
-        if mode == "frame" and recorder is not None and not recorder.fixed_shapes:
-            self._steps = TracedSteps(frame, self._slots, recorder)
+        self._slots = SlotPool(model.slow, slots, positions, prefixes)
+        self._steps: EagerStepRunner | TracedStepRunner | StaticStepRunner
+        if mode == "frame" and capture is not None and not capture.fixed_shapes:
+            self._steps = TracedStepRunner(frame, self._slots, capture)
         elif mode == "frame":
-            self._steps = StaticSteps(frame, self._slots, recorder)
+            self._steps = StaticStepRunner(frame, self._slots, capture)
         else:
-            self._steps = ExactSteps(frame, self._slots, recorder if mode == "fast" else None)
+            self._steps = EagerStepRunner(frame, self._slots, capture if mode == "fast" else None)
 
     @property
     def slots(self) -> int:
+        """Number of slots."""
         return self._slots.count
 
     @property
@@ -81,49 +82,49 @@ class Runner:
 
     @property
     def end_index(self) -> int:
-        """The semantic draw that means the end: one above the semantic tokens."""
+        """The semantic draw that ends a turn: one above the semantic tokens."""
         return self.config.semantic_codebook_size
 
     @property
-    def looks_ahead(self) -> bool:
-        """Whether steps run while the host does something else, so that the next may be started before one is read."""
+    def is_asynchronous(self) -> bool:
+        """Whether steps run while the host works, so that the next can be started before the last is read."""
         return self._slots.device.type == "cuda"
 
     @property
     def graph_state(self) -> str:
-        """What of a frame is recorded: `frame`, `fast`, or `off` and why."""
+        """What is captured: `frame`, `fast`, or `off` and why."""
         return self._steps.graph_state
 
     @torch.inference_mode()
-    def record_next(self) -> bool:
-        """Record one of the steps that the mode says, between two steps; False when all are there.
+    def capture_next(self) -> bool:
+        """Capture one of the graphs of the mode; False when none is missing.
 
-        A failure shows in `graph_state` and stops nothing.
+        A failure shows in `graph_state`; steps then run eagerly.
         """
-        return self._steps.record_next()
+        return self._steps.capture_next()
 
     @torch.inference_mode()
     def begin(self, slot: int, prompt: Prompt, options: SamplingOptions, key: int) -> int:
-        """Give a slot a prompt, and the noise of `key`, a signed 64-bit number. Returns the positions reused.
+        """Assign a prompt and a noise key, a signed 64-bit number, to a slot. Returns the positions reused.
 
-        Raises ValueError for a prompt that the slot cannot hold.
+        Raises ValueError for a prompt that does not fit the slot.
         """
         return self._slots.begin(slot, prompt, options, key)
 
     @torch.inference_mode()
     def forget(self, columns: Tensor, free: Sequence[int]) -> None:
-        """Drop what is kept of prompts that begin with `columns` `[K + 1, T]`; `free`: slots that nobody speaks in."""
+        """Drop keys and values of prompts that begin with `columns` `[K + 1, T]`. free: the slots not in use."""
         self._slots.forget(columns, free)
 
     @torch.inference_mode()
     def prefill(self, slot: int) -> bool:
-        """One piece of the slot's prompt goes in. Returns whether it is ready to speak."""
+        """Compute one chunk of the slot's prompt. Returns whether the prompt is complete."""
         return self._slots.prefill(slot)
 
     @torch.inference_mode()
-    def step(self, slots: Sequence[int]) -> Step:
-        """Start one frame for each of these slots, which must be ready and have a position left."""
+    def step(self, slots: Sequence[int]) -> PendingFrames:
+        """Start one frame for each of these slots, whose prompts are complete and which have a position left."""
         result, rows = self._steps.run(slots)
         for slot in slots:
-            self._slots.moved(slot)
-        return Step(result, rows)
+            self._slots.advance(slot)
+        return PendingFrames(result, rows)

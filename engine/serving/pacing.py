@@ -1,51 +1,55 @@
-"""How much audio to make before it is sent: soon at first, then in pieces that grow while the listener has enough.
+"""Chunk sizes: small at first, so that audio starts soon, then larger while the listener has enough in the buffer.
 
-Large pieces cost less a frame; a piece must be there before the listener has heard all of those before it.
+Large chunks cost less per frame; a chunk must arrive before the listener has heard all those before it.
 """
 
 from bisect import bisect_right
 
-# Frames of a piece. Few sizes, so that the pieces of many takes can be decoded together.
-SIZES = (4, 8, 16)
-# Making a piece may take this share of what the listener still has to hear.
-SHARE = 0.6
+# Frames of a chunk. Few sizes, so that the chunks of many takes can be decoded as one batch.
+CHUNK_FRAMES = (4, 8, 16)
+# Share of the buffered audio that generating the next chunk may take.
+BUFFER_SHARE = 0.6
 
 
 class Pacer:
-    """The listener of one take, as the engine imagines it: it starts with the first piece and never pauses.
+    """Model of the listener of one take, who starts with the first chunk and never pauses.
 
-    frame_seconds: of audio in a frame. Times are seconds on any one clock.
+    It is apart from the turns because a take has many, and the listener hears them as one.
+
+    frame_seconds: of audio in a frame. All times are seconds on one clock.
     """
 
     def __init__(self, frame_seconds: float) -> None:
         self._frame_seconds = frame_seconds
-        self._per_frame = frame_seconds  # seconds that a frame takes to make, of late
-        self._heard_until: float | None = None  # when the listener will have heard all that was sent
+        self._seconds_per_frame = frame_seconds  # recent time to generate a frame
+        self._buffered_until: float | None = None  # when the listener will have heard all that was sent
         self._sent_last = 0.0
         self.underruns = 0
-        self.starved = 0.0  # seconds without anything to hear, once it had begun
+        self.starved = 0.0  # seconds without anything to hear after the first chunk
 
     def next_frames(self, now: float) -> int:
-        """How many frames the next piece should have."""
-        if self._heard_until is None:
-            return SIZES[0]
-        affordable = SHARE * (self._heard_until - now) / self._per_frame
-        return SIZES[max(0, bisect_right(SIZES, affordable) - 1)]
+        """How many frames the next chunk should have."""
+        if self._buffered_until is None:
+            return CHUNK_FRAMES[0]
+        affordable = BUFFER_SHARE * (self._buffered_until - now) / self._seconds_per_frame
+        return CHUNK_FRAMES[max(0, bisect_right(CHUNK_FRAMES, affordable) - 1)]
 
     def sent(self, frames: int, now: float) -> None:
-        """A piece has been sent."""
-        if self._heard_until is None:
-            self._heard_until = now
+        """Count a chunk that has been sent."""
+        if self._buffered_until is None:
+            self._buffered_until = now
         else:
-            self._per_frame += 0.5 * ((now - self._sent_last) / frames - self._per_frame)
-            if now > self._heard_until:
+            self._seconds_per_frame += 0.5 * ((now - self._sent_last) / frames - self._seconds_per_frame)
+            if now > self._buffered_until:
                 self.underruns += 1
-                self.starved += now - self._heard_until
-                self._heard_until = now
+                self.starved += now - self._buffered_until
+                self._buffered_until = now
         self._sent_last = now
-        self._heard_until += frames * self._frame_seconds
+        self._buffered_until += frames * self._frame_seconds
 
     def withdrawn(self, frames: int, now: float) -> None:
-        """The last frames are to be replaced; what of them was heard already stays heard."""
-        if self._heard_until is not None:
-            self._heard_until = min(self._heard_until, max(now, self._heard_until - frames * self._frame_seconds))
+        """Take back the last frames, which will be replaced. Those already heard stay heard."""
+        if self._buffered_until is not None:
+            self._buffered_until = min(
+                self._buffered_until, max(now, self._buffered_until - frames * self._frame_seconds)
+            )

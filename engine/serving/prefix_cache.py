@@ -1,7 +1,7 @@
-"""Keys and values of prompt beginnings that come again: a known voice costs no prefill.
+"""Cache of the keys and values of prompt prefixes: a voice that was spoken with before needs no prefill.
 
-Found by content, the columns themselves, so a voice that was replaced is never mistaken for what it was. What the
-device has no room for moves to host memory, and from there it is forgotten.
+Prefixes are looked up by content, the columns themselves, so a replaced voice never matches. Entries that the device
+budget evicts move to host memory; entries that the host budget evicts are dropped.
 """
 
 import hashlib
@@ -20,43 +20,43 @@ class PrefixCache:
 
     def __init__(self, device: torch.device, device_bytes: int, host_bytes: int) -> None:
         self._device = device
-        self._near: ByteLRU[bytes, Tensor] = ByteLRU(device_bytes)
-        self._far: ByteLRU[bytes, Tensor] = ByteLRU(0 if device.type == "cpu" else host_bytes)
+        self._on_device: ByteLRU[bytes, Tensor] = ByteLRU(device_bytes)
+        self._on_host: ByteLRU[bytes, Tensor] = ByteLRU(0 if device.type == "cpu" else host_bytes)
 
     @property
     def nbytes(self) -> tuple[int, int]:
-        """Bytes kept on the device and in host memory."""
-        return self._near.nbytes, self._far.nbytes
+        """Bytes on the device and in host memory."""
+        return self._on_device.nbytes, self._on_host.nbytes
 
-    def find(self, columns: Tensor) -> Tensor | None:
-        """What is kept of a prompt that begins with `columns` `[K + 1, T]`; on the device."""
+    def get(self, columns: Tensor) -> Tensor | None:
+        """Keys and values of the prefix `columns` `[K + 1, T]`, on the device; None when not cached."""
         key = _key(columns)
-        if (near := self._near.get(key)) is not None:
-            return near
-        if (far := self._far.pop(key)) is None:
+        if (prefix := self._on_device.get(key)) is not None:
+            return prefix
+        if (prefix := self._on_host.pop(key)) is None:
             return None
-        kept = far.to(self._device, non_blocking=True)
-        self._put_near(key, kept)
-        return kept
+        prefix = prefix.to(self._device, non_blocking=True)
+        self._put_on_device(key, prefix)
+        return prefix
 
-    def keep(self, columns: Tensor, kept: Tensor) -> None:
-        """Remember what a prompt's beginning left in a slot."""
-        self._put_near(_key(columns), kept)
+    def put(self, columns: Tensor, prefix: Tensor) -> None:
+        """Cache the keys and values of the prefix `columns`."""
+        self._put_on_device(_key(columns), prefix)
 
     def drop(self, columns: Tensor) -> None:
-        """Forget what is kept of a prompt that begins with `columns` `[K + 1, T]`."""
+        """Drop the prefix `columns` `[K + 1, T]`."""
         key = _key(columns)
-        self._near.pop(key)
-        self._far.pop(key)
+        self._on_device.pop(key)
+        self._on_host.pop(key)
 
     def clear(self) -> None:
-        self._near.clear()
-        self._far.clear()
+        self._on_device.clear()
+        self._on_host.clear()
 
-    def _put_near(self, key: bytes, kept: Tensor) -> None:
-        for old, evicted in self._near.put(key, kept, kept.nbytes):
-            if self._far.limit:
-                self._far.put(old, evicted.to("cpu"), evicted.nbytes)
+    def _put_on_device(self, key: bytes, prefix: Tensor) -> None:
+        for old, evicted in self._on_device.put(key, prefix, prefix.nbytes):
+            if self._on_host.limit:
+                self._on_host.put(old, evicted.to("cpu"), evicted.nbytes)
 
 
 def _key(columns: Tensor) -> bytes:

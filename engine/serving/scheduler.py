@@ -1,14 +1,14 @@
-"""Who speaks when: a fixed number of slots, lent for one turn at a time, round-robin between owners.
+"""Slot scheduling: a fixed number of slots, assigned for one turn at a time, round-robin between owners.
 
-A request holds a ticket from `enter` to `leave` and asks for a slot for each segment of its text:
+A request holds a ticket from `enter` to `leave` and waits for a slot for each segment of its text:
 
-    idle ─ ask → waiting ─ plan → prefilling ─ ready → speaking ─ release → idle        leave, at any moment
+    idle ─ enqueue → waiting ─ plan → prefilling ─ ready → speaking ─ release → idle        leave, from any stage
 
-A free slot goes to the owner with the fewest slots, of several to the one served longest ago; requests of one owner are
-served first come first served. An owner without a slot waits for at most one turn of each other owner.
+A free slot goes to the owner with the fewest slots, among several to the one served least recently; requests of one
+owner are served first come, first served. An owner without a slot waits for at most one turn of each other owner.
 
-Between two frames the engine asks for a `plan`: at most one piece of one prompt, then a frame for everyone who speaks,
-so that a long prompt never makes speakers stutter. Nothing is computed here.
+Before each frame the engine loop asks for a `plan`: at most one prefill chunk of one prompt, then a frame for every
+speaking ticket, so that a long prompt never interrupts the others. This module computes nothing and knows no torch.
 """
 
 import threading
@@ -24,29 +24,33 @@ Stage = Literal["idle", "waiting", "prefilling", "speaking"]
 
 
 @dataclass(eq=False, slots=True)
-class Share:
+class OwnerShare:
     """One owner's part in the turns, while the owner has open requests.
 
-    served: when it last got a slot, or entered. read: when a piece of its prompts was last read. Both count events.
+    served_at: when it last got a slot, or entered. prefilled_at: when a chunk of its prompts was last prefilled. Both
+    count the scheduler's events.
     """
 
     owner: str
-    served: int
-    read: int
+    served_at: int
+    prefilled_at: int
 
 
 @dataclass(eq=False, slots=True)
 class Ticket:
-    """One request's place. Only the scheduler changes it.
+    """One request's place with the scheduler, which alone changes it.
 
-    number: in order of arrival. share: its owner's, the same for all open requests of that owner. slot: the slot that
-    it holds, None while it has none. It changes in `plan` and `release` only, so it stays true for the whole of a frame
-    even when the request leaves in the middle of it.
-    gone: whether the request has left; then `stage` is where it was.
+    It is apart from the request because the scheduler keeps it after the request has left, as the last holder of a
+    slot; it holds no text, no audio and no tensors.
+
+    number: in order of arrival. share: of its owner, the same object for all open requests of that owner. slot: None
+    without one; it changes in `plan` and `release` only, so it is valid for a whole frame even when the request leaves
+    meanwhile.
+    gone: whether the request has left; `stage` is then its last one.
     """
 
     number: int
-    share: Share
+    share: OwnerShare
     slot: int | None = None
     stage: Stage = "idle"
     gone: bool = False
@@ -54,20 +58,20 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do next: the ticket that gets one piece of its prompt read, and those that get a frame, by slot."""
+    """The next step: the ticket that gets a prefill chunk, and those that get a frame, by slot."""
 
     prefill: Ticket | None
     speaking: tuple[Ticket, ...]
 
 
 class Scheduler:
-    """Lends `slots` slots to at most `slots + queue` open requests.
+    """Assigns `slots` slots to at most `slots + queue` open requests.
 
-    `enter`, `leave`, `place` and the counts may be called from any thread, everything else from the engine's own.
-    `leave` may be called by a finalizer too, which the garbage collector runs wherever it likes, also within these
-    methods: it takes no lock and moves nothing. The others clear up after it.
-    Since a request may leave at any moment, `ask`, `ready` and `release` of a ticket that is gone do nothing; out of
-    turn otherwise, they raise ValueError.
+    `enter`, `leave`, `place` and the counts may be called from any thread, the other methods from the engine's thread.
+    `leave` may also be called by a finalizer, which the garbage collector may run within any of these methods: it takes
+    no lock and moves nothing; the other methods clean up.
+    Because a request may leave at any moment, `enqueue`, `ready` and `release` ignore a ticket that is gone; in any
+    other wrong stage they raise ValueError.
     """
 
     def __init__(self, slots: int, queue: int) -> None:
@@ -77,70 +81,70 @@ class Scheduler:
         self._limit = slots + queue
         self._numbers = count()
         self._clock = count()
-        self._inside: list[Ticket] = []
+        self._entered: list[Ticket] = []
         self._waiting: list[Ticket] = []  # by number
         self._free = set(range(slots))
-        # Who has each slot, or had it last: then its keys and values are still there.
+        # The holder of each slot, or its last holder, whose keys and values are still in it.
         self._holders: list[Ticket | None] = [None] * slots
         self._lock = threading.Lock()
 
     @property
     def open(self) -> int:
-        """Requests inside: entered and not left."""
+        """Requests that have entered and not left."""
         with self._lock:
-            return len(_present(self._inside))
+            return len(_present(self._entered))
 
     @property
     def waiting(self) -> int:
-        """Tickets that wait for a slot."""
+        """Tickets waiting for a slot."""
         with self._lock:
             return len(_present(self._waiting))
 
     @property
     def speaking(self) -> int:
-        """Tickets that get every frame."""
+        """Tickets that get a frame in every step."""
         with self._lock:
             return len(self._in_stage("speaking"))
 
     def enter(self, owner: str = "") -> Ticket:
-        """A ticket for a new request of an owner. Raises EngineBusy when the house is full."""
+        """Open a request of an owner. Raises EngineBusy when the queue is full."""
         with self._lock:
-            self._inside = _present(self._inside)
-            if len(self._inside) >= self._limit:
+            self._entered = _present(self._entered)
+            if len(self._entered) >= self._limit:
                 raise EngineBusy(f"All {self._limit} places are taken by other requests; try again in a moment.")
-            ticket = Ticket(next(self._numbers), self._share(owner))
-            self._inside.append(ticket)
+            ticket = Ticket(next(self._numbers), self._owner_share(owner))
+            self._entered.append(ticket)
             return ticket
 
-    def ask(self, ticket: Ticket) -> None:
-        """Want a slot for one turn."""
+    def enqueue(self, ticket: Ticket) -> None:
+        """Queue for a slot for one turn."""
         with self._lock:
-            if _may(ticket, "ask for a slot", "idle"):
+            if _check_stage(ticket, "ask for a slot", "idle"):
                 ticket.stage = "waiting"
-                # A request under way came before the newcomers, and so goes before them.
+                # By number: a request that has begun stays ahead of those that arrived later.
                 insort(self._waiting, ticket, key=_number)
 
     def plan(self) -> Plan:
-        """Lend the free slots to those who wait, and say what to do next.
+        """Assign the free slots to waiting tickets. Returns what to do next.
 
-        A ticket gets the slot of its last turn again if that is free and nobody else had it since; otherwise the
-        lowest, where possible one that holds nothing of an open request.
+        A ticket gets the slot of its last turn if that is free and was not reassigned; otherwise the lowest free slot,
+        preferably one that was not last held by an open request.
         """
         with self._lock:
-            self._take_back()
-            self._lend()
+            self._reclaim_slots()
+            self._assign_slots()
             return Plan(self._next_prefill(), tuple(self._in_stage("speaking")))
 
     def ready(self, ticket: Ticket) -> None:
-        """Its prompt is in the cache: from the next plan on it speaks."""
+        """Mark a ticket's prompt as complete: it speaks from the next plan on."""
         with self._lock:
-            if _may(ticket, "be ready", "prefilling"):
+            if _check_stage(ticket, "be ready", "prefilling"):
                 ticket.stage = "speaking"
 
     def release(self, ticket: Ticket) -> None:
-        """The turn is over or no longer wanted: its slot, or its place in the queue, is free again."""
+        """End a ticket's turn: free its slot or its place in the queue."""
         with self._lock:
-            if _may(ticket, "release its slot", "waiting", "prefilling", "speaking"):
+            if _check_stage(ticket, "release its slot", "waiting", "prefilling", "speaking"):
                 if ticket.stage == "waiting":
                     self._waiting.remove(ticket)
                 ticket.stage = "idle"
@@ -149,54 +153,54 @@ class Scheduler:
                     ticket.slot = None
 
     def leave(self, ticket: Ticket) -> None:
-        """The request is over. Its slot can be lent again by the next plan. Leaving twice does nothing."""
+        """End a request. The next plan can assign its slot again. Leaving twice has no effect."""
         ticket.gone = True
 
     def place(self, ticket: Ticket) -> int:
-        """How many waiting tickets are before it: 0 when it is next, or does not wait."""
+        """Number of waiting tickets ahead of it; 0 when it is next or not waiting."""
         with self._lock:
-            waiting = self._in_turn()
+            waiting = self._queue_order()
             return waiting.index(ticket) if ticket in waiting else 0
 
-    def _share(self, owner: str) -> Share:
-        """That of the owner's open requests; a new owner comes after those who are here."""
-        for ticket in self._inside:
+    def _owner_share(self, owner: str) -> OwnerShare:
+        """The share of the owner's open requests; a new owner is placed after the present ones."""
+        for ticket in self._entered:
             if ticket.share.owner == owner:
                 return ticket.share
         now = next(self._clock)
-        return Share(owner, served=now, read=now)
+        return OwnerShare(owner, served_at=now, prefilled_at=now)
 
-    def _in_turn(self) -> list[Ticket]:
-        """The waiting tickets in the order in which they get slots, if none of those that are lent comes back.
+    def _queue_order(self) -> list[Ticket]:
+        """The waiting tickets in the order in which they get slots if no assigned slot is released meanwhile.
 
-        In each round every owner gets one slot. The first waiting ticket of an owner is in the round after the slots
-        that the owner holds, its second in the next. Within a round, those who waited the round before come first.
+        Every owner gets one slot per round. An owner's first waiting ticket is in the round after the slots that the
+        owner holds, its second in the next. Within a round, owners that also waited the round before come first.
         """
         held = Counter(
             holder.share for holder in self._holders if holder and holder.slot is not None and not holder.gone
         )
-        nth: Counter[Share] = Counter()
-        turns: list[tuple[int, int, int, Ticket]] = []
+        nth: Counter[OwnerShare] = Counter()
+        order: list[tuple[int, int, int, Ticket]] = []
         for ticket in _present(self._waiting):  # by number
             share = ticket.share
-            turns.append((held[share] + nth[share], nth[share], share.served, ticket))
+            order.append((held[share] + nth[share], nth[share], share.served_at, ticket))
             nth[share] += 1
-        return [ticket for *_, ticket in sorted(turns, key=_turn)]
+        return [ticket for *_, ticket in sorted(order, key=_rank)]
 
     def _next_prefill(self) -> Ticket | None:
-        """Owners get a piece read in turn; of one owner's tickets the one that came first is read to its end."""
+        """Prefill chunks alternate between owners; one owner's prompts are prefilled one after the other."""
         prefilling = self._in_stage("prefilling")
         if not prefilling:
             return None
-        ticket = min(prefilling, key=lambda ticket: (ticket.share.read, ticket.number))
-        ticket.share.read = next(self._clock)
+        ticket = min(prefilling, key=lambda ticket: (ticket.share.prefilled_at, ticket.number))
+        ticket.share.prefilled_at = next(self._clock)
         return ticket
 
     def _in_stage(self, stage: Stage) -> list[Ticket]:
-        """Tickets with a slot, by slot."""
+        """Tickets of a stage that has a slot, by slot."""
         return [ticket for ticket in self._holders if ticket is not None and ticket.stage == stage and not ticket.gone]
 
-    def _take_back(self) -> None:
+    def _reclaim_slots(self) -> None:
         self._waiting = _present(self._waiting)
         for slot, holder in enumerate(self._holders):
             if holder is not None and holder.gone:
@@ -205,22 +209,22 @@ class Scheduler:
                     self._free.add(slot)
                     holder.slot = None
 
-    def _lend(self) -> None:
+    def _assign_slots(self) -> None:
         if not (self._free and self._waiting):
             return
-        served = self._in_turn()[: len(self._free)]
+        served = self._queue_order()[: len(self._free)]
         self._waiting = [ticket for ticket in self._waiting if ticket not in served]
         for ticket in served:
-            ticket.share.served = next(self._clock)
+            ticket.share.served_at = next(self._clock)
         known = {self._holders[slot] for slot in self._free}
-        for ticket in sorted(served, key=lambda ticket: ticket not in known):  # their own slots first, then the rest
-            slot = self._choose(ticket)
+        for ticket in sorted(served, key=lambda ticket: ticket not in known):  # those with a slot to return to first
+            slot = self._choose_slot(ticket)
             self._free.remove(slot)
             self._holders[slot] = ticket
             ticket.slot, ticket.stage = slot, "prefilling"
 
-    def _choose(self, ticket: Ticket) -> int:
-        """The ticket's own slot, else nobody's, else any; of several the lowest: a frame costs as much as its rows."""
+    def _choose_slot(self, ticket: Ticket) -> int:
+        """The ticket's last slot, else one without a holder, else any; the lowest, because fewer rows cost less."""
         holders = self._holders
         return min(self._free, key=lambda slot: (holders[slot] is not ticket, holders[slot] is not None, slot))
 
@@ -229,12 +233,12 @@ def _number(ticket: Ticket) -> int:
     return ticket.number
 
 
-def _turn(turn: tuple[int, int, int, Ticket]) -> tuple[int, int, int]:
-    return turn[:3]
+def _rank(entry: tuple[int, int, int, Ticket]) -> tuple[int, int, int]:
+    return entry[:3]
 
 
-def _may(ticket: Ticket, what: str, *stages: Stage) -> bool:
-    """True in one of `stages`, False when the ticket is gone; raises ValueError otherwise."""
+def _check_stage(ticket: Ticket, what: str, *stages: Stage) -> bool:
+    """Whether the ticket has not left. Raises ValueError when it is in none of `stages`."""
     if ticket.gone:
         return False
     if ticket.stage not in stages:

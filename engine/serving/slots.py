@@ -1,6 +1,6 @@
-"""The fixed places in which requests are spoken: their prompts, keys and values, and where each stands.
+"""KV-cache slots: the prompt, the keys and values and the decoding state of each request that has a slot.
 
-One thread uses them.
+For use by one thread.
 """
 
 from collections.abc import Iterable
@@ -15,16 +15,16 @@ from engine.models.sampling import SamplingOptions
 from engine.models.slow_ar import SlowAR
 from engine.serving.prefix_cache import PrefixCache
 
-# Prompts go through in pieces that begin at multiples of this, whatever was reused and whoever speaks meanwhile: the
-# same prompt is always computed in the same shapes, so it gives the same keys and values to the last bit.
-PIECE = 128
+# Positions of a prefill chunk. Chunks begin at multiples of it, whatever was reused and whatever other slots do: one
+# prompt is always computed in the same shapes, so its keys and values are the same to the last bit.
+PREFILL_CHUNK = 128
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """What is to be continued.
+    """Input columns that the model continues.
 
-    columns: int64 `[K + 1, T]`, T ≥ 2. shared: how many of them other requests may begin with as well (a voice).
+    columns: int64 `[K + 1, T]`, T ≥ 2. shared: length of the prefix that other requests may share (a voice).
     """
 
     columns: Tensor
@@ -32,113 +32,114 @@ class Prompt:
 
 
 @dataclass
-class _Held:
-    """The prompt in a slot, on the host, and how many of its positions the cache has."""
+class _SlotPrompt:
+    """The prompt in a slot, on the host, and how many of its positions are in the cache."""
 
     prompt: Prompt
     filled: int = 0
 
 
-class Slots:
-    """`count` places of `positions` positions each, for one model.
+class SlotPool:
+    """`count` slots of `positions` positions each, for one model.
 
-    rows: where they stand between two frames; row i is slot i.
+    state: decoding state between two frames; row i is slot i.
     """
 
     def __init__(self, slow: SlowAR, count: int, positions: int, prefixes: PrefixCache) -> None:
         self._slow, self._prefixes = slow, prefixes
         self.count, self._codebooks = count, slow.dual.num_codebooks
         self.device = slow.norm.weight.device
-        # The last position is where rows that nobody speaks in may write.
+        # Inactive rows of a static step write to the last position, so no request may use it.
         self.positions = min(positions, slow.config.max_seq_len) - 1
         self.cache = slow.new_cache(count, self.positions + 1)
-        self.rows = Rows.idle(count, self._codebooks, self.device)
-        self._nothing = Prompt(torch.zeros(self._codebooks + 1, 0, dtype=torch.long))
-        self._held = [_Held(self._nothing) for _ in range(count)]
-        # What the host must know of `rows` without asking the device.
-        self._at, self._top_k = [0] * count, [1] * count
+        self.state = Rows.idle(count, self._codebooks, self.device)
+        self._no_prompt = Prompt(torch.zeros(self._codebooks + 1, 0, dtype=torch.long))
+        self._prompts = [_SlotPrompt(self._no_prompt) for _ in range(count)]
+        # Host copies of values in `state`, so that the host never waits for the device.
+        self._next_position, self._top_k = [0] * count, [1] * count
 
-    def at(self, slot: int) -> int:
+    def next_position(self, slot: int) -> int:
         """The position that the slot's next frame takes."""
-        return self._at[slot]
+        return self._next_position[slot]
 
     def top_k(self, slot: int) -> int:
-        """The likeliest values that the slot's draws choose among."""
+        """The slot's top-k sampling option."""
         return self._top_k[slot]
 
-    def moved(self, slot: int) -> None:
-        """A frame of the slot has been started."""
-        self._at[slot] += 1
+    def advance(self, slot: int) -> None:
+        """Move the slot to its next position, after a frame of it has been started."""
+        self._next_position[slot] += 1
 
     def begin(self, slot: int, prompt: Prompt, options: SamplingOptions, key: int) -> int:
-        """Give a slot a prompt, and the noise of `key` (a signed 64-bit number). Returns the positions reused.
+        """Assign a prompt and a noise key (a signed 64-bit number) to a slot.
 
-        Raises ValueError for a prompt that the slot cannot hold.
+        Returns: the number of positions whose keys and values are reused.
+        Raises ValueError for a prompt that does not fit the slot.
         """
         length = prompt.columns.shape[1]
         if not 2 <= length <= self.positions:
             raise ValueError(f"a prompt of {length} positions for slots of {self.positions}")
         reused = self._reuse(slot, prompt)
-        self._held[slot] = _Held(prompt, reused)
-        self._at[slot], self._top_k[slot] = length - 1, options.top_k
+        self._prompts[slot] = _SlotPrompt(prompt, reused)
+        self._next_position[slot], self._top_k[slot] = length - 1, options.top_k
         row = Rows.idle(1, self._codebooks, torch.device("cpu"))
         row.column[0], row.position[0], row.key[0] = prompt.columns[:, -1], length - 1, key
         row.temperature[0], row.top_p[0], row.top_k[0] = options.temperature, options.top_p, options.top_k
         for field in fields(Rows):
-            getattr(self.rows, field.name)[slot] = getattr(row, field.name)[0]
+            getattr(self.state, field.name)[slot] = getattr(row, field.name)[0]
         return reused
 
     def prefill(self, slot: int) -> bool:
-        """One piece of the slot's prompt goes in. Returns whether it is ready to speak."""
-        held = self._held[slot]
+        """Compute one chunk of the slot's prompt. Returns whether the prompt is complete."""
+        held = self._prompts[slot]
         columns = held.prompt.columns
         last = columns.shape[1] - 1  # the last column is the input of the first frame
         if held.filled < last:
-            end = min(held.filled // PIECE * PIECE + PIECE, last)
-            piece = columns[None, :, held.filled : end].to(self.device, non_blocking=True)
-            self._slow.run(self._slow.embed(piece), Stretch(self.cache, held.filled, slot))
+            end = min(held.filled // PREFILL_CHUNK * PREFILL_CHUNK + PREFILL_CHUNK, last)
+            chunk = columns[None, :, held.filled : end].to(self.device, non_blocking=True)
+            self._slow.run(self._slow.embed(chunk), Stretch(self.cache, held.filled, slot))
             held.filled = end
-            if end == _whole_pieces(held.prompt.shared):
-                self._prefixes.keep(columns[:, :end], self.cache.copy_out(slot, end))
+            if end == _whole_chunks(held.prompt.shared):
+                self._prefixes.put(columns[:, :end], self.cache.copy_out(slot, end))
         return held.filled == last
 
     def forget(self, columns: Tensor, free: Iterable[int]) -> None:
-        """Drop the keys and values of prompts that begin with `columns` `[K + 1, T]`, from the cache of prefixes and
-        from these slots, in which nothing is spoken."""
-        shared = _whole_pieces(columns.shape[1])
+        """Drop the keys and values of prompts that begin with `columns` `[K + 1, T]`, from the prefix cache and from
+        the slots `free`, which are not in use."""
+        shared = _whole_chunks(columns.shape[1])
         self._prefixes.drop(columns[:, :shared])
         for slot in free:
-            if self._held[slot].filled and self._begins_with(slot, columns):
+            if self._prompts[slot].filled and self._begins_with(slot, columns):
                 self.cache.clear(slot)
-                self._held[slot] = _Held(self._nothing)
+                self._prompts[slot] = _SlotPrompt(self._no_prompt)
 
     def _begins_with(self, slot: int, columns: Tensor) -> bool:
-        held = self._held[slot].prompt.columns
+        held = self._prompts[slot].prompt.columns
         return torch.equal(held[:, : columns.shape[1]], columns)
 
     def _reuse(self, slot: int, prompt: Prompt) -> int:
-        """Put into the slot what is known of the prompt's beginning, in whole pieces; how many positions."""
-        own = _whole_pieces(self._in_common(slot, prompt.columns))
-        shared = _whole_pieces(min(prompt.shared, prompt.columns.shape[1] - 1))
+        """Fill the slot with the known beginning of the prompt, in whole chunks. Returns its length."""
+        own = _whole_chunks(self._common_prefix(slot, prompt.columns))
+        shared = _whole_chunks(min(prompt.shared, prompt.columns.shape[1] - 1))
         if own >= shared:
             return own
-        kept = self._prefixes.find(prompt.columns[:, :shared])
-        if kept is None:
+        prefix = self._prefixes.get(prompt.columns[:, :shared])
+        if prefix is None:
             return own
-        self.cache.copy_in(slot, kept)
+        self.cache.copy_in(slot, prefix)
         return shared
 
-    def _in_common(self, slot: int, columns: Tensor) -> int:
-        """How many positions of its last prompt the slot shares with another's beginning.
+    def _common_prefix(self, slot: int, columns: Tensor) -> int:
+        """Length of the common prefix of the slot's last prompt and `columns`.
 
-        What was spoken after that prompt does not count: it was computed frame by frame, and would differ in the last
-        bits from what a slot without it computes.
+        Frames generated after that prompt do not count: they were computed one by one, and differ in the last bits from
+        what a prefill computes.
         """
-        held = self._held[slot]
-        most = min(held.filled, columns.shape[1] - 1)
-        same = (held.prompt.columns[:, :most] == columns[:, :most]).all(0)
+        held = self._prompts[slot]
+        longest = min(held.filled, columns.shape[1] - 1)
+        same = (held.prompt.columns[:, :longest] == columns[:, :longest]).all(0)
         return int(same.long().cumprod(0).sum())
 
 
-def _whole_pieces(positions: int) -> int:
-    return positions // PIECE * PIECE
+def _whole_chunks(positions: int) -> int:
+    return positions // PREFILL_CHUNK * PREFILL_CHUNK

@@ -1,20 +1,207 @@
-"""One turn of speech: what is to be continued, how far it has come, and why it stopped."""
+"""The turns of a request: the prompt of each, its frames on their way to audio, and the events for the reader."""
 
+import logging
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from engine.errors import InvalidInput
 from engine.models.sampling import SamplingOptions
+from engine.serving.codec_worker import CodecStream, Samples
+from engine.serving.pacing import Pacer
+from engine.serving.scheduler import Ticket
 from engine.serving.slots import Prompt
+from engine.text.prompt import PromptBuilder, PromptReference
 
-TurnStop = Literal["end", "length", "loop", "cancelled"]
+log = logging.getLogger(__name__)
 
-# A loop is a stretch of semantic tokens said over and over. Pauses repeat tokens too, but not for this long.
+TurnStop = Literal["end", "length", "loop"]
+
+MIN_TURN_FRAMES = 64
+
+# A loop is a sequence of semantic tokens that repeats over and over. Pauses repeat tokens too, but not for this long.
 LOOP_MAX_PERIOD = 24
 LOOP_MIN_FRAMES = 40
 LOOP_MIN_REPEATS = 3
+
+
+class Conversation:
+    """The context of one request: the system turn and its latest turns, from which the prompts are built.
+
+    Each segment of a long text is generated after the segments before it, so the voice does not drift. When the context
+    is full, the oldest turns are removed.
+
+    positions: of a prompt and its speech together. history_positions: of these, at most so many for earlier turns; when
+    there are more, turns are removed until half of it is free, so that the rest is seldom prefilled again.
+    """
+
+    def __init__(
+        self, prompts: PromptBuilder, references: Sequence[PromptReference], positions: int, history_positions: int
+    ) -> None:
+        self._prompts, self._positions, self._history_positions = prompts, positions, history_positions
+        self._system = prompts.system(references)
+        if self._system.shape[1] + MIN_TURN_FRAMES > positions:
+            raise InvalidInput(
+                "The voice's recordings are too long for this model; make the voice again from a shorter clip."
+            )
+        self._turns: list[Tensor] = []
+
+    def prompt_for(self, text: str, budget: int) -> tuple[Prompt, int]:
+        """Build the prompt of a turn that says `text`.
+
+        Returns: the prompt, and how many of `budget` frames fit behind it. Raises InvalidInput for text too long.
+        """
+        user = self._prompts.user(text)
+        self._remove_old_turns(user.shape[1] + budget)
+        columns = torch.cat((self._system, *self._turns, user), dim=1)
+        room = self._positions - columns.shape[1]
+        if room < MIN_TURN_FRAMES:
+            raise InvalidInput("The text is too long for one turn of this model; put full stops into it.")
+        return Prompt(columns, shared=self._system.shape[1]), min(budget, room)
+
+    def append(self, text: str, codes: Tensor) -> None:
+        """Add the turn that said `text` as `codes [K, T]` to the context."""
+        turn = (self._prompts.user(text), self._prompts.frames(codes), self._prompts.turn_end())
+        self._turns.append(torch.cat(turn, dim=1))
+
+    def _remove_old_turns(self, positions: int) -> None:
+        used = sum(turn.shape[1] for turn in self._turns)
+        free = self._positions - self._system.shape[1] - positions
+        if used <= min(self._history_positions, free):
+            return
+        limit = min(self._history_positions // 2, max(0, free))
+        while self._turns and used > limit:
+            used -= self._turns.pop(0).shape[1]
+
+
+@dataclass(frozen=True)
+class AudioDecoded:
+    """The next audio of a turn. turn: its number."""
+
+    turn: int
+    samples: Samples
+    frames: int
+
+
+@dataclass(frozen=True)
+class TurnEnded:
+    """All frames of a turn are generated; some of their audio may follow. turn: its number."""
+
+    turn: int
+
+
+Event = AudioDecoded | TurnEnded | Exception | None
+
+
+class EventStream:
+    """Events of a request's turns, from the engine's threads to the reader. Only `get` blocks.
+
+    It is apart from the request because the engine's threads hold it: they must not hold the request, which is freed as
+    soon as its reader drops it. For the same reason events name turns by number instead of holding them.
+
+    leave: takes the request out of the engine. It is called, and `timed_out` set, when audio arrives after the reader
+    has taken nothing for `timeout` seconds. The reader need not keep pace with more than one segment: the next turn
+    begins when the reader has come to the end of this one.
+    """
+
+    def __init__(self, leave: Callable[[], None], timeout: float) -> None:
+        self.timed_out = False
+        self._queue: SimpleQueue[Event] = SimpleQueue()
+        self._leave, self._timeout = leave, timeout
+        self._read_at = 0.0  # when the reader last took an event, or had taken all
+
+    def put(self, event: Event) -> None:
+        if isinstance(event, AudioDecoded):
+            self._check_reader()
+        if self._queue.empty():
+            self._read_at = time.perf_counter()
+        self._queue.put(event)
+
+    def get(self) -> Event:
+        """Wait for the next event."""
+        event = self._queue.get()
+        self._read_at = time.perf_counter()
+        return event
+
+    def _check_reader(self) -> None:
+        if not self._queue.empty() and time.perf_counter() - self._read_at > self._timeout and not self.timed_out:
+            log.info("A speech was not read for %.0f seconds and is cancelled.", self._timeout)
+            self.timed_out = True
+            self._leave()
+
+
+@dataclass(eq=False)
+class Turn:
+    """One attempt at one segment of a request, from its prompt to its audio.
+
+    number: consecutive within the request. segment: index of its text. attempt: 1, or 2 when the segment is spoken
+    again. start: frames of the take before it.
+    budget: frames that it may have. key: noise key, a signed 64-bit number.
+    ticket: of the request; its slot is the turn's. stream: decodes its audio. pacer: of the whole take.
+
+    The engine's thread writes:
+    codes: frames so far, each `[K]`. stop: why there are no more. submitted: frames given to the codec worker.
+    reused: prompt positions that were not computed, None before prefill.
+    started_at, ready_at, first_chunk_at: when it had a slot, when its prompt was in the cache, and when the frames of
+    its first chunk were there, on the clock of `time.perf_counter`; 0 before.
+
+    The reader writes:
+    delivered: frames whose audio it has taken. accepted: whether the attempt stands.
+    """
+
+    number: int
+    segment: int
+    attempt: int
+    start: int
+    prompt: Prompt
+    budget: int
+    options: SamplingOptions
+    key: int
+    ticket: Ticket
+    stream: CodecStream
+    pacer: Pacer
+    events: EventStream
+
+    codes: list[NDArray[np.int64]] = field(default_factory=list)
+    stop: TurnStop | None = None
+    submitted: int = 0
+    reused: int | None = None
+    started_at: float = 0.0
+    ready_at: float = 0.0
+    first_chunk_at: float = 0.0
+    _semantic: list[int] = field(default_factory=list)
+
+    delivered: int = 0
+    accepted: bool = False
+
+    @property
+    def frames(self) -> int:
+        return len(self.codes)
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether the attempt stands and the reader has all of its audio."""
+        return self.accepted and self.delivered >= self.frames
+
+    def push(self, frame: NDArray[np.int64], end_index: int) -> None:
+        """Append the next frame `[K + 1]`: the semantic draw, then the codes. Sets `stop` if it is the last."""
+        semantic = int(frame[0])
+        if semantic == end_index:
+            self.stop = "end"
+            return
+        self.codes.append(frame[1:])
+        self._semantic.append(semantic)
+        if is_looping(self._semantic):
+            self.stop = "loop"
+        elif self.frames >= self.budget:
+            self.stop = "length"
 
 
 def is_looping(semantic_codes: list[int]) -> bool:
@@ -26,36 +213,3 @@ def is_looping(semantic_codes: list[int]) -> bool:
             if tail[period:] == tail[:-period]:
                 return True
     return False
-
-
-@dataclass(eq=False)
-class Turn:
-    """Frames of one turn, until the model ends it, loops, or has used up its budget.
-
-    budget: frames that it may have. key: of its noise. codes: those so far, each `[K]`.
-    """
-
-    prompt: Prompt
-    budget: int
-    options: SamplingOptions
-    key: int
-    stop: TurnStop | None = None
-    codes: list[NDArray[np.int64]] = field(default_factory=list)
-    _semantic: list[int] = field(default_factory=list)
-
-    @property
-    def frames(self) -> int:
-        return len(self.codes)
-
-    def push(self, frame: NDArray[np.int64], end_index: int) -> None:
-        """Take the next frame `[K + 1]`: the semantic draw, then the codes. `stop` is set when it was the last."""
-        drawn = int(frame[0])
-        if drawn == end_index:
-            self.stop = "end"
-            return
-        self.codes.append(frame[1:])
-        self._semantic.append(drawn)
-        if is_looping(self._semantic):
-            self.stop = "loop"
-        elif self.frames >= self.budget:
-            self.stop = "length"

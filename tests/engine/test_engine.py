@@ -1,4 +1,4 @@
-"""The engine whole, on the miniature release: real files, real codec, real sampling, random weights."""
+"""The whole engine on the miniature release: real files, real codec, real sampling, random weights."""
 
 import shutil
 import threading
@@ -26,11 +26,10 @@ from engine.errors import (
 )
 from engine.release.release import Profile
 from engine.request import AudioChunk, Speech
-from engine.serving.codec_worker import Decoding
-from engine.serving.conversation import Conversation
-from engine.serving.pacing import SIZES
+from engine.serving.codec_worker import CodecWorker
+from engine.serving.pacing import CHUNK_FRAMES
 from engine.serving.slots import Prompt
-from engine.serving.turn import Turn, is_looping
+from engine.serving.turn import Conversation, Turn, is_looping
 from engine.voice import Voice
 from tests.paths import MINIATURE, SPEECH
 
@@ -51,7 +50,7 @@ def voice(engine: Engine) -> Voice:
 
 
 def take(chunks: list[AudioChunk]) -> np.ndarray:
-    """What a recorder keeps: a chunk that starts earlier replaces what came after its start."""
+    """The take: a chunk that starts earlier replaces what came after its start."""
     out = np.zeros(0, np.float32)
     for chunk in chunks:
         assert chunk.start <= len(out)
@@ -60,7 +59,7 @@ def take(chunks: list[AudioChunk]) -> np.ndarray:
 
 
 def same_sound(one: np.ndarray, other: np.ndarray) -> None:
-    """The same codes; how they were cut into pieces depends on the time they took, and shows in the last bits."""
+    """Assert equal codes: chunk sizes depend on timing and change the last bits."""
     np.testing.assert_allclose(one, other, atol=1e-5)
 
 
@@ -99,21 +98,21 @@ def test_without_a_seed_every_take_is_another_and_can_be_repeated(engine: Engine
 def test_chunks_start_small_and_come_in_few_sizes(engine: Engine) -> None:
     speech = engine.speak("A longer sentence to say.", None, SpeakOptions(seed=2))
     sizes = [chunk.frames for chunk in speech]
-    ends = {i for i, chunk in enumerate(sizes) if chunk not in SIZES}
-    assert sizes[0] == SIZES[0]
-    assert len(ends) <= speech_module.ATTEMPTS  # what is left over at the end of a turn
+    ends = {i for i, chunk in enumerate(sizes) if chunk not in CHUNK_FRAMES}
+    assert sizes[0] == CHUNK_FRAMES[0]
+    assert len(ends) <= speech_module.ATTEMPTS  # the remainder at the end of a turn
 
 
 def test_chunks_are_one_decode_of_the_codes(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stream is the whole decode of what was generated, whatever the chunks."""
+    """For any chunk sizes, the stream equals the decode of all codes at once."""
     pieces: list[np.ndarray] = []
-    submit = Decoding.submit
+    submit = CodecWorker.submit
 
-    def recording(self: Decoding, line: object, codes: np.ndarray, deliver: object) -> None:
+    def recording(self: CodecWorker, line: object, codes: np.ndarray, deliver: object) -> None:
         pieces.append(codes)
         submit(self, line, codes, deliver)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Decoding, "submit", recording)
+    monkeypatch.setattr(CodecWorker, "submit", recording)
     monkeypatch.setattr(speech_module, "ATTEMPTS", 1)
     audio, speech = short(engine, None, 5, "One sentence. And another one behind it.")
     assert speech.result is not None
@@ -165,9 +164,9 @@ def test_many_threads_speak_at_once_each_as_if_alone(engine: Engine, voice: Voic
 
 def test_long_text_is_spoken_whole_while_old_turns_leave(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     in_view: list[int] = []
-    push, opened = Turn.push, Conversation.open
+    push, opened = Turn.push, Conversation.prompt_for
 
-    def ending_soon(self: Turn, frame: np.ndarray, end_index: int) -> None:  # random weights never draw the end
+    def ending_soon(self: Turn, frame: np.ndarray, end_index: int) -> None:  # because random weights never draw the end
         push(self, np.full_like(frame, end_index) if self.frames >= 8 else frame, end_index)
 
     def watched(self: Conversation, text: str, budget: int) -> tuple[Prompt, int]:
@@ -176,9 +175,9 @@ def test_long_text_is_spoken_whole_while_old_turns_leave(engine: Engine, monkeyp
         return prompt, frames
 
     monkeypatch.setattr(engine, "_profile", Profile(max_segment_bytes=60))
-    monkeypatch.setattr(engine, "_speaker", replace(engine._speaker, context=200))
+    monkeypatch.setattr(engine, "_pipeline", replace(engine._pipeline, history_positions=200))
     monkeypatch.setattr(Turn, "push", ending_soon)
-    monkeypatch.setattr(Conversation, "open", watched)
+    monkeypatch.setattr(Conversation, "prompt_for", watched)
     words = " ".join(f"This is the long sentence that has number {i}." for i in range(12))
     speech = engine.speak(words, None, SpeakOptions(seed=1))
     list(speech)
@@ -187,8 +186,8 @@ def test_long_text_is_spoken_whole_while_old_turns_leave(engine: Engine, monkeyp
     assert result.stop_reason == "end"
     assert "".join(s.text for s in result.segments).replace(" ", "") == words.replace(" ", "")
     assert len(result.segments) > 5
-    assert in_view[1] > in_view[0]  # the second segment hears the first
-    assert any(later < earlier for earlier, later in pairwise(in_view))  # the oldest left
+    assert in_view[1] > in_view[0]  # the second segment has the first in its context
+    assert any(later < earlier for earlier, later in pairwise(in_view))  # the oldest turn was removed
     assert max(in_view) < in_view[0] + 300
 
 

@@ -1,4 +1,4 @@
-"""A deleted voice leaves nothing in the engine's memory."""
+"""Forgetting a voice removes all its cached data from the engine."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -14,7 +14,7 @@ from engine.voice import Voice
 from tests.paths import MINIATURE, SPEECH
 from tests.waiting import until
 
-# Longer than a piece of a prompt: only whole pieces are kept.
+# Longer than a prefill chunk: only whole chunks are cached.
 TRANSCRIPT = "The words of the clip, which are many. " * 4
 
 
@@ -52,17 +52,17 @@ def test_a_forgotten_voice_is_in_no_slot_and_no_cache(engine: Engine, voices: tu
     both = engine.status().prefixes[0]
     assert both > kept > 0
     slots = engine._runner._slots
-    (used,) = (place for place, held in enumerate(slots._held) if held.filled)
+    (used,) = (place for place, held in enumerate(slots._prompts) if held.filled)
     assert len(engine._encoder._cache) == 2
     engine.forget(one)
     until(lambda: engine.status().prefixes[0] == both - kept)
-    held = [slot.prompt.columns for slot in slots._held]
-    system = engine._speaker.prompt.system([engine._prompt_reference(one.references[0])])
+    held = [slot.prompt.columns for slot in slots._prompts]
+    system = engine._pipeline.prompts.system([engine._prompt_reference(one.references[0])])
     assert not any(torch.equal(columns[:, : system.shape[1]], system) for columns in held)
     assert len(engine._encoder._cache) == 1
     engine.forget(other)
     until(lambda: engine.status().prefixes[0] == 0)
-    # The last position is where rows that nobody speaks in write.
+    # Inactive rows write to the last position.
     until(lambda: not slots.cache.buffer[:, :, used, :, :-1].any())
     np.testing.assert_allclose(spoken(engine, one), before, rtol=0, atol=1e-5)
 

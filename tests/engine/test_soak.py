@@ -1,4 +1,4 @@
-"""Hundreds of requests of every kind at once: each sounds as if it were alone, and nothing is left of any of them."""
+"""Hundreds of requests of every kind at once: each sounds as it does alone, and all are freed."""
 
 import gc
 import os
@@ -21,17 +21,17 @@ from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineBusy, InvalidCodes, InvalidText
 from engine.release.release import Profile
 from engine.request import AudioChunk, SegmentResult, Speech
-from engine.serving.codec_worker import Line as Sound
+from engine.serving.codec_worker import CodecStream
 from engine.serving.turn import Turn
 from engine.voice import Voice
 from tests.engine.test_engine import CLIP, TRANSCRIPT, same_sound, take
 from tests.paths import MINIATURE
 
-WAIT = 240.0  # seconds after which something hangs
+WAIT = 240.0  # seconds until the test counts as hanging
 THREADS, REQUESTS = 8, 25  # requests of each thread
 SLOTS, QUEUE = 3, 3  # fewer places than threads
 MEMORY = 32 << 20  # bytes that the last two thirds may add to the first: the noise of an allocator
-# What somebody does with a speech, and how often.
+# What a client does with a speech, and the weight of each.
 WAYS = {
     "hear": 10,
     "cancel": 3,
@@ -66,7 +66,7 @@ PUSH = Turn.push
 
 @dataclass(frozen=True)
 class Line:
-    """What is to be said, and what it is when it is said alone."""
+    """A request, and its result when it is spoken alone."""
 
     text: str
     voice: Voice | None
@@ -76,8 +76,8 @@ class Line:
 
 
 @dataclass
-class Company:
-    """What came of all the requests."""
+class SoakRun:
+    """The engine, the requests to draw from, and the outcomes."""
 
     engine: Engine
     lines: list[Line]
@@ -92,26 +92,26 @@ class Company:
             self.done[way] += 1
 
 
-class Guest(threading.Thread):
-    """Asks for one thing after the other, and treats it well or badly."""
+class Client(threading.Thread):
+    """A client that makes one request after the other, and reads, cancels or drops it."""
 
-    def __init__(self, number: int, company: Company) -> None:
-        super().__init__(name=f"guest-{number}", daemon=True)
-        self.company, self.engine = company, company.engine
+    def __init__(self, number: int, run_state: SoakRun) -> None:
+        super().__init__(name=f"client-{number}", daemon=True)
+        self.run_state, self.engine = run_state, run_state.engine
         self.random = random.Random(number)
         ways = self.random.choices(list(WAYS), list(WAYS.values()), k=REQUESTS)
-        self.wishes = [(way, self.random.choice(company.lines)) for way in ways]
+        self.plan = [(way, self.random.choice(run_state.lines)) for way in ways]
         self.kept: Speech | None = None  # begun, and not read on
         self.warm = threading.Event()
 
     def run(self) -> None:
         try:
-            for i, (way, line) in enumerate(self.wishes):
+            for i, (way, line) in enumerate(self.plan):
                 if i == REQUESTS // 3:
                     self.warm.set()
                 self.ask(way, line)
         except BaseException as error:
-            self.company.errors.append(error)
+            self.run_state.errors.append(error)
         finally:
             self.kept = None
             self.warm.set()
@@ -122,22 +122,22 @@ class Guest(threading.Thread):
                 self.engine.speak("  ", line.voice)
         elif way == "bad":
             with pytest.raises(InvalidCodes):
-                self.engine.speak(line.text, self.company.wrong)
+                self.engine.speak(line.text, self.run_state.wrong)
         else:
             getattr(self, "do_" + way.replace(" ", "_"))(self.enter(line), line)
-        self.company.note(way)
+        self.run_state.note(way)
 
     def enter(self, line: Line) -> Speech:
-        """A place, waited for while there is none."""
+        """Open a request, retrying while the engine is busy."""
         deadline = time.monotonic() + WAIT
         while True:
             try:
                 speech = self.engine.speak(line.text, line.voice, SpeakOptions(seed=line.seed))
-                self.company.requests.append(weakref.ref(speech._request))
+                self.run_state.requests.append(weakref.ref(speech._request))
                 return speech
             except EngineBusy:
-                self.kept = None  # or all the places might be kept by those who look for one
-                self.company.note("busy")
+                self.kept = None  # or clients that retry might hold all places
+                self.run_state.note("busy")
                 assert time.monotonic() < deadline
                 time.sleep(self.random.random() * 0.02)
 
@@ -193,17 +193,17 @@ def memory() -> int:
 
 
 def settle(engine: Engine, deadline: float) -> None:
-    """Until both threads only wait: CPython cannot finish a tuple that `gc.get_objects` hands out half made."""
-    loop, decoding = engine._speaker.loop, engine._speaker.decoding
-    while loop._speaking or decoding._lines or len(decoding._free) < 2 * SLOTS:
+    """Wait until both threads are idle: CPython cannot finish a tuple that `gc.get_objects` returns half made."""
+    loop, worker = engine._pipeline.loop, engine._pipeline.codec_worker
+    while loop._turns or worker._streams or len(worker._free) < 2 * SLOTS:
         assert time.monotonic() < deadline, "it does not come to rest"
         time.sleep(1e-3)
 
 
 def alive() -> int:
-    """Parts of speeches that something still holds."""
+    """Number of turns, codec streams and states that are still referenced."""
     gc.collect()
-    return sum(type(each) in (Turn, Sound, DecoderState) for each in gc.get_objects())
+    return sum(type(each) in (Turn, CodecStream, DecoderState) for each in gc.get_objects())
 
 
 def alone(engine: Engine, text: str, voice: Voice | None, seed: int) -> Line:
@@ -213,7 +213,7 @@ def alone(engine: Engine, text: str, voice: Voice | None, seed: int) -> Line:
 
 
 @pytest.fixture
-def company(monkeypatch: pytest.MonkeyPatch) -> Iterator[Company]:
+def run_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[SoakRun]:
     monkeypatch.setattr(Turn, "push", ending_soon)
     engine = Engine.load(MINIATURE, "cpu", slots=SLOTS, queue=QUEUE)
     monkeypatch.setattr(engine, "_profile", Profile(max_segment_bytes=40))
@@ -223,41 +223,41 @@ def company(monkeypatch: pytest.MonkeyPatch) -> Iterator[Company]:
     wrong = replace(voice, references=(replace(reference, codes=reference.codes[:4]),))
     voices = (None, voice, long_voice)
     lines = [alone(engine, text, who, seed) for seed, (text, who) in enumerate((t, v) for t in TEXTS for v in voices)]
-    yield Company(engine, lines, wrong)
+    yield SoakRun(engine, lines, wrong)
     engine.close()
 
 
 @pytest.mark.slow
-def test_hundreds_of_requests_of_every_kind(company: Company) -> None:
-    engine, speaker = company.engine, company.engine._speaker
-    attempts = {segment.attempts for line in company.lines for segment in line.segments}
+def test_hundreds_of_requests_of_every_kind(run_state: SoakRun) -> None:
+    engine, pipeline = run_state.engine, run_state.engine._pipeline
+    attempts = {segment.attempts for line in run_state.lines for segment in line.segments}
     assert attempts == {1, 2}
-    assert max(len(line.segments) for line in company.lines) == 3
+    assert max(len(line.segments) for line in run_state.lines) == 3
     deadline = time.monotonic() + WAIT
     settle(engine, deadline)
     parts = alive()
-    guests = [Guest(number, company) for number in range(THREADS)]
-    for guest in guests:
-        guest.start()
-    for guest in guests:
-        assert guest.warm.wait(deadline - time.monotonic())
+    clients = [Client(number, run_state) for number in range(THREADS)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        assert client.warm.wait(deadline - time.monotonic())
     before = memory()
-    for guest in guests:
-        guest.join(deadline - time.monotonic())
-        assert not guest.is_alive(), "it hangs"
-    assert company.errors == []
-    assert set(company.done) == {*WAYS, "busy"}
-    assert company.done.total() - company.done["busy"] == THREADS * REQUESTS
+    for client in clients:
+        client.join(deadline - time.monotonic())
+        assert not client.is_alive(), "it hangs"
+    assert run_state.errors == []
+    assert set(run_state.done) == {*WAYS, "busy"}
+    assert run_state.done.total() - run_state.done["busy"] == THREADS * REQUESTS
 
-    loop, decoding = speaker.loop, speaker.decoding
+    loop, worker = pipeline.loop, pipeline.codec_worker
     settle(engine, deadline)
     status = engine.status()
-    assert (status.speaking, status.waiting, loop.scheduler.open, loop._speaking) == (0, 0, 0, {})
-    assert (decoding._lines, sorted(decoding._free)) == ([], list(range(2 * SLOTS)))
+    assert (status.speaking, status.waiting, loop.scheduler.open, loop._turns) == (0, 0, 0, {})
+    assert (worker._streams, sorted(worker._free)) == ([], list(range(2 * SLOTS)))
     assert loop._thread.is_alive()
-    assert decoding._thread.is_alive()
+    assert worker._thread.is_alive()
     assert alive() <= parts + 4  # the last one that either thread looked at may differ in its parts
-    assert [ref for ref in company.requests if ref() is not None] == []
+    assert [ref for ref in run_state.requests if ref() is not None] == []
     assert memory() - before < MEMORY
-    again = alone(engine, company.lines[-1].text, company.lines[-1].voice, company.lines[-1].seed)
-    same_sound(again.audio, company.lines[-1].audio)
+    again = alone(engine, run_state.lines[-1].text, run_state.lines[-1].voice, run_state.lines[-1].seed)
+    same_sound(again.audio, run_state.lines[-1].audio)

@@ -1,4 +1,4 @@
-"""The cache against a model that is too simple to be wrong."""
+"""The cache against a simple model."""
 
 import threading
 
@@ -13,7 +13,7 @@ KEYS = st.integers(0, 7)
 
 
 class LRUMachine(RuleBasedStateMachine):
-    """The model is a list of (key, value, bytes), used longest ago first."""
+    """The model is a list of (key, value, bytes), least recently used first."""
 
     @initialize(limit=st.integers(0, 60))
     def begin(self, limit: int) -> None:
@@ -52,7 +52,7 @@ class LRUMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS)
     def look(self, key: int) -> None:
-        """Looking does not refresh: the model stays as it is."""
+        """`in` does not refresh an entry."""
         assert (key in self.cache) == any(entry[0] == key for entry in self.model)
 
     @rule()
@@ -105,7 +105,7 @@ def test_sizes_must_make_sense() -> None:
 
 
 def test_threads_lose_nothing_and_count_right() -> None:
-    """Each value that was put is in here, was given back as evicted, or was popped: exactly one of the three."""
+    """Each value is cached, was evicted, or was popped: exactly one of the three."""
     cache: ByteLRU[tuple[int, int], tuple[int, int]] = ByteLRU(500)
     given_back: list[list[tuple[int, int]]] = [[] for _ in range(4)]
     together = threading.Barrier(4)

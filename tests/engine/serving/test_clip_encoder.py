@@ -1,4 +1,4 @@
-"""Clips are encoded once, one at a time, and what comes out is what the encoder makes of the whole clip."""
+"""Clips are encoded once, one at a time, and in parts that equal the encoding of the whole."""
 
 import gc
 import threading
@@ -29,7 +29,7 @@ PATIENCE = 10.0
 
 
 class FakeEncoder:
-    """Two rows of codes: the first sample of each frame, and the number of the piece. Counts its clips."""
+    """Encoder with two rows of codes: the first sample of each frame, and the number of the part. Counts its clips."""
 
     def __init__(self, gate: threading.Event | None = None, linger: float = 0.0) -> None:
         self.config = SimpleNamespace(frame_length=FRAME, frame_rate=PIECE / ENCODE_SECONDS)
@@ -60,7 +60,7 @@ class FakeEncoder:
 
 
 def clip_encoder(*fakes: FakeEncoder, **options: Any) -> ClipEncoder:
-    """Loads one of `fakes` after the other."""
+    """A clip encoder that loads the `fakes` one after the other."""
     waiting = iter(fakes)
     return ClipEncoder(lambda: cast(CodecEncoder, next(waiting)), "codec", CPU, **options)
 
@@ -70,7 +70,7 @@ def clip(number: int, frames: int = 3) -> Tensor:
 
 
 def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
-    """What `work(0)` to `work(count - 1)` return or raise, each in a thread of its own."""
+    """Run `work(0)` to `work(count - 1)`, each in a thread. Returns what they return or raise."""
     results: list[Any] = [None] * count
 
     def run(i: int) -> None:
@@ -92,8 +92,8 @@ def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
 # --- one flight for all --------------------------------------------------------------------------------------------
 
 
-class Boarding(SingleFlight[str, V]):
-    """Lets a test wait until a number of callers are aboard, the one at work among them."""
+class WatchedSingleFlight(SingleFlight[str, V]):
+    """Lets a test wait until a number of callers share the work."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class Boarding(SingleFlight[str, V]):
 
 
 class _Counting(dict[str, Any]):
-    """Flights by key; every look-up is announced. It happens under the lock that decides who works."""
+    """Flights by key that announce every look-up, which happens under the lock."""
 
     def __init__(self, seen: threading.Semaphore) -> None:
         super().__init__()
@@ -113,14 +113,14 @@ class _Counting(dict[str, Any]):
         return super().get(key, default)
 
 
-def boarded(flights: Boarding[Any], callers: int) -> None:
+def boarded(flights: WatchedSingleFlight[Any], callers: int) -> None:
     for _ in range(callers):
         assert flights.aboard.acquire(timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("error", [None, OSError("the disk is gone"), SystemExit("interrupted")])
 def test_all_who_come_during_the_work_share_what_comes_of_it(error: BaseException | None) -> None:
-    flights: Boarding[int] = Boarding()
+    flights: WatchedSingleFlight[int] = WatchedSingleFlight()
     runs: list[int] = []
 
     def work() -> int:
@@ -165,7 +165,7 @@ def test_different_keys_do_not_wait_for_each_other() -> None:
 
 
 def test_what_failed_is_freed_at_once() -> None:
-    """A device that ran out of memory must not stay full until the garbage collector comes by."""
+    """A device that ran out of memory must not stay full until the garbage collector runs."""
 
     class Held:
         pass
@@ -192,7 +192,7 @@ def test_what_failed_is_freed_at_once() -> None:
 
 
 def test_many_threads_with_the_same_clip_are_one_run() -> None:
-    flights: Boarding[Any] = Boarding()
+    flights: WatchedSingleFlight[Any] = WatchedSingleFlight()
 
     class Waiting(FakeEncoder):
         def encode_step(self, audio: Tensor, state: list[int]) -> Tensor:

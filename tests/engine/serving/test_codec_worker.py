@@ -1,4 +1,4 @@
-"""Sound of many lines at once: each is what the codec makes of the line alone, and nobody waits for ever."""
+"""Many codec streams at once: each decodes as it would alone, and every callback is called."""
 
 import random
 import threading
@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from engine.codec.checkpoint import codec_files, load_codec_decoder
 from engine.codec.codec import CodecDecoder, DecoderState
 from engine.errors import EngineClosed, InvalidCodes
-from engine.serving.codec_worker import FRAMES_AT_ONCE, GRAPH_FRAMES, Decoding, Line, Samples
-from engine.serving.graphs import Recorder, Replay
-from tests.engine.recording import BrokenRecorder, Recordings
+from engine.serving.codec_worker import FRAMES_AT_ONCE, GRAPH_FRAMES, CodecStream, CodecWorker, Samples
+from engine.serving.graphs import GraphCapture, Replay
+from tests.engine.graph_capture import FailingGraphCapture, FakeGraphCapture
 from tests.paths import MINIATURE
 
 WAIT = 60.0  # seconds after which something hangs
@@ -40,7 +40,7 @@ def decoder() -> CodecDecoder:
 
 
 class Watched(CodecDecoder):
-    """The same decoder with a note of what goes through it, and a gate in front of every batch."""
+    """A decoder that records its batches and has a gate before each."""
 
     def __init__(self, decoder: CodecDecoder) -> None:
         nn.Module.__init__(self)
@@ -59,15 +59,15 @@ class Watched(CodecDecoder):
         return super().decode_step(codes, state)
 
     @contextmanager
-    def held(self, decoding: Decoding, take: "Take | None" = None, piece: int = 0) -> Iterator["Take"]:
-        """The thread is busy with this piece, by default one of a line of its own, and then sees all that came."""
+    def held(self, worker: CodecWorker, take: "Take | None" = None, piece: int = 0) -> Iterator["Take"]:
+        """Keep the worker busy with this piece, by default of an own stream; afterwards it sees all that was sent."""
         self.gate.clear()
         self.entered.clear()
         busy = take or Take([1])
         try:
-            busy.submit(decoding, piece)
+            busy.submit(worker, piece)
             if take is None:
-                decoding.end(busy.line)
+                worker.end(busy.stream)
             assert self.entered.wait(WAIT)
             yield busy
         finally:
@@ -80,7 +80,7 @@ def watched(decoder: CodecDecoder) -> Watched:
 
 
 class Take:
-    """A line, its random codes cut into pieces of these sizes, and what its listener gets.
+    """A stream, its random codes in pieces of these sizes, and what its callback receives.
 
     journal: where every delivery is noted, with those of others.
     """
@@ -93,7 +93,7 @@ class Take:
         follows: "Take | None" = None,
         journal: "list[Take] | None" = None,
     ) -> None:
-        self.line = Line(None if follows is None else follows.line)
+        self.stream = CodecStream(None if follows is None else follows.stream)
         self.codes = np.random.default_rng(seed).integers(0, ENTRIES, (CODEBOOKS, sum(sizes)))
         self.pieces = np.split(self.codes, np.cumsum(sizes)[:-1], axis=1)
         self.got: SimpleQueue[Samples | Exception] = SimpleQueue()
@@ -103,20 +103,20 @@ class Take:
         self._journal.append(self)
         self.got.put(samples)
 
-    def submit(self, decoding: Decoding, piece: int = 0) -> None:
-        decoding.submit(self.line, self.pieces[piece], self.deliver)
+    def submit(self, worker: CodecWorker, piece: int = 0) -> None:
+        worker.submit(self.stream, self.pieces[piece], self.deliver)
 
-    def say(self, decoding: Decoding, *, end: bool = True) -> None:
+    def say(self, worker: CodecWorker, *, end: bool = True) -> None:
         for piece in range(len(self.pieces)):
-            self.submit(decoding, piece)
+            self.submit(worker, piece)
         if end:
-            decoding.end(self.line)
+            worker.end(self.stream)
 
     def next(self) -> Samples | Exception:
         return self.got.get(timeout=WAIT)
 
     def audio(self) -> Samples:
-        """All pieces, each as long as its codes."""
+        """The audio of all pieces; each must be as long as its codes."""
         heard = [self.next() for _ in self.pieces]
         for samples, piece in zip(heard, self.pieces, strict=True):
             if isinstance(samples, Exception):
@@ -127,17 +127,17 @@ class Take:
 
 
 @contextmanager
-def running(decoder: CodecDecoder, rows: int = 4, recorder: Recorder | None = None) -> Iterator[Decoding]:
+def running(decoder: CodecDecoder, rows: int = 4, capture: GraphCapture | None = None) -> Iterator[CodecWorker]:
     device = next(decoder.parameters()).device
-    decoding = Decoding(decoder, rows, device, recorder)
+    worker = CodecWorker(decoder, rows, device, capture)
     try:
-        yield decoding
+        yield worker
     finally:
-        decoding.close()
+        worker.close()
 
 
 def whole(decoder: CodecDecoder, *codes: NDArray[np.int64]) -> Samples:
-    """What the codec makes of all of it at once."""
+    """The audio of all codes decoded at once."""
     joined = torch.from_numpy(np.concatenate(codes, axis=1)).to(next(decoder.parameters()).device)
     samples: Samples = decoder.decode(joined[None])[0, 0].cpu().numpy()
     return samples
@@ -161,190 +161,190 @@ def until(done: Callable[[], bool]) -> None:
 
 def test_pieces_come_out_in_order(watched: Watched) -> None:
     take = Take([3, 1, 4, 1, 5, 9, 2, 6])
-    with running(watched) as decoding:
-        take.say(decoding)
+    with running(watched) as worker:
+        take.say(worker)
         right(take, watched)
     assert watched.batches == [(1, frames) for frames in (3, 1, 4, 1, 5, 9, 2, 6)]
 
 
 @settings(deadline=None, max_examples=12)
 @given(cut=st.lists(st.integers(1, 17), min_size=1, max_size=8), seed=st.integers(0, 2**16))
-def test_a_line_in_any_pieces_is_the_whole(decoder: CodecDecoder, cut: list[int], seed: int) -> None:
+def test_a_stream_in_any_pieces_is_the_whole(decoder: CodecDecoder, cut: list[int], seed: int) -> None:
     take = Take(cut, seed=seed)
-    with running(decoder) as decoding:
-        take.say(decoding)
+    with running(decoder) as worker:
+        take.say(worker)
         right(take, decoder)
 
 
 @settings(deadline=None, max_examples=12)
 @given(cuts=st.lists(sizes, min_size=2, max_size=5), rows=st.integers(1, 4), chance=st.randoms(use_true_random=False))
-def test_lines_side_by_side_are_each_as_if_alone(
+def test_streams_side_by_side_are_each_as_if_alone(
     decoder: CodecDecoder, cuts: list[list[int]], rows: int, chance: random.Random
 ) -> None:
-    """Whatever the order in which their pieces come, and how many lines there are for a row."""
+    """For any order of their pieces and any number of streams per row."""
     takes = [Take(cut, seed=i) for i, cut in enumerate(cuts)]
     order = [take for take in takes for _ in take.pieces]
     chance.shuffle(order)
     come: Counter[Take] = Counter()
-    with running(decoder, rows) as decoding:
+    with running(decoder, rows) as worker:
         for take in order:
-            take.submit(decoding, come[take])
+            take.submit(worker, come[take])
             come[take] += 1
             if come[take] == len(take.pieces):
-                decoding.end(take.line)
+                worker.end(take.stream)
         for take in takes:
             right(take, decoder)
 
 
 @settings(deadline=None, max_examples=10)
 @given(cuts=st.lists(sizes, min_size=2, max_size=4), rows=st.integers(1, 3), backwards=st.booleans())
-def test_a_line_goes_on_from_the_one_that_it_follows(
+def test_a_stream_goes_on_from_the_one_that_it_follows(
     decoder: CodecDecoder, cuts: list[list[int]], rows: int, backwards: bool
 ) -> None:
-    """Also when it comes in long before that one has begun."""
+    """Even when it is submitted long before that one has begun."""
     takes: list[Take] = []
     for i, cut in enumerate(cuts):
         takes.append(Take(cut, seed=i, follows=takes[-1] if takes else None))
-    with running(decoder, rows) as decoding:
+    with running(decoder, rows) as worker:
         for take in reversed(takes) if backwards else takes:
-            take.say(decoding)
+            take.say(worker)
         audio = np.concatenate([take.audio() for take in takes])
     same(audio, whole(decoder, *(take.codes for take in takes)))
 
 
-def test_a_line_may_follow_one_that_is_long_over(decoder: CodecDecoder) -> None:
+def test_a_stream_may_follow_one_that_is_long_over(decoder: CodecDecoder) -> None:
     first, other = Take([7, 2]), Take([5], seed=1)
     second, twin = Take([3, 8], seed=2, follows=first), Take([6], seed=3, follows=first)
-    with running(decoder, rows=1) as decoding:
+    with running(decoder, rows=1) as worker:
         for take in (first, other):
-            take.say(decoding)
+            take.say(worker)
             right(take, decoder)
         for take in (second, twin):  # both from there, neither from the other
-            take.say(decoding)
+            take.say(worker)
         for take in (second, twin):
             expected = whole(decoder, first.codes, take.codes)
             same(take.audio(), expected[9 * 2048 :])
 
 
-def test_a_line_waits_until_the_one_before_it_has_ended(decoder: CodecDecoder) -> None:
+def test_a_stream_waits_until_the_one_before_it_has_ended(decoder: CodecDecoder) -> None:
     first, other = Take([4, 4]), Take([2], seed=2)
     second = Take([4], seed=1, follows=first)
-    with running(decoder) as decoding:
-        first.submit(decoding, 0)
-        second.say(decoding)
-        other.say(decoding)
+    with running(decoder) as worker:
+        first.submit(worker, 0)
+        second.say(worker)
+        other.say(worker)
         right(other, decoder)
         first.next()
         assert second.got.empty()  # more of the first may come
-        first.submit(decoding, 1)
-        decoding.end(first.line)
+        first.submit(worker, 1)
+        worker.end(first.stream)
         first.next()
         same(second.audio(), whole(decoder, first.codes, second.codes)[8 * 2048 :])
 
 
-def test_a_line_without_pieces_hands_the_state_on(decoder: CodecDecoder) -> None:
+def test_a_stream_without_pieces_hands_the_state_on(decoder: CodecDecoder) -> None:
     first = Take([6])
-    empty = Line(first.line)
+    empty = CodecStream(first.stream)
     last = Take([5], seed=1)
-    last.line = Line(empty)
-    with running(decoder, rows=1) as decoding:
-        decoding.end(empty)
-        last.say(decoding)
-        first.say(decoding)
+    last.stream = CodecStream(empty)
+    with running(decoder, rows=1) as worker:
+        worker.end(empty)
+        last.say(worker)
+        first.say(worker)
         same(np.concatenate((first.audio(), last.audio())), whole(decoder, first.codes, last.codes))
 
 
-def test_a_finished_line_lets_go_of_those_before_it(decoder: CodecDecoder) -> None:
+def test_a_finished_stream_lets_go_of_those_before_it(decoder: CodecDecoder) -> None:
     first = Take([2])
     second = Take([2], seed=1, follows=first)
-    with running(decoder) as decoding:
+    with running(decoder) as worker:
         for take in (first, second):
-            take.say(decoding)
-        until(lambda: second.line.follows is None)
-        assert second.line.after is not None
+            take.say(worker)
+        until(lambda: second.stream.previous is None)
+        assert second.stream.final_state is not None
 
 
-def test_more_lines_than_rows_all_finish(decoder: CodecDecoder) -> None:
+def test_more_streams_than_rows_all_finish(decoder: CodecDecoder) -> None:
     takes = [Take([4, 8, 3], seed=i) for i in range(9)]
-    with running(decoder, rows=2) as decoding:
+    with running(decoder, rows=2) as worker:
         for take in takes:
-            take.say(decoding)
+            take.say(worker)
         for take in takes:
             right(take, decoder)
 
 
 def test_a_row_is_kept_between_pieces_and_given_back_at_the_end(decoder: CodecDecoder) -> None:
     first, second = Take([4, 4]), Take([4], seed=1)
-    with running(decoder, rows=1) as decoding:
-        first.submit(decoding, 0)
+    with running(decoder, rows=1) as worker:
+        first.submit(worker, 0)
         first.next()
-        second.say(decoding)
-        first.submit(decoding, 1)
+        second.say(worker)
+        first.submit(worker, 1)
         first.next()
         assert second.got.empty()
-        decoding.end(first.line)
+        worker.end(first.stream)
         right(second, decoder)
 
 
-def test_nothing_comes_of_a_dropped_line_and_its_row_is_free(watched: Watched) -> None:
+def test_nothing_comes_of_a_dropped_stream_and_its_row_is_free(watched: Watched) -> None:
     dropped, waiting, late = Take([4, 4, 4]), Take([4, 2], seed=1), Take([3], seed=2)
-    with running(watched, rows=1) as decoding:
-        dropped.submit(decoding, 0)
+    with running(watched, rows=1) as worker:
+        dropped.submit(worker, 0)
         dropped.next()
-        with watched.held(decoding, dropped, 1):
-            dropped.submit(decoding, 2)
-            waiting.say(decoding)
-            decoding.drop(dropped.line)
+        with watched.held(worker, dropped, 1):
+            dropped.submit(worker, 2)
+            waiting.say(worker)
+            worker.drop(dropped.stream)
         right(waiting, watched)
         heard = dropped.got.qsize()
-        dropped.say(decoding)  # nobody knows it any more
-        decoding.drop(dropped.line)
-        late.say(decoding)
+        dropped.say(worker)  # nobody knows it any more
+        worker.drop(dropped.stream)
+        late.say(worker)
         right(late, watched)
     assert heard <= 1  # the piece that was under way
     assert dropped.got.qsize() == heard
     assert watched.batches == [(1, 4), (1, 4), (1, 4), (1, 2), (1, 3)]
 
 
-def test_lines_are_dropped_wherever_they_are(watched: Watched) -> None:
-    """With a row and nothing to do, waiting for a row, waiting for another line, and before anything of it came."""
+def test_streams_are_dropped_wherever_they_are(watched: Watched) -> None:
+    """With a row and nothing to do, waiting for a row, waiting for another stream, and before anything of it came."""
     idle, rowless, unknown = Take([2]), Take([2], seed=1), Take([2], seed=2)
     follower, late = Take([2], seed=3, follows=rowless), Take([5], seed=4)
-    with running(watched, rows=1) as decoding:
-        idle.submit(decoding)
+    with running(watched, rows=1) as worker:
+        idle.submit(worker)
         right(idle, watched)
-        with watched.held(decoding, idle):
+        with watched.held(worker, idle):
             for take in (rowless, follower):
-                take.say(decoding)
+                take.say(worker)
             for take in (unknown, follower, rowless, idle):
-                decoding.drop(take.line)
-            unknown.say(decoding)
-            late.say(decoding)
+                worker.drop(take.stream)
+            unknown.say(worker)
+            late.say(worker)
         right(late, watched)
         idle.next()
-        until(lambda: follower.line.finished)
+        until(lambda: follower.stream.finished)
     assert all(take.got.empty() for take in (idle, rowless, unknown, follower))
     assert watched.batches == [(1, 2), (1, 2), (1, 5)]
 
 
-def test_what_follows_a_dropped_line_goes_on_from_what_was_decoded(watched: Watched) -> None:
+def test_what_follows_a_dropped_stream_goes_on_from_what_was_decoded(watched: Watched) -> None:
     dropped = Take([4, 4])
     follower = Take([3], seed=1, follows=dropped)
-    with running(watched) as decoding:
-        follower.say(decoding)
-        with watched.held(decoding):
-            dropped.submit(decoding, 0)
+    with running(watched) as worker:
+        follower.say(worker)
+        with watched.held(worker):
+            dropped.submit(worker, 0)
         dropped.next()
-        decoding.drop(dropped.line)
+        worker.drop(dropped.stream)
         same(follower.audio(), whole(watched, dropped.pieces[0], follower.codes)[4 * 2048 :])
 
 
 def test_pieces_of_a_length_go_together(watched: Watched) -> None:
     takes = [Take([frames], seed=frames + i) for frames in (4, 8, 2) for i in range(3)]
-    with running(watched, rows=9) as decoding:
-        with watched.held(decoding):
+    with running(watched, rows=9) as worker:
+        with watched.held(worker):
             for take in takes:
-                take.say(decoding)
+                take.say(worker)
         for take in takes:
             right(take, watched)
     assert watched.batches == [(1, 1), (3, 4), (3, 8), (3, 2)]
@@ -352,13 +352,13 @@ def test_pieces_of_a_length_go_together(watched: Watched) -> None:
 
 @pytest.mark.parametrize("frames", [4, 5, 16, FRAMES_AT_ONCE, FRAMES_AT_ONCE + 6])
 def test_there_is_a_limit_to_what_goes_together(watched: Watched, frames: int) -> None:
-    """A piece that is above it by itself goes alone."""
+    """A piece above the limit is decoded alone."""
     most = max(1, FRAMES_AT_ONCE // frames)
     takes = [Take([frames], seed=i) for i in range(most + 2)]
-    with running(watched, rows=most + 2) as decoding:
-        with watched.held(decoding):
+    with running(watched, rows=most + 2) as worker:
+        with watched.held(worker):
             for take in takes:
-                take.say(decoding)
+                take.say(worker)
         for take in takes:
             right(take, watched)
     assert watched.batches[1] == (most, frames)
@@ -366,27 +366,27 @@ def test_there_is_a_limit_to_what_goes_together(watched: Watched, frames: int) -
     assert all(rows <= most for rows, _ in watched.batches)
 
 
-def test_the_line_served_longest_ago_goes_first(watched: Watched) -> None:
+def test_the_stream_served_longest_ago_goes_first(watched: Watched) -> None:
     journal: list[Take] = []
     takes = [Take([frames] * 4, seed=frames, journal=journal) for frames in (2, 8, 4)]
-    with running(watched) as decoding:
-        with watched.held(decoding):
+    with running(watched) as worker:
+        with watched.held(worker):
             for take in takes:
-                take.say(decoding)
+                take.say(worker)
         for take in takes:
             right(take, watched)
     assert journal == takes * 4
 
 
-def test_no_line_gets_ahead_of_its_like(watched: Watched) -> None:
-    """More of the same length than go together: all advance alike."""
+def test_no_stream_gets_ahead_of_its_like(watched: Watched) -> None:
+    """When there are more of one length than fit a batch, all advance alike."""
     journal: list[Take] = []
     most = FRAMES_AT_ONCE // 16
     takes = [Take([16] * 4, seed=i, journal=journal) for i in range(most + 2)]
-    with running(watched, rows=len(takes)) as decoding:
-        with watched.held(decoding):
+    with running(watched, rows=len(takes)) as worker:
+        with watched.held(worker):
             for take in takes:
-                take.say(decoding)
+                take.say(worker)
         for take in takes:
             right(take, watched)
     for delivered in range(len(journal)):
@@ -397,27 +397,27 @@ def test_no_line_gets_ahead_of_its_like(watched: Watched) -> None:
 def test_a_failed_batch_fails_its_pieces_and_no_others(watched: Watched) -> None:
     failing, other, late = [Take([4, 2], seed=i) for i in range(2)], Take([8, 2], seed=2), Take([4], seed=3)
     watched.failing[4] = error = RuntimeError("no memory")
-    with running(watched, rows=3) as decoding:
-        with watched.held(decoding):
+    with running(watched, rows=3) as worker:
+        with watched.held(worker):
             for take in (*failing, other):
-                take.say(decoding)
+                take.say(worker)
         for take in failing:
             assert take.next() is error
             samples = take.next()
             assert isinstance(samples, np.ndarray)
             assert samples.shape == (2 * 2048,)
         right(other, watched)
-        late.say(decoding)
+        late.say(worker)
         right(late, watched)
 
 
-def test_codes_of_another_codec_are_the_fault_of_their_line_alone(decoder: CodecDecoder) -> None:
+def test_codes_of_another_codec_are_the_fault_of_their_stream_alone(decoder: CodecDecoder) -> None:
     wrong, fine = Take([4]), Take([4, 4], seed=1)
     wrong.pieces = [wrong.codes[:-1]]
-    with running(decoder) as decoding:
-        wrong.say(decoding)
+    with running(decoder) as worker:
+        wrong.say(worker)
         assert isinstance(wrong.next(), InvalidCodes)
-        fine.say(decoding)
+        fine.say(worker)
         right(fine, decoder)
 
 
@@ -429,24 +429,24 @@ def test_what_stops_the_thread_is_told_to_all_who_wait(watched: Watched) -> None
 
     begun = Take([4, 4])
     waiting = [Take([2, 2], seed=1), Take([8], seed=2, follows=begun), Take([3, 3], seed=3)]
-    with running(watched, rows=2) as decoding:
-        begun.submit(decoding, 0)
+    with running(watched, rows=2) as worker:
+        begun.submit(worker, 0)
         right_so_far = begun.next()
-        with watched.held(decoding, begun, 1):
-            decoding._group = broken  # type: ignore[method-assign]
+        with watched.held(worker, begun, 1):
+            worker._next_batch = broken  # type: ignore[method-assign]
             for take in waiting:
-                take.say(decoding)
+                take.say(worker)
         assert isinstance(right_so_far, np.ndarray)
         assert isinstance(begun.next(), np.ndarray)
         for take in waiting:
             assert [take.next() for _ in take.pieces] == [error] * len(take.pieces)
         late = Take([1])
-        late.say(decoding)
+        late.say(worker)
         assert isinstance(late.next(), EngineClosed)
 
 
 def once(function: Callable[..., Any], error: Exception) -> Callable[..., Any]:
-    """The function, but the first time it raises the error."""
+    """The function, raising the error on its first call."""
     left = [error]
 
     def failing(*args: Any) -> Any:
@@ -459,30 +459,30 @@ def once(function: Callable[..., Any], error: Exception) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("step", ["load", "save"])
 def test_a_state_that_cannot_be_moved_ends_its_take_and_no_other(watched: Watched, step: str) -> None:
-    """The turn that should have gone on from it, and those behind it; its row is free again."""
+    """Only the turns that continue it fail as well; its row is free again."""
     error = RuntimeError("no memory")
     first = Take([4])
     second = Take([4, 2], seed=1, follows=first)
     third = Take([2], seed=2, follows=second)
     others = [Take([8, 2], seed=3), Take([4], seed=4)]
-    with running(watched, rows=1) as decoding:
-        moved = once(getattr(decoding._batches, step), error)
+    with running(watched, rows=1) as worker:
+        moved = once(getattr(worker._batches, step), error)
         if step == "save":
-            decoding._batches.save = moved  # type: ignore[method-assign]
-        first.say(decoding)
+            worker._batches.save = moved  # type: ignore[method-assign]
+        first.say(worker)
         right(first, watched)
-        until(lambda: first.line.finished)
+        until(lambda: first.stream.finished)
         if step == "load":
-            decoding._batches.load = moved  # type: ignore[method-assign]
-        second.submit(decoding, 0)
+            worker._batches.load = moved  # type: ignore[method-assign]
+        second.submit(worker, 0)
         assert second.next() is error
-        second.submit(decoding, 1)
+        second.submit(worker, 1)
         assert second.next() is error
-        decoding.end(second.line)
-        third.say(decoding)
+        worker.end(second.stream)
+        third.say(worker)
         assert third.next() is error
         for take in others:
-            take.say(decoding)
+            take.say(worker)
             right(take, watched)
 
 
@@ -494,11 +494,11 @@ def test_a_listener_that_fails_leaves_no_other_waiting(watched: Watched) -> None
         raise error
 
     others = [Take([4, 4], seed=i) for i in range(3)] + [Take([8], seed=3)]
-    with running(watched, rows=5) as decoding:
-        with watched.held(decoding):
-            decoding.submit(Line(), others[0].pieces[0], broken)
+    with running(watched, rows=5) as worker:
+        with watched.held(worker):
+            worker.submit(CodecStream(), others[0].pieces[0], broken)
             for take in others:
-                take.say(decoding)
+                take.say(worker)
         for take in others:
             for _ in take.pieces:
                 take.got.get(timeout=5)  # samples or an error
@@ -507,31 +507,31 @@ def test_a_listener_that_fails_leaves_no_other_waiting(watched: Watched) -> None
 def test_close_tells_all_who_wait(watched: Watched) -> None:
     going, rowless = Take([4, 4]), Take([2], seed=1)
     follower = Take([2], seed=2, follows=going)
-    with running(watched, rows=1) as decoding:
-        closing = threading.Thread(target=decoding.close, daemon=True)
-        with watched.held(decoding, going):
-            going.submit(decoding, 1)
+    with running(watched, rows=1) as worker:
+        closing = threading.Thread(target=worker.close, daemon=True)
+        with watched.held(worker, going):
+            going.submit(worker, 1)
             for take in (rowless, follower):
-                take.say(decoding)
+                take.say(worker)
             closing.start()
-            until(lambda: decoding._inbox.closed)
+            until(lambda: worker._inbox.closed)
         closing.join(WAIT)
         assert not closing.is_alive()
-        assert not decoding._thread.is_alive()
+        assert not worker._thread.is_alive()
         assert isinstance(going.next(), np.ndarray)
         for take in (going, rowless, follower):
             assert isinstance(take.next(), EngineClosed)
-        decoding.close()  # may be done again
+        worker.close()  # may be done again
     assert watched.batches == [(1, 4)]
 
 
 def test_after_close_everything_is_refused_at_once(decoder: CodecDecoder) -> None:
-    with running(decoder) as decoding:
+    with running(decoder) as worker:
         pass
     take = Take([2, 2])
-    take.say(decoding)
+    take.say(worker)
     assert [type(take.got.get_nowait()) for _ in range(2)] == [EngineClosed] * 2
-    decoding.drop(take.line)
+    worker.drop(take.stream)
 
 
 ROWS = 5
@@ -539,12 +539,12 @@ ROWS = 5
 BATCHES = sum((min(ROWS, FRAMES_AT_ONCE // frames) - 1).bit_length() + 1 for frames in GRAPH_FRAMES)
 
 
-def hear(decoding: Decoding, decoder: CodecDecoder, tolerance: float = TOLERANCE) -> None:
-    """Lines of lengths that are recorded and of others, two of which go on from others, are right."""
+def hear(worker: CodecWorker, decoder: CodecDecoder, tolerance: float = TOLERANCE) -> None:
+    """Assert that streams decode correctly: captured lengths and others, two of which continue other streams."""
     first = [Take([4, 8, 16], seed=i) for i in range(3)] + [Take([7, 3, 20], seed=i) for i in range(3, 6)]
     then = [Take([1, 2, 11], seed=6, follows=first[0]), Take([13], seed=7, follows=first[4])]
     for take in (*first, *then):
-        take.say(decoding)
+        take.say(worker)
     for take in first:
         same(take.audio(), whole(decoder, take.codes), tolerance)
     for take, before in zip(then, (first[0], first[4]), strict=True):
@@ -553,43 +553,43 @@ def hear(decoding: Decoding, decoder: CodecDecoder, tolerance: float = TOLERANCE
 
 
 def test_recorded_batches_sound_like_exact_ones_and_are_there_beforehand(watched: Watched) -> None:
-    recordings = Recordings()
-    with running(watched, ROWS, recordings) as decoding:
-        until(lambda: recordings.recorded == BATCHES)
+    graphs = FakeGraphCapture()
+    with running(watched, ROWS, graphs) as worker:
+        until(lambda: graphs.captured == BATCHES)
         ran = len(watched.batches)
-        hear(decoding, watched)
-        assert recordings.recorded == BATCHES
-        assert recordings.replayed > 0
+        hear(worker, watched)
+        assert graphs.captured == BATCHES
+        assert graphs.replayed > 0
     assert len(watched.batches) == ran  # the codec's Python never ran again
 
 
 def test_a_recorded_batch_changes_its_own_rows_alone(decoder: CodecDecoder) -> None:
-    """Its place for four rows is filled by four lines first, and then by three of them."""
-    takes, recordings = [Take([4, 4], seed=i) for i in range(4)], Recordings()
-    with running(decoder, ROWS, recordings) as decoding:
-        until(lambda: recordings.recorded == BATCHES)
+    """A batch of four rows holds four streams first, then three of them."""
+    takes, graphs = [Take([4, 4], seed=i) for i in range(4)], FakeGraphCapture()
+    with running(decoder, ROWS, graphs) as worker:
+        until(lambda: graphs.captured == BATCHES)
         for piece, speaking in ((0, takes), (1, takes[:3]), (1, takes[3:])):
-            before = recordings.replayed
-            with stopped(decoding):
+            before = graphs.replayed
+            with stopped(worker):
                 for take in speaking:
-                    take.submit(decoding, piece)
+                    take.submit(worker, piece)
             until(lambda speaking=speaking, piece=piece: all(take.got.qsize() == piece + 1 for take in speaking))
-            assert recordings.replayed == before + 2  # all of them at once, behind the one that stopped the thread
+            assert graphs.replayed == before + 2  # all of them at once, behind the one that stopped the thread
         for take in takes:
             right(take, decoder)
 
 
 @contextmanager
-def stopped(decoding: Decoding) -> Iterator[None]:
-    """The thread waits in a listener, and then sees all that came."""
-    line, inside, gate = Line(), threading.Event(), threading.Event()
+def stopped(worker: CodecWorker) -> Iterator[None]:
+    """Stop the worker in a callback; afterwards it sees all that was sent."""
+    stream, inside, gate = CodecStream(), threading.Event(), threading.Event()
 
     def deliver(_: object) -> None:
         inside.set()
         assert gate.wait(WAIT)
 
-    decoding.submit(line, np.zeros((CODEBOOKS, 1), dtype=np.int64), deliver)
-    decoding.end(line)
+    worker.submit(stream, np.zeros((CODEBOOKS, 1), dtype=np.int64), deliver)
+    worker.end(stream)
     try:
         assert inside.wait(WAIT)
         yield
@@ -597,62 +597,62 @@ def stopped(decoding: Decoding) -> Iterator[None]:
         gate.set()
 
 
-class Slow:
-    """Records when it is let."""
+class GatedGraphCapture:
+    """Captures once its gate is open."""
 
     fixed_shapes = True
 
     def __init__(self) -> None:
-        self.recordings = Recordings()
+        self.graphs = FakeGraphCapture()
         self.gate = threading.Event()
 
-    def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
+    def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         assert self.gate.wait(WAIT)
-        return self.recordings.record(function, *inputs)
+        return self.graphs.capture(function, *inputs)
 
 
 def test_who_comes_before_all_is_recorded_waits_for_little_of_it(decoder: CodecDecoder) -> None:
-    recorder, take = Slow(), Take([4])
+    capture, take = GatedGraphCapture(), Take([4])
     recorded: list[int] = []
 
     def deliver(got: Samples | Exception) -> None:
-        recorded.append(recorder.recordings.recorded)
+        recorded.append(capture.graphs.captured)
         take.deliver(got)
 
-    with running(decoder, ROWS, recorder) as decoding:
-        decoding.submit(take.line, take.codes, deliver)
-        recorder.gate.set()
+    with running(decoder, ROWS, capture) as worker:
+        worker.submit(take.stream, take.codes, deliver)
+        capture.gate.set()
         right(take, decoder)
         assert recorded[0] <= 2 < BATCHES
-        hear(decoding, decoder)
-        until(lambda: recorder.recordings.recorded == BATCHES)
-        hear(decoding, decoder)
+        hear(worker, decoder)
+        until(lambda: capture.graphs.captured == BATCHES)
+        hear(worker, decoder)
 
 
 def test_a_device_that_cannot_record_is_told_of_once(decoder: CodecDecoder, caplog: pytest.LogCaptureFixture) -> None:
-    with running(decoder, ROWS, BrokenRecorder()) as decoding:
-        hear(decoding, decoder)
+    with running(decoder, ROWS, FailingGraphCapture()) as worker:
+        hear(worker, decoder)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "not permitted" in caplog.text
 
 
-class Tired:
-    """Records a few, and then no more."""
+class LimitedGraphCapture:
+    """Fails after a number of captures."""
 
     fixed_shapes = True
 
-    def __init__(self, strength: int) -> None:
-        self.recordings, self._strength = Recordings(), strength
+    def __init__(self, limit: int) -> None:
+        self.graphs, self._limit = FakeGraphCapture(), limit
 
-    def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
-        if self.recordings.recorded == self._strength:
+    def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
+        if self.graphs.captured == self._limit:
             raise MemoryError("no room for another")
-        return self.recordings.record(function, *inputs)
+        return self.graphs.capture(function, *inputs)
 
 
-@pytest.mark.parametrize("strength", [1, 4, BATCHES - 1])
-def test_so_is_one_that_cannot_go_on(decoder: CodecDecoder, strength: int, caplog: pytest.LogCaptureFixture) -> None:
-    with running(decoder, ROWS, Tired(strength)) as decoding:
+@pytest.mark.parametrize("limit", [1, 4, BATCHES - 1])
+def test_so_is_one_that_cannot_go_on(decoder: CodecDecoder, limit: int, caplog: pytest.LogCaptureFixture) -> None:
+    with running(decoder, ROWS, LimitedGraphCapture(limit)) as worker:
         until(lambda: bool(caplog.records))
-        hear(decoding, decoder)
+        hear(worker, decoder)
     assert len(caplog.records) == 1

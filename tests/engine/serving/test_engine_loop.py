@@ -1,4 +1,4 @@
-"""The engine under many requests: who gets a place and when, what one that fails takes with it, and how all ends."""
+"""The engine loop under many requests: order, cancellation, failures and shutdown."""
 
 import gc
 import random
@@ -19,18 +19,18 @@ from torch import Tensor
 from engine.codec.codec import CodecDecoder, DecoderState
 from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, EngineFailed
-from engine.request import AudioChunk, Speech, _noise_key
-from engine.serving.model_runner import Step
+from engine.request import AudioChunk, Speech, noise_key
+from engine.serving.graphs import TorchScriptCapture
+from engine.serving.model_runner import PendingFrames
 from engine.serving.scheduler import Scheduler, Ticket
-from engine.serving.slots import PIECE
-from engine.serving.steps import GraphMode
-from engine.serving.torch_script import TorchScripts
+from engine.serving.slots import PREFILL_CHUNK
+from engine.serving.step_runners import GraphMode
 from engine.serving.turn import Turn
 from engine.voice import Voice
 from tests.engine.test_engine import CLIP, TRANSCRIPT, same_sound, take
 from tests.paths import MINIATURE
 
-WAIT = 120.0  # seconds after which something hangs, on a machine however busy; nothing here takes a tenth of it
+WAIT = 120.0  # seconds until a test counts as hanging; nothing here takes a tenth of it
 T = TypeVar("T")
 Call = tuple[str, tuple[int, ...]]
 
@@ -44,7 +44,7 @@ def until(condition: Callable[[], object]) -> None:
 
 @dataclass
 class Work:
-    """Something done in a thread of its own: what hangs is a failure, and does not hang the tests."""
+    """A function run in a thread, so that a hang is a failure and does not hang the tests."""
 
     thread: threading.Thread = field(init=False)
     found: object = None
@@ -67,7 +67,7 @@ class Work:
 
 
 def within(work: Callable[[], T]) -> T:
-    """What `work` returns or raises, unless it hangs."""
+    """Return or raise what `work` does; fail if it hangs."""
     done = Work().start(work)
     done.join()
     if done.error is not None:
@@ -76,7 +76,7 @@ def within(work: Callable[[], T]) -> T:
 
 
 class Reader(Work):
-    """Somebody who hears a speech to its end."""
+    """A thread that reads a speech to its end."""
 
     def __init__(self, speech: Speech) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class Reader(Work):
         return self.speech.result.stop_reason == reason
 
     def failed(self, kind: type[Exception]) -> str:
-        """The sentence that was said."""
+        """Assert the type of the error. Returns its message."""
         self.join()
         assert type(self.error) is kind, (self.error, self.speech.result)
         assert self.speech.result is None
@@ -99,7 +99,7 @@ class Reader(Work):
 
 
 class Gate:
-    """What a thread must pass, again and again."""
+    """A gate that a thread passes repeatedly, and that can stop it."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -119,11 +119,10 @@ class Gate:
             self._changed.notify_all()
 
 
-class House:
-    """An engine that notes what its runner is asked to do, and for whom, and can be stopped in front of it.
+class WatchedEngine:
+    """An engine whose model runner records its calls and can be stopped before any of them.
 
-    calls: `begin`, `prefill` or `step`, with the seeds of those that it is done for. failing: says which of them
-    raise what.
+    calls: `begin`, `prefill` or `step`, with the seeds of its requests. failing: the error that a call raises.
     """
 
     def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,11 +131,11 @@ class House:
         self.failing: Callable[[Call], Exception | None] = lambda _: None
         self._gates = {name: Gate() for name in ("begin", "prefill", "step")}
         self._seeds: dict[int, int] = {}
-        self._in: dict[int, int] = {}  # who has which slot
+        self._in: dict[int, int] = {}  # seed by slot
         for name in self._gates:
             monkeypatch.setattr(engine._runner, name, self._watched(name, getattr(engine._runner, name)))
-        speaker = engine._speaker
-        self.loop, self.decoding, self.scheduler = speaker.loop, speaker.decoding, speaker.loop.scheduler
+        pipeline = engine._pipeline
+        self.loop, self.codec_worker, self.scheduler = pipeline.loop, pipeline.codec_worker, pipeline.loop.scheduler
 
     def _watched(self, name: str, function: Callable[..., T]) -> Callable[..., T]:
         def call(*args: Any) -> T:
@@ -152,7 +151,7 @@ class House:
         return call
 
     def stop(self, name: str, begin: Callable[[], T]) -> T:
-        """Begin something, and return with the engine's thread in front of this gate."""
+        """Call `begin`, and return when the engine's thread has stopped at this gate."""
         gate = self._gates[name]
         arrived = gate.arrived
         gate.allow(0)
@@ -161,7 +160,7 @@ class House:
         return begun
 
     def pass_once(self, name: str) -> None:
-        """What the thread stands in front of is done; it comes back the next time round."""
+        """Let the thread pass once, and wait until it is back at the gate."""
         gate = self._gates[name]
         arrived = gate.arrived
         gate.allow(1)
@@ -172,14 +171,14 @@ class House:
             gate.allow(None)
 
     def say(self, seed: int, voice: Voice | None = None, text: str = "Hi.") -> Speech:
-        self._seeds[_noise_key(seed, 0, 1)] = seed
+        self._seeds[noise_key(seed, 0, 1)] = seed
         return self.engine.speak(text, voice, SpeakOptions(seed=seed))
 
     def read(self, seed: int, voice: Voice | None = None) -> Reader:
         return Reader(self.say(seed, voice))
 
     def sent(self, speech: Speech) -> Reader:
-        """A reader whose wish for a turn lies before the engine's thread, which stands still."""
+        """A reader whose turn is in the inbox of the engine's thread, which is stopped."""
         before = self.loop._inbox._queue.qsize()
         reader = Reader(speech)
         until(lambda: self.loop._inbox._queue.qsize() > before)
@@ -189,23 +188,25 @@ class House:
         return [seeds[0] for name, seeds in self.calls if name == "begin"]
 
     def settles(self) -> None:
-        """Nothing is left of anybody."""
+        """Assert that no request is left, and that the engine still speaks."""
         rows = list(range(2 * self.engine.slots))
-        until(lambda: not self.loop._speaking and not self.decoding._lines and sorted(self.decoding._free) == rows)
+        until(
+            lambda: not self.loop._turns and not self.codec_worker._streams and sorted(self.codec_worker._free) == rows
+        )
         assert (self.scheduler.open, self.scheduler.speaking, self.scheduler.waiting) == (0, 0, 0)
         assert (self.engine.status().speaking, self.engine.status().waiting) == (0, 0)
         assert within(lambda: list(self.say(99)))
 
 
 class Turns:
-    """How many frames turns have, since random weights never draw the end. of: by the seed of a request."""
+    """Lengths of turns in frames, because random weights never draw the end. of: by the seed of a request."""
 
     def __init__(self) -> None:
         self.frames = 6
         self.of: dict[int, int] = {}
 
     def length(self, turn: Turn) -> int:
-        keys = {_noise_key(seed, 0, 1): frames for seed, frames in self.of.items()}
+        keys = {noise_key(seed, 0, 1): frames for seed, frames in self.of.items()}
         return keys.get(turn.key, self.frames)
 
 
@@ -221,11 +222,11 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
 
 
 @pytest.fixture
-def house(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., House]]:
-    made: list[House] = []
+def watch(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., WatchedEngine]]:
+    made: list[WatchedEngine] = []
 
-    def build(slots: int, queue: int, graphs: GraphMode = "off") -> House:
-        made.append(House(Engine.load(MINIATURE, "cpu", slots=slots, queue=queue, graphs=graphs), monkeypatch))
+    def build(slots: int, queue: int, graphs: GraphMode = "off") -> WatchedEngine:
+        made.append(WatchedEngine(Engine.load(MINIATURE, "cpu", slots=slots, queue=queue, graphs=graphs), monkeypatch))
         return made[-1]
 
     yield build
@@ -244,10 +245,10 @@ def voice() -> Voice:
 
 @pytest.fixture(scope="module")
 def long_voice(voice: Voice) -> Voice:
-    """Its prompt is read in several pieces."""
+    """A voice whose prompt has several prefill chunks."""
     (reference,) = voice.references
     codes = np.tile(reference.codes, (1, 5))
-    assert 2 * PIECE < codes.shape[1] < 3 * PIECE
+    assert 2 * PREFILL_CHUNK < codes.shape[1] < 3 * PREFILL_CHUNK
     return replace(voice, references=(replace(reference, codes=codes),))
 
 
@@ -294,10 +295,10 @@ WAYS = (never_heard, half_heard, cancelled, half_heard_and_cancelled, half_heard
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_dropped_speech_gives_its_place_back_at_once(
-    house: Callable[..., House], turns: Turns, way: Callable[[list[Speech]], None]
+    watch: Callable[..., WatchedEngine], turns: Turns, way: Callable[[list[Speech]], None]
 ) -> None:
-    """Without the garbage collector: nothing holds it, and it does not hold itself."""
-    full, turns.frames = house(1, 1), 12
+    """Without the garbage collector: there are no references to it and no cycles."""
+    full, turns.frames = watch(1, 1), 12
     speeches = [full.say(seed) for seed in (1, 2)]
     with pytest.raises(EngineBusy, match="All 2 places"):
         full.say(3)
@@ -315,9 +316,9 @@ def test_a_dropped_speech_gives_its_place_back_at_once(
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("way", [cancelled, half_heard_and_cancelled, half_heard_and_closed, heard])
 def test_who_is_done_gives_its_place_back_though_it_is_still_held(
-    house: Callable[..., House], turns: Turns, way: Callable[[list[Speech]], None]
+    watch: Callable[..., WatchedEngine], turns: Turns, way: Callable[[list[Speech]], None]
 ) -> None:
-    full, turns.frames = house(1, 1), 12
+    full, turns.frames = watch(1, 1), 12
     speeches = [full.say(seed) for seed in (1, 2)]
     way(speeches)
     speeches.append(full.say(4))
@@ -331,8 +332,8 @@ def test_who_is_done_gives_its_place_back_though_it_is_still_held(
 
 
 @pytest.mark.usefixtures("no_collector")
-def test_what_failed_keeps_neither_its_place_nor_its_memory(house: Callable[..., House]) -> None:
-    full = house(1, 0)
+def test_what_failed_keeps_neither_its_place_nor_its_memory(watch: Callable[..., WatchedEngine]) -> None:
+    full = watch(1, 0)
     full.failing = lambda call: RuntimeError("no") if call == ("step", (1,)) else None
     speech = full.say(1)
     known: list[weakref.ref[Any]] = [weakref.ref(speech), weakref.ref(speech._request)]
@@ -348,7 +349,7 @@ def test_what_failed_keeps_neither_its_place_nor_its_memory(house: Callable[...,
 
 
 class Garbage:
-    """Part of a cycle, so that only the garbage collector ends it, and what it holds."""
+    """Part of a reference cycle, so that only the garbage collector frees it and what it holds."""
 
     def __init__(self, held: object) -> None:
         self.itself, self.held = self, held
@@ -366,8 +367,8 @@ def restless_collector() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("restless_collector")
-def test_speeches_that_the_collector_ends_hold_up_nobody(house: Callable[..., House]) -> None:
-    many = house(2, 200)
+def test_speeches_that_the_collector_ends_hold_up_nobody(watch: Callable[..., WatchedEngine]) -> None:
+    many = watch(2, 200)
     collected: list[str] = []
 
     def talk(talker: int) -> None:
@@ -394,8 +395,8 @@ def test_speeches_that_the_collector_ends_hold_up_nobody(house: Callable[..., Ho
 def test_a_speech_may_be_finalized_at_any_line_of_the_engine_s_threads(
     turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There the collector may run, and finalizers with it: also while a thread holds locks."""
-    files = tuple(f"engine/{name}.py" for name in ("scheduler", "inbox", "loop", "decoding"))
+    """The garbage collector may run finalizers there, even while a thread holds locks."""
+    files = tuple(f"serving/{name}.py" for name in ("scheduler", "inbox", "engine_loop", "codec_worker"))
     passed: dict[tuple[str, int], int] = {}
     functions: set[str] = set()
     finalizers: list[Callable[[], None]] = []
@@ -420,14 +421,14 @@ def test_a_speech_may_be_finalized_at_any_line_of_the_engine_s_threads(
         threading.settrace(None)
     gone = engine.speak("Hi.", None, SpeakOptions(seed=1))
     next(gone)
-    line = gone._request._parts[0].speaking.line
+    stream = gone._request._turns[0].stream
     leave = gone._request.leave
-    finalizers += [leave, lambda: engine._speaker.decoding.drop(line)]
+    finalizers += [leave, lambda: engine._pipeline.codec_worker.drop(stream)]
     passed.clear()
     readers = [Reader(engine.speak("Hi.", None, SpeakOptions(seed=seed))) for seed in (2, 3, 4)]
     assert all(reader.ended() for reader in readers)
     within(engine.close)
-    assert {"plan", "ask", "release", "read", "_receive", "_push", "send", "_group", "_finish"} <= functions
+    assert {"plan", "enqueue", "release", "read", "_receive", "_push", "send", "_next_batch", "_finish"} <= functions
 
 
 def test_tickets_may_leave_at_any_line_of_the_scheduler() -> None:
@@ -442,14 +443,14 @@ def test_tickets_may_leave_at_any_line_of_the_scheduler() -> None:
         return None
 
     gone = scheduler.enter()
-    scheduler.ask(gone)
+    scheduler.enqueue(gone)
     staying = [scheduler.enter() for _ in range(2)]
 
     def work() -> None:
         sys.settrace(interrupt)  # of this thread alone
         newcomer = scheduler.enter()
         for ticket in (newcomer, *staying):
-            scheduler.ask(ticket)
+            scheduler.enqueue(ticket)
         served = [scheduler.plan().prefill for _ in range(2)]
         scheduler.ready(staying[0])
         places = scheduler.place(newcomer), scheduler.open, scheduler.waiting, scheduler.speaking
@@ -459,7 +460,7 @@ def test_tickets_may_leave_at_any_line_of_the_scheduler() -> None:
         assert places == (0, 3, 1, 1)
 
     within(work)
-    assert {"enter", "ask", "plan", "ready", "release", "place", "open", "waiting", "speaking"} <= left
+    assert {"enter", "enqueue", "plan", "ready", "release", "place", "open", "waiting", "speaking"} <= left
 
 
 @pytest.mark.usefixtures("restless_collector")
@@ -470,10 +471,10 @@ def test_tickets_that_the_collector_takes_away_hold_up_nobody() -> None:
         kept = Garbage(None)
         ticket = scheduler.enter()
         weakref.finalize(kept, scheduler.leave, ticket)
-        scheduler.ask(ticket)
+        scheduler.enqueue(ticket)
 
     def serve(ticket: Ticket) -> None:
-        scheduler.ask(ticket)
+        scheduler.enqueue(ticket)
         while scheduler.plan().prefill is not ticket:
             pass
         scheduler.ready(ticket)
@@ -496,8 +497,8 @@ def test_tickets_that_the_collector_takes_away_hold_up_nobody() -> None:
 # --- cancel --------------------------------------------------------------------------------------------------------
 
 
-def test_cancelling_one_who_speaks_lets_the_next_one_in(house: Callable[..., House], turns: Turns) -> None:
-    one = house(1, 2)
+def test_cancelling_one_who_speaks_lets_the_next_one_in(watch: Callable[..., WatchedEngine], turns: Turns) -> None:
+    one = watch(1, 2)
     turns.of[1] = 60
     first = one.say(1, text="A sentence that is long enough to be spoken for quite a while.")
     chunk = next(first)
@@ -519,8 +520,8 @@ def test_cancelling_one_who_speaks_lets_the_next_one_in(house: Callable[..., Hou
     one.settles()
 
 
-def test_one_who_waits_can_cancel_and_is_passed_over(house: Callable[..., House], turns: Turns) -> None:
-    one = house(1, 3)
+def test_one_who_waits_can_cancel_and_is_passed_over(watch: Callable[..., WatchedEngine], turns: Turns) -> None:
+    one = watch(1, 3)
     readers = [one.stop("step", lambda: one.read(1)), *(one.sent(one.say(seed)) for seed in (2, 3))]
     one.pass_once("step")
     assert one.engine.status().waiting == 2
@@ -535,9 +536,9 @@ def test_one_who_waits_can_cancel_and_is_passed_over(house: Callable[..., House]
 
 
 def test_a_prompt_that_is_not_wanted_any_more_is_read_no_further(
-    house: Callable[..., House], long_voice: Voice
+    watch: Callable[..., WatchedEngine], long_voice: Voice
 ) -> None:
-    one = house(1, 3)
+    one = watch(1, 3)
     first = one.stop("prefill", lambda: one.read(1, long_voice))
     second = one.sent(one.say(2))
     one.pass_once("prefill")
@@ -551,8 +552,8 @@ def test_a_prompt_that_is_not_wanted_any_more_is_read_no_further(
     one.settles()
 
 
-def test_cancelled_before_it_was_heard_it_is_never_begun(house: Callable[..., House]) -> None:
-    one = house(1, 0)
+def test_cancelled_before_it_was_heard_it_is_never_begun(watch: Callable[..., WatchedEngine]) -> None:
+    one = watch(1, 0)
     speech = one.say(1)
     speech.cancel()
     speech.cancel()
@@ -568,14 +569,14 @@ def test_cancelled_before_it_was_heard_it_is_never_begun(house: Callable[..., Ho
 
 
 @pytest.mark.parametrize("slots", [1, 2])
-def test_readers_who_stop_hold_up_nobody(house: Callable[..., House], turns: Turns, slots: int) -> None:
-    some = house(slots, 20, "frame")
+def test_readers_who_stop_hold_up_nobody(watch: Callable[..., WatchedEngine], turns: Turns, slots: int) -> None:
+    some = watch(slots, 20, "frame")
     turns.frames = 11  # several pieces, of which these readers take the first
     stopped = [some.say(seed) for seed in range(2 * slots + 3)]
     for speech in stopped:
         assert within(lambda speech=speech: next(speech)).start == 0  # type: ignore[misc]
     assert [some.read(seed).ended() for seed in (50, 51)] == [True, True]
-    until(lambda: len(some.decoding._free) == 2 * slots)
+    until(lambda: len(some.codec_worker._free) == 2 * slots)
     assert some.engine.status().speaking == 0
     assert some.scheduler.open == len(stopped)
     for speech in stopped:  # and what they have not taken is still there
@@ -585,8 +586,8 @@ def test_readers_who_stop_hold_up_nobody(house: Callable[..., House], turns: Tur
     some.settles()
 
 
-def test_first_come_first_served(house: Callable[..., House]) -> None:
-    one = house(1, 9)
+def test_first_come_first_served(watch: Callable[..., WatchedEngine]) -> None:
+    one = watch(1, 9)
     readers = [one.stop("step", lambda: one.read(0))]
     speeches = [one.say(seed) for seed in range(1, 7)]  # here they come
     random.Random(3).shuffle(speeches)
@@ -602,9 +603,9 @@ def test_first_come_first_served(house: Callable[..., House]) -> None:
 
 
 def test_a_long_prompt_is_read_between_the_frames_of_others(
-    house: Callable[..., House], turns: Turns, long_voice: Voice
+    watch: Callable[..., WatchedEngine], turns: Turns, long_voice: Voice
 ) -> None:
-    two = house(2, 2)
+    two = watch(2, 2)
     turns.frames = 16
     first = two.say(1)
     next(first)
@@ -634,9 +635,9 @@ def is_one_sentence(said: str, error: Exception) -> bool:
 @pytest.mark.parametrize("error", FAILURES, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("call", ["begin", "prefill"])
 def test_a_prompt_that_fails_ends_its_request_and_no_other(
-    house: Callable[..., House], turns: Turns, call: str, error: Exception
+    watch: Callable[..., WatchedEngine], turns: Turns, call: str, error: Exception
 ) -> None:
-    two = house(2, 2)
+    two = watch(2, 2)
     alone = take(within(lambda: list(two.say(1))))
     two.failing = lambda made: error if made == (call, (2,)) else None
     readers = [two.stop("begin", lambda: two.read(1)), *(two.sent(two.say(seed)) for seed in (2, 3))]
@@ -653,12 +654,12 @@ def test_a_prompt_that_fails_ends_its_request_and_no_other(
 @pytest.mark.parametrize("error", FAILURES, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("when", ["started", "read"])
 def test_a_frame_that_fails_ends_those_it_was_for(
-    house: Callable[..., House], turns: Turns, monkeypatch: pytest.MonkeyPatch, when: str, error: Exception
+    watch: Callable[..., WatchedEngine], turns: Turns, monkeypatch: pytest.MonkeyPatch, when: str, error: Exception
 ) -> None:
-    two = house(2, 3)
+    two = watch(2, 3)
     turns.frames = 12
     failed: list[Call] = []
-    result = Step.frames
+    result = PendingFrames.frames
 
     def once(call: Call) -> Exception | None:
         if call[1] == (1, 2) and not failed:
@@ -666,13 +667,13 @@ def test_a_frame_that_fails_ends_those_it_was_for(
             return error if when == "started" else None
         return None
 
-    def frames(self: Step) -> np.ndarray:
+    def frames(self: PendingFrames) -> np.ndarray:
         if two.calls[-1:] == failed == [("step", (1, 2))] and when == "read":
             failed.append(("read", ()))
             raise error
         return result(self)
 
-    monkeypatch.setattr(Step, "frames", frames)
+    monkeypatch.setattr(PendingFrames, "frames", frames)
     two.failing = once
     readers = [two.stop("begin", lambda: two.read(1)), *(two.sent(two.say(seed)) for seed in (2, 3))]
     two.go()
@@ -684,9 +685,9 @@ def test_a_frame_that_fails_ends_those_it_was_for(
 
 
 def test_sound_that_fails_ends_its_request_and_no_other(
-    house: Callable[..., House], monkeypatch: pytest.MonkeyPatch
+    watch: Callable[..., WatchedEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = house(1, 2)
+    one = watch(1, 2)
     decode_step, errors = CodecDecoder.decode_step, list(FAILURES[:1])
 
     def failing(self: CodecDecoder, codes: Tensor, state: DecoderState) -> Tensor:
@@ -702,9 +703,9 @@ def test_sound_that_fails_ends_its_request_and_no_other(
 
 @pytest.mark.parametrize("error", FAILURES, ids=lambda error: type(error).__name__)
 def test_when_the_loop_itself_fails_all_are_told(
-    house: Callable[..., House], monkeypatch: pytest.MonkeyPatch, error: Exception
+    watch: Callable[..., WatchedEngine], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    one = house(1, 5)
+    one = watch(1, 5)
     readers = [one.stop("step", lambda: one.read(1)), one.sent(one.say(2))]
     one.pass_once("step")
     readers.append(one.sent(one.say(3)))
@@ -729,17 +730,17 @@ def test_when_the_loop_itself_fails_all_are_told(
     assert not one.loop._thread.is_alive()
     assert one.scheduler.open == 0
     within(one.engine.close)
-    assert not one.decoding._thread.is_alive()
+    assert not one.codec_worker._thread.is_alive()
 
 
 # --- the end -------------------------------------------------------------------------------------------------------
 
 
 def test_closing_ends_all_who_speak_who_wait_and_whose_sound_is_still_made(
-    house: Callable[..., House], turns: Turns, monkeypatch: pytest.MonkeyPatch
+    watch: Callable[..., WatchedEngine], turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     others = set(threading.enumerate())
-    one, decodable = house(1, 5), threading.Semaphore(1)
+    one, decodable = watch(1, 5), threading.Semaphore(1)
     decode_step = CodecDecoder.decode_step
 
     def waiting(self: CodecDecoder, codes: Tensor, state: DecoderState) -> Tensor:
@@ -753,7 +754,7 @@ def test_closing_ends_all_who_speak_who_wait_and_whose_sound_is_still_made(
     turns.frames = 13  # several pieces, of which the first is decoded, the second is under way and the others wait
     done = one.read(1)
     until(lambda: done.chunks)
-    until(lambda: not one.loop._speaking)
+    until(lambda: not one.loop._turns)
     readers = [done, one.stop("step", lambda: one.read(2)), one.sent(one.say(3))]
     one.pass_once("step")
     readers.append(one.sent(one.say(4)))  # not let in yet
@@ -763,7 +764,7 @@ def test_closing_ends_all_who_speak_who_wait_and_whose_sound_is_still_made(
     closing = Work().start(one.engine.close)
     until(lambda: one.loop._inbox.closed)
     one.go()
-    until(lambda: one.decoding._inbox.closed)
+    until(lambda: one.codec_worker._inbox.closed)
     decodable.release(99)
     closing.join()
     assert closing.error is None
@@ -783,15 +784,15 @@ def test_an_engine_that_did_nothing_closes_too() -> None:
     engine = Engine.load(MINIATURE, "cpu", slots=1, queue=0, graphs="off")
     within(engine.close)
     within(engine.close)
-    assert not engine._speaker.loop._thread.is_alive()
+    assert not engine._pipeline.loop._thread.is_alive()
 
 
 # --- what it says --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("graphs", ["frame", "fast", "off"])
-def test_status_says_what_is_recorded(house: Callable[..., House], graphs: GraphMode) -> None:
-    one = house(1, 1, graphs)
+def test_status_says_what_is_recorded(watch: Callable[..., WatchedEngine], graphs: GraphMode) -> None:
+    one = watch(1, 1, graphs)
     assert one.engine.status().graphs == graphs
     assert one.read(1).ended()
     assert one.engine.status().graphs == graphs
@@ -799,22 +800,22 @@ def test_status_says_what_is_recorded(house: Callable[..., House], graphs: Graph
 
 @pytest.mark.parametrize(("graphs", "said"), [("frame", "\nno tracer here:"), ("fast", "no tracer here:\nat all")])
 def test_steps_that_cannot_be_recorded_are_said_and_spoken(
-    house: Callable[..., House], monkeypatch: pytest.MonkeyPatch, graphs: GraphMode, said: str
+    watch: Callable[..., WatchedEngine], monkeypatch: pytest.MonkeyPatch, graphs: GraphMode, said: str
 ) -> None:
-    def record(*_: object) -> None:
+    def capture(*_: object) -> None:
         raise RuntimeError(said)  # those of PyTorch's tracer begin with an empty line
 
-    alone = take(within(lambda: list(house(1, 1).say(1))))
-    monkeypatch.setattr(TorchScripts, "record", record)
-    one = house(1, 1, graphs)
+    alone = take(within(lambda: list(watch(1, 1).say(1))))
+    monkeypatch.setattr(TorchScriptCapture, "capture", capture)
+    one = watch(1, 1, graphs)
     assert one.engine.status().graphs == "off: they could not be recorded (no tracer here:)"
     reader = one.read(1)
     assert reader.ended()
     same_sound(take(reader.chunks), alone)
 
 
-def test_status_counts_who_speaks_and_who_waits(house: Callable[..., House]) -> None:
-    two = house(2, 4)
+def test_status_counts_who_speaks_and_who_waits(watch: Callable[..., WatchedEngine]) -> None:
+    two = watch(2, 4)
     assert (two.engine.status().slots, two.engine.status().speaking, two.engine.status().waiting) == (2, 0, 0)
     readers = [two.stop("step", lambda: two.read(1)), *(two.sent(two.say(seed)) for seed in (2, 3, 4))]
     for speaking, waiting in ((1, 2), (2, 2)):  # the second one's prompt is read behind the first one's frame
@@ -825,10 +826,10 @@ def test_status_counts_who_speaks_and_who_waits(house: Callable[..., House]) -> 
     two.settles()
 
 
-def test_the_stages_of_the_first_audio_add_up(house: Callable[..., House], long_voice: Voice) -> None:
-    two = house(2, 4)
+def test_the_stages_of_the_first_audio_add_up(watch: Callable[..., WatchedEngine], long_voice: Voice) -> None:
+    two = watch(2, 4)
     takes = []
-    for reused in (0, 3 * PIECE):
+    for reused in (0, 3 * PREFILL_CHUNK):
         reader = two.read(1, long_voice)
         assert reader.ended()
         takes.append(take(reader.chunks))
@@ -846,8 +847,10 @@ def test_the_stages_of_the_first_audio_add_up(house: Callable[..., House], long_
 
 
 @pytest.mark.parametrize("other", [True, False])
-def test_a_known_voice_is_reused_in_any_slot(house: Callable[..., House], long_voice: Voice, other: bool) -> None:
-    two = house(2, 4)
+def test_a_known_voice_is_reused_in_any_slot(
+    watch: Callable[..., WatchedEngine], long_voice: Voice, other: bool
+) -> None:
+    two = watch(2, 4)
     alone = take(within(lambda: list(two.say(1, long_voice))))
     # The other has the slot in which the voice was.
     first = two.stop("step", lambda: two.read(2)) if other else None
@@ -857,6 +860,6 @@ def test_a_known_voice_is_reused_in_any_slot(house: Callable[..., House], long_v
     assert first is None or first.ended()
     assert second.speech.result is not None
     assert second.speech.result.stages is not None
-    assert second.speech.result.stages.reused == 3 * PIECE
+    assert second.speech.result.stages.reused == 3 * PREFILL_CHUNK
     same_sound(take(second.chunks), alone)
     two.settles()

@@ -1,4 +1,4 @@
-"""A recorded function goes on from what its inputs hold by then, as if it had been called again."""
+"""A replay computes with the current values of its inputs, as a new call would."""
 
 import gc
 import logging
@@ -14,12 +14,9 @@ from torch import Tensor
 
 import engine.serving.graphs
 from engine.codec.checkpoint import codec_files, load_codec_decoder
-from engine.serving.codec_worker import Decoding
-from engine.serving.graphs import CudaGraphs
-from engine.serving.steps import Recordings
-from engine.serving.torch_script import TorchScripts
-from tests.engine.recording import BrokenRecorder
-from tests.engine.recording import Recordings as Noted
+from engine.serving.codec_worker import CodecWorker
+from engine.serving.graphs import CapturedGraphs, CudaGraphCapture, TorchScriptCapture
+from tests.engine.graph_capture import FailingGraphCapture, FakeGraphCapture
 from tests.engine.serving.test_codec_worker import BATCHES, ROWS, hear, until
 from tests.paths import MINIATURE
 
@@ -27,7 +24,7 @@ WAIT = 60.0  # seconds after which something hangs
 
 
 def mixed(x: Tensor, weight: Tensor, choice: Tensor) -> Tensor:
-    """Some of what the models do: a product, a norm, a draw, an index, numbers of two kinds."""
+    """Operations that the models use: a product, a norm, a draw, an index, two dtypes."""
     y = torch.nn.functional.silu(x @ weight)
     y = y * torch.rsqrt(y.square().mean(dim=-1, keepdim=True) + 1e-6)
     best = y.topk(3, dim=-1)
@@ -50,17 +47,17 @@ def fill(held: tuple[Tensor, ...], new: tuple[Tensor, ...]) -> None:
 def test_a_traced_function_sees_new_values(inference: bool) -> None:
     with torch.inference_mode(inference):
         held = inputs(0)
-        replay = TorchScripts().record(mixed, *held)
+        replay = TorchScriptCapture().capture(mixed, *held)
         for seed in range(5):
             fill(held, inputs(seed))
             assert torch.equal(replay(), mixed(*inputs(seed)))
 
 
 def test_traced_functions_do_not_mix() -> None:
-    recorder = TorchScripts()
+    capture = TorchScriptCapture()
     held = {rows: inputs(0, rows=rows) for rows in (1, 2, 5)}
-    replays = {rows: recorder.record(mixed, *held[rows]) for rows in held}
-    doubled = recorder.record(lambda x: 2 * x, held[5][0])
+    replays = {rows: capture.capture(mixed, *held[rows]) for rows in held}
+    doubled = capture.capture(lambda x: 2 * x, held[5][0])
     for seed in range(4):
         for rows in held:
             fill(held[rows], inputs(seed, rows=rows))
@@ -78,7 +75,7 @@ def test_a_trace_runs_no_python() -> None:
         return x + 1
 
     x = torch.zeros(3)
-    replay = TorchScripts().record(counted, x)
+    replay = TorchScriptCapture().capture(counted, x)
     before = len(ran)
     x.fill_(4)
     assert replay().tolist() == [5, 5, 5]
@@ -86,7 +83,7 @@ def test_a_trace_runs_no_python() -> None:
 
 
 def test_traces_are_made_without_warnings(recwarn: pytest.WarningsRecorder) -> None:
-    TorchScripts().record(lambda x: x.view(x.shape[0], -1)[: int(x.shape[1])], torch.zeros(4, 2))
+    TorchScriptCapture().capture(lambda x: x.view(x.shape[0], -1)[: int(x.shape[1])], torch.zeros(4, 2))
     assert len(recwarn) == 0
 
 
@@ -95,52 +92,52 @@ def test_a_function_that_fails_cannot_be_traced() -> None:
         raise ZeroDivisionError("in the model")
 
     with pytest.raises(ZeroDivisionError, match="in the model"):
-        TorchScripts().record(broken, torch.zeros(2))
+        TorchScriptCapture().capture(broken, torch.zeros(2))
     with pytest.raises(RuntimeError):
-        TorchScripts().record(lambda x: {"neither": 1, x: 2}, torch.zeros(2))  # type: ignore[arg-type, return-value]
+        TorchScriptCapture().capture(lambda x: {"neither": 1, x: 2}, torch.zeros(2))  # type: ignore[arg-type, return-value]
 
 
 def test_that_nothing_can_be_recorded_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     x = torch.zeros(2)
-    recordings = Recordings(BrokenRecorder(), "fast")
-    assert recordings.state == "fast"
-    assert recordings.lacks((1, 1))
-    recordings.record((1, 1), torch.neg, x)
-    assert recordings.get((1, 1)) is None
-    assert not recordings.lacks((1, 1))
-    assert not recordings.lacks((2, 1))
-    assert recordings.state == ("off: they could not be recorded (operation not permitted when stream is capturing)")
+    graphs = CapturedGraphs(FailingGraphCapture(), "fast")
+    assert graphs.state == "fast"
+    assert graphs.is_missing((1, 1))
+    graphs.capture((1, 1), torch.neg, x)
+    assert graphs.get((1, 1)) is None
+    assert not graphs.is_missing((1, 1))
+    assert not graphs.is_missing((2, 1))
+    assert graphs.state == ("off: they could not be recorded (operation not permitted when stream is capturing)")
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
 def test_what_was_recorded_before_a_failure_stays(caplog: pytest.LogCaptureFixture) -> None:
-    class Once(Noted):
-        def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Callable[[], Tensor]:
-            if self.recorded:
+    class Once(FakeGraphCapture):
+        def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Callable[[], Tensor]:
+            if self.captured:
                 raise MemoryError("CUDA out of memory.\nTried to allocate 2 GiB.")
-            return super().record(function, *inputs)
+            return super().capture(function, *inputs)
 
     x = torch.ones(2)
-    recordings = Recordings(Once(), "frame")
-    recordings.record((1, 1), torch.neg, x)
-    recordings.record((2, 1), torch.neg, x)
-    replay = recordings.get((1, 1))
+    graphs = CapturedGraphs(Once(), "frame")
+    graphs.capture((1, 1), torch.neg, x)
+    graphs.capture((2, 1), torch.neg, x)
+    replay = graphs.get((1, 1))
     assert replay is not None
     assert replay().tolist() == [-1, -1]
-    assert "(CUDA out of memory" in recordings.state
-    assert "\n" not in recordings.state
+    assert "(CUDA out of memory" in graphs.state
+    assert "\n" not in graphs.state
     assert len(caplog.records) == 1
 
 
-def test_without_a_recorder_nothing_is_lacking() -> None:
-    recordings = Recordings(None, "fast")
-    assert recordings.state == "off"
-    assert not recordings.lacks((1, 1))
-    assert recordings.get((1, 1)) is None
+def test_without_a_capture_nothing_is_missing() -> None:
+    graphs = CapturedGraphs(None, "fast")
+    assert graphs.state == "off"
+    assert not graphs.is_missing((1, 1))
+    assert graphs.get((1, 1)) is None
 
 
 class Device:
-    """`torch.cuda` as far as recording uses it: a device on which nothing runs and captures are counted."""
+    """Fake `torch.cuda`, as far as captures use it: nothing runs, and captures are counted."""
 
     def __init__(self) -> None:
         self.capturing = self.most = 0
@@ -173,12 +170,12 @@ class Device:
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Device:
     device = Device()
-    monkeypatch.setattr(engine.cuda_graph, "torch", SimpleNamespace(cuda=device, device=torch.device))
+    monkeypatch.setattr(engine.serving.graphs, "torch", SimpleNamespace(cuda=device, device=torch.device))
     return device
 
 
 def test_all_captures_share_a_stream_and_a_pool_and_let_other_threads_work(stand_in: Device) -> None:
-    graphs = CudaGraphs(torch.device("cuda:0"))
+    graphs = CudaGraphCapture(torch.device("cuda:0"))
     calls: list[int] = []
 
     def noted(x: Tensor) -> Tensor:
@@ -186,15 +183,15 @@ def test_all_captures_share_a_stream_and_a_pool_and_let_other_threads_work(stand
         return x
 
     for _ in range(3):
-        graphs.record(noted, torch.zeros(1))
-    assert calls == ([0] * CudaGraphs.WARM_UPS + [1]) * 3
+        graphs.capture(noted, torch.zeros(1))
+    assert calls == ([0] * CudaGraphCapture.WARM_UPS + [1]) * 3
     pool, stream, mode = stand_in.captures[0]
     assert all(capture[0] is pool and capture[1] is stream for capture in stand_in.captures)
     assert mode == "thread_local"
 
 
 def test_no_two_threads_capture_at_once(stand_in: Device) -> None:
-    """A capture begins by waiting for the device, which no device does for one that is capturing."""
+    """A capture begins by synchronizing the device, which fails while another thread captures."""
     first_is_in, second_is_in = threading.Event(), threading.Event()
 
     def first(x: Tensor) -> Tensor:
@@ -209,7 +206,7 @@ def test_no_two_threads_capture_at_once(stand_in: Device) -> None:
         return x
 
     def record(function: Callable[[Tensor], Tensor]) -> None:
-        CudaGraphs(torch.device("cuda:0")).record(function, torch.zeros(1))
+        CudaGraphCapture(torch.device("cuda:0")).capture(function, torch.zeros(1))
 
     threads = [threading.Thread(target=record, args=(function,), daemon=True) for function in (first, second)]
     threads[0].start()
@@ -223,7 +220,7 @@ def test_no_two_threads_capture_at_once(stand_in: Device) -> None:
 
 @pytest.fixture
 def cuda() -> Iterator[str]:
-    """fp32 without shortcuts, so that one way of computing can be held against another."""
+    """fp32 without TF32, so that results are comparable."""
     with torch.backends.cudnn.flags(enabled=True, benchmark=False, allow_tf32=False):
         yield "cuda:0"
 
@@ -235,7 +232,7 @@ def close(got: Tensor, expected: Tensor) -> None:
 @pytest.mark.gpu
 def test_a_graph_sees_new_values(cuda: str) -> None:
     held = inputs(0, cuda)
-    replay = CudaGraphs(torch.device(cuda)).record(mixed, *held)
+    replay = CudaGraphCapture(torch.device(cuda)).capture(mixed, *held)
     place = replay().data_ptr()
     for seed in range(5):
         fill(held, inputs(seed, cuda))
@@ -246,13 +243,13 @@ def test_a_graph_sees_new_values(cuda: str) -> None:
 
 @pytest.mark.gpu
 def test_a_graph_changes_what_its_function_changes(cuda: str) -> None:
-    """As the caches and states of the models do."""
+    """As with the caches and states of the models."""
     state, step = torch.zeros(4, device=cuda), torch.ones(4, device=cuda)
 
     def advance(step: Tensor) -> Tensor:
         return state.add_(step).clone()
 
-    replay = CudaGraphs(torch.device(cuda)).record(advance, step)
+    replay = CudaGraphCapture(torch.device(cuda)).capture(advance, step)
     state.zero_()  # it ran while it was recorded
     for total in (1, 2, 3):
         assert replay().tolist() == [total] * 4
@@ -263,10 +260,10 @@ def test_a_graph_changes_what_its_function_changes(cuda: str) -> None:
 
 @pytest.mark.gpu
 def test_graphs_in_one_pool_do_not_mix(cuda: str) -> None:
-    """Replayed in another order than they were recorded in, and each result read before the next replay."""
-    recorder = CudaGraphs(torch.device(cuda))
+    """Replayed in another order than captured, each result read before the next replay."""
+    capture = CudaGraphCapture(torch.device(cuda))
     held = {rows: inputs(0, cuda, rows) for rows in (32, 8, 2, 1)}
-    replays = {rows: recorder.record(mixed, *held[rows]) for rows in held}
+    replays = {rows: capture.capture(mixed, *held[rows]) for rows in held}
     for seed in range(4):
         for rows in held:
             fill(held[rows], inputs(seed, cuda, rows))
@@ -282,11 +279,11 @@ def test_graphs_share_their_intermediate_memory(cuda: str) -> None:
     def large(x: Tensor) -> Tensor:
         return (x[:, None] * x[None]).tanh().sum(dim=1)  # two of 64 MiB on the way
 
-    x, recorder, replays, reserved = torch.ones(length, device=cuda), CudaGraphs(torch.device(cuda)), [], []
+    x, capture, replays, reserved = torch.ones(length, device=cuda), CudaGraphCapture(torch.device(cuda)), [], []
     torch.cuda.empty_cache()
     before = torch.cuda.memory_reserved()
     for _ in range(4):
-        replays.append(recorder.record(large, x))
+        replays.append(capture.capture(large, x))
         torch.cuda.empty_cache()
         reserved.append(torch.cuda.memory_reserved() - before)
     assert reserved[0] >= 64 * mebibyte
@@ -298,7 +295,7 @@ def test_graphs_share_their_intermediate_memory(cuda: str) -> None:
 
 
 def both(*work: Callable[[], object]) -> None:
-    """Run these side by side; raises what any of them raised."""
+    """Run these in threads. Raises the first error of any."""
     errors: list[Exception] = []
 
     def run(each: Callable[[], object]) -> None:
@@ -317,26 +314,26 @@ def both(*work: Callable[[], object]) -> None:
         raise errors[0]
 
 
-def record_many(cuda: str) -> None:
-    """Graphs on a stream of the thread's own, right one and all."""
-    recorder, stream = CudaGraphs(torch.device(cuda)), torch.cuda.Stream(cuda)
+def capture_many(cuda: str) -> None:
+    """Capture many graphs on a stream of the thread's own and check each."""
+    capture, stream = CudaGraphCapture(torch.device(cuda)), torch.cuda.Stream(cuda)
     stream.wait_stream(torch.cuda.current_stream(cuda))
     with torch.inference_mode(), torch.cuda.stream(stream):
         for seed in range(20):
             held = inputs(seed, cuda, rows=1 + seed)
-            replay = recorder.record(mixed, *held)
+            replay = capture.capture(mixed, *held)
             fill(held, inputs(seed + 100, cuda, rows=1 + seed))
             close(replay(), mixed(*held))
 
 
 @pytest.mark.gpu
 def test_a_thread_captures_while_another_uses_the_device(cuda: str) -> None:
-    """With allocations, copies to the host and waiting for its own stream, as the decoding does."""
+    """With allocations, copies to the host and stream synchronization, as in the codec worker."""
     over, rounds = threading.Event(), [0]
 
     def record() -> None:
         try:
-            record_many(cuda)
+            capture_many(cuda)
         finally:
             over.set()
 
@@ -356,8 +353,8 @@ def test_a_thread_captures_while_another_uses_the_device(cuda: str) -> None:
 
 @pytest.mark.gpu
 def test_two_threads_may_want_to_capture_at_once(cuda: str) -> None:
-    """Frames and sound are recorded by threads of their own, both as soon as they have nothing else to do."""
-    both(lambda: record_many(cuda), lambda: record_many(cuda))
+    """The engine loop and the codec worker both capture when idle."""
+    both(lambda: capture_many(cuda), lambda: capture_many(cuda))
 
 
 @pytest.mark.gpu
@@ -369,30 +366,30 @@ def test_a_function_that_reads_on_the_host_is_refused_and_the_device_goes_on(cud
         return x * 2 if x.sum().item() > 0 else x
 
     with pytest.raises(RuntimeError):
-        CudaGraphs(torch.device(cuda)).record(reads, *held)
+        CudaGraphCapture(torch.device(cuda)).capture(reads, *held)
     assert torch.cuda.current_stream(cuda) == before
     torch.cuda.synchronize()
     close(reads(torch.ones(3, device=cuda)), torch.full((3,), 2.0, device=cuda))
-    replay = CudaGraphs(torch.device(cuda)).record(mixed, *held)
+    replay = CudaGraphCapture(torch.device(cuda)).capture(mixed, *held)
     fill(held, inputs(2, cuda))
     close(replay(), mixed(*inputs(2, cuda)))
 
 
 @pytest.mark.gpu
 def test_a_refused_function_is_no_end_of_decoding(cuda: str, caplog: pytest.LogCaptureFixture) -> None:
-    """The codec is one that graphs can hold; here its first capture is made to fail."""
+    """The first capture of the codec is made to fail."""
 
-    class Fails(CudaGraphs):
-        def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Callable[[], Tensor]:
-            return super().record(lambda *given: function(*given).sum().cpu(), *inputs)
+    class Fails(CudaGraphCapture):
+        def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Callable[[], Tensor]:
+            return super().capture(lambda *given: function(*given).sum().cpu(), *inputs)
 
     device = torch.device(cuda)
     decoder = load_codec_decoder(*codec_files(MINIATURE), device=device)
-    decoding = Decoding(decoder, ROWS, device, Fails(device))
+    worker = CodecWorker(decoder, ROWS, device, Fails(device))
     try:
-        hear(decoding, decoder, tolerance=1e-4)
+        hear(worker, decoder, tolerance=1e-4)
     finally:
-        decoding.close()
+        worker.close()
     assert [record.levelno for record in caplog.records if record.name == "engine.serving.codec_worker"] == [
         logging.WARNING
     ]
@@ -400,25 +397,25 @@ def test_a_refused_function_is_no_end_of_decoding(cuda: str, caplog: pytest.LogC
 
 @pytest.mark.gpu
 def test_sound_from_graphs_is_that_of_exact_steps(cuda: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Recorded when needed, and recorded ahead while nobody speaks; 1e-4, since kernels differ with the shapes."""
+    """Captured on first use, and ahead while idle; 1e-4, because kernels differ with the shapes."""
 
-    class Counting(CudaGraphs):
+    class Counting(CudaGraphCapture):
         count = 0
 
-        def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Callable[[], Tensor]:
+        def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Callable[[], Tensor]:
             self.count += 1
-            return super().record(function, *inputs)
+            return super().capture(function, *inputs)
 
     device = torch.device(cuda)
-    decoder, recorder = load_codec_decoder(*codec_files(MINIATURE), device=device), Counting(device)
-    decoding = Decoding(decoder, ROWS, device, recorder)
+    decoder, capture = load_codec_decoder(*codec_files(MINIATURE), device=device), Counting(device)
+    worker = CodecWorker(decoder, ROWS, device, capture)
     try:
-        hear(decoding, decoder, tolerance=1e-4)
-        until(lambda: recorder.count == BATCHES)
-        hear(decoding, decoder, tolerance=1e-4)
+        hear(worker, decoder, tolerance=1e-4)
+        until(lambda: capture.count == BATCHES)
+        hear(worker, decoder, tolerance=1e-4)
     finally:
-        decoding.close()
-    assert recorder.count == BATCHES
+        worker.close()
+    assert capture.count == BATCHES
     assert [
         record for record in caplog.records if record.name == "engine.serving.codec_worker"
     ] == []  # nothing was refused
@@ -432,7 +429,7 @@ def test_a_forgotten_trace_lets_go_of_its_weights() -> None:
 
     def record() -> None:
         weight = torch.ones(4096, 4096)  # 64 MiB
-        replay = TorchScripts().record(lambda x: x @ weight, torch.ones(1, 4096))
+        replay = TorchScriptCapture().capture(lambda x: x @ weight, torch.ones(1, 4096))
         assert torch.equal(replay(), torch.full((1, 4096), 4096.0))
 
     record()

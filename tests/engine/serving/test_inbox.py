@@ -1,4 +1,4 @@
-"""Messages arrive in order, none is lost, and nobody waits for ever, whatever the garbage collector does."""
+"""Messages arrive in order, none is lost, and no thread hangs, whenever the garbage collector runs."""
 
 import gc
 import sys
@@ -11,11 +11,11 @@ import pytest
 
 from engine.serving.inbox import Inbox
 
-WAIT = 30.0  # seconds after which something hangs; nothing here takes a tenth of it
+WAIT = 30.0  # seconds until a test counts as hanging; nothing here takes a tenth of it
 
 
 class Garbage:
-    """Part of a cycle, so that only the garbage collector ends it."""
+    """Part of a reference cycle, so that only the garbage collector frees it."""
 
     def __init__(self, finalizer: Callable[[], None]) -> None:
         self.itself = self
@@ -71,24 +71,24 @@ def test_wait_waits_for_a_message() -> None:
     assert got == [[7]]
 
 
-def test_a_nudge_wakes_without_a_message() -> None:
+def test_a_wake_comes_without_a_message() -> None:
     inbox: Inbox[int] = Inbox()
     got: list[list[int]] = []
     reader = threading.Thread(target=lambda: got.append(inbox.wait()), daemon=True)
     reader.start()
-    inbox.nudge()
+    inbox.wake()
     reader.join(WAIT)
     assert got == [[]]
 
 
-def test_nudges_among_messages_are_not_read() -> None:
+def test_wakes_among_messages_are_not_read() -> None:
     inbox: Inbox[int] = Inbox()
     inbox.send(1)
-    inbox.nudge()
+    inbox.wake()
     inbox.send(2)
-    inbox.nudge()
+    inbox.wake()
     assert inbox.wait() == [1, 2]
-    inbox.nudge()
+    inbox.wake()
     assert inbox.read() == []
 
 
@@ -108,7 +108,7 @@ def test_close_wakes_the_reader() -> None:
     inbox: Inbox[int] = Inbox()
     assert finishes(lambda: (inbox.close(), inbox.wait()))
     inbox.close()
-    inbox.nudge()  # what finalizers do when all is over
+    inbox.wake()  # what finalizers do when all is over
     assert inbox.closed
 
 
@@ -121,7 +121,7 @@ def test_many_threads_lose_nothing_and_each_keeps_its_order() -> None:
         for i in range(500):
             inbox.send((sender, i))
             if i % 7 == 0:
-                inbox.nudge()
+                inbox.wake()
 
     senders = [threading.Thread(target=send, args=(i,), daemon=True) for i in range(8)]
     for thread in senders:
@@ -137,7 +137,7 @@ def test_many_threads_lose_nothing_and_each_keeps_its_order() -> None:
 
 
 def test_whoever_was_told_that_it_will_be_read_is_read() -> None:
-    """Threads send while another closes: True for exactly those messages that the reader finds."""
+    """Threads send while another closes: `send` is True for exactly the messages that the reader finds."""
     for _ in range(30):
         inbox: Inbox[tuple[int, int]] = Inbox()
         accepted: list[tuple[int, int]] = []
@@ -165,13 +165,13 @@ def test_whoever_was_told_that_it_will_be_read_is_read() -> None:
 
 
 @pytest.mark.usefixtures("restless_collector")
-def test_finalizers_that_nudge_while_somebody_sends_hold_up_nobody() -> None:
+def test_finalizers_that_wake_while_somebody_sends_hold_up_nobody() -> None:
     inbox: Inbox[list[int]] = Inbox()
     finalized: list[int] = []
 
     def finalizer(number: int) -> None:
         finalized.append(number)
-        inbox.nudge()
+        inbox.wake()
 
     def send() -> None:
         for i in range(300):
@@ -184,14 +184,14 @@ def test_finalizers_that_nudge_while_somebody_sends_hold_up_nobody() -> None:
     assert inbox.read() == [[i] for i in range(300)]
 
 
-def test_a_nudge_may_interrupt_a_sender_at_any_line() -> None:
-    """There the collector may run, and finalizers with it: also while the sender holds locks."""
+def test_a_wake_may_interrupt_a_sender_at_any_line() -> None:
+    """The garbage collector may run finalizers there, even while the sender holds locks."""
     inbox: Inbox[str] = Inbox()
     interrupted: list[str] = []
 
     def interrupt(frame: FrameType, event: str, _: object) -> Callable[..., object]:
         interrupted.append(frame.f_code.co_name)
-        inbox.nudge()
+        inbox.wake()
         return interrupt
 
     def work() -> None:

@@ -1,5 +1,4 @@
-"""What is kept where: counted against the published sizes and against loaded modules; plans that fit and are no smaller
-than they must be."""
+"""Planned sizes against published sizes and loaded modules; plans fit and are no smaller than necessary."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -54,7 +53,7 @@ def plan(
 
 
 def meta_stacks() -> tuple[SlowAR, FastAR]:
-    """Both transformers in bf16 without memory; their rotary tables stay in what they are."""
+    """Both transformers in bf16 on the meta device; their rotary tables keep their dtype."""
     with torch.device("meta"):
         stacks = SlowAR(S2_PRO, end_id=0), FastAR(S2_PRO)
     for stack in stacks:

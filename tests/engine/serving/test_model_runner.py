@@ -1,4 +1,4 @@
-"""Frames of many requests at once: each draws what it would have drawn alone, however it is run."""
+"""Batched requests draw the same frames as alone, with every step runner."""
 
 import random
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from engine.models.sampling import SamplingOptions
 from engine.release.release import BUNDLED, DualAR, load_dual_ar
-from engine.serving.model_runner import Runner
+from engine.serving.graphs import TorchScriptCapture
+from engine.serving.model_runner import ModelRunner
 from engine.serving.prefix_cache import PrefixCache
-from engine.serving.slots import PIECE, Prompt
-from engine.serving.steps import GraphMode
-from engine.serving.torch_script import TorchScripts
+from engine.serving.slots import PREFILL_CHUNK, Prompt
+from engine.serving.step_runners import GraphMode
 from tests.engine.conftest import golden
-from tests.engine.recording import BrokenRecorder, Recordings
+from tests.engine.graph_capture import FailingGraphCapture, FakeGraphCapture
 
 RESIDUAL = 64
 FRAMES = 24
@@ -31,11 +31,11 @@ def bundled() -> DualAR:
     return load_dual_ar(BUNDLED, dtype=torch.float32, device="cpu")
 
 
-def runner(model: DualAR, **options: object) -> Runner:
+def runner(model: DualAR, **options: object) -> ModelRunner:
     kept = PrefixCache(torch.device("cpu"), 1 << 26, 0)
     sizes = {"slots": SLOTS, "positions": 512, "prefixes": kept}
     residual = min(model.config.fast.vocab_size, 512) if model.config.fast.vocab_size > 512 else RESIDUAL
-    return Runner(model, residual, **{**sizes, **options})  # type: ignore[arg-type]
+    return ModelRunner(model, residual, **{**sizes, **options})  # type: ignore[arg-type]
 
 
 def prompt(model: DualAR, length: int, seed: int, shared: int = 0) -> Prompt:
@@ -49,15 +49,15 @@ def options(index: int) -> SamplingOptions:
     return kinds[index % len(kinds)]
 
 
-def begin(run: Runner, slot: int, asked: Prompt, index: int) -> int:
+def begin(run: ModelRunner, slot: int, asked: Prompt, index: int) -> int:
     reused = run.begin(slot, asked, options(index), key=1000 + index)
     while not run.prefill(slot):
         pass
     return reused
 
 
-def record_all(run: Runner) -> None:
-    while run.record_next():
+def capture_all(run: ModelRunner) -> None:
+    while run.capture_next():
         pass
 
 
@@ -67,8 +67,8 @@ def alone(model: DualAR, asked: Prompt, index: int, frames: int = FRAMES, slot: 
     return np.stack([run.step([slot]).frames()[0] for _ in range(frames)])
 
 
-def together(run: Runner, asked: Sequence[Prompt], frames: int = FRAMES, seed: int = 0) -> list[Codes]:
-    """Requests that come in one after the other, each frame for a random part of those that are there."""
+def together(run: ModelRunner, asked: Sequence[Prompt], frames: int = FRAMES, seed: int = 0) -> list[Codes]:
+    """Run requests that begin one after the other, each step for a random subset."""
     chance = random.Random(seed)
     slots = chance.sample(range(SLOTS), len(asked))
     drawn: list[list[Codes]] = [[] for _ in asked]
@@ -102,7 +102,7 @@ def test_so_it_does_with_the_bundled_model(bundled: DualAR) -> None:
 
 def test_greedy_frames_equal_the_reference(miniature: DualAR) -> None:
     tensors = golden("dual_ar")
-    run = Runner(
+    run = ModelRunner(
         miniature,
         miniature.config.fast.vocab_size,
         slots=2,
@@ -118,25 +118,25 @@ def test_greedy_frames_equal_the_reference(miniature: DualAR) -> None:
 
 @pytest.mark.parametrize("mode", ["frame", "fast"])
 def test_recorded_steps_draw_what_exact_ones_do(miniature: DualAR, mode: GraphMode) -> None:
-    """Recorded shapes are fixed and masked, so they are another computation; rounding aside it is the same."""
-    recordings = Recordings()
+    """Static shapes are masked and so another computation; the result is the same but for rounding."""
+    graphs = FakeGraphCapture()
     asked = [prompt(miniature, length, length) for length in (3, 130, 250, 290)]
-    run = runner(miniature, recorder=recordings, mode=mode)
-    record_all(run)
+    run = runner(miniature, capture=graphs, mode=mode)
+    capture_all(run)
     recorded = together(run, asked)
-    assert 0 < recordings.recorded < recordings.replayed
+    assert 0 < graphs.captured < graphs.replayed
     for i, codes in enumerate(recorded):
         np.testing.assert_array_equal(codes, alone(miniature, asked[i], i))
 
 
 @pytest.mark.parametrize("mode", ["frame", "fast"])
 def test_traced_steps_draw_what_exact_ones_do(miniature: DualAR, mode: GraphMode) -> None:
-    """To the last bit, and whatever was spoken while they were traced."""
+    """To the last bit, even when requests spoke while the steps were traced."""
     asked = [prompt(miniature, length, length) for length in (3, 130, 250, 290)]
-    run = runner(miniature, recorder=TorchScripts(), mode=mode)
+    run = runner(miniature, capture=TorchScriptCapture(), mode=mode)
     begin(run, 0, asked[0], 0)
     first = [run.step([0]).frames()[0] for _ in range(FRAMES // 2)]
-    record_all(run)
+    capture_all(run)
     second = [run.step([0]).frames()[0] for _ in range(FRAMES - FRAMES // 2)]
     np.testing.assert_array_equal(np.stack(first + second), alone(miniature, asked[0], 0))
     for i, codes in enumerate(together(run, asked)):
@@ -145,15 +145,15 @@ def test_traced_steps_draw_what_exact_ones_do(miniature: DualAR, mode: GraphMode
 
 
 def test_everything_is_recorded_beforehand(miniature: DualAR) -> None:
-    recordings = Recordings()
-    run = runner(miniature, recorder=recordings, mode="frame")
-    record_all(run)
-    made = recordings.recorded
+    graphs = FakeGraphCapture()
+    run = runner(miniature, capture=graphs, mode="frame")
+    capture_all(run)
+    made = graphs.captured
     asked = prompt(miniature, 200, 1)
     begin(run, 3, asked, 0)
     drawn = [run.step([3]).frames()[0] for _ in range(FRAMES)]
-    assert recordings.recorded == made > 0
-    assert recordings.replayed >= FRAMES
+    assert graphs.captured == made > 0
+    assert graphs.replayed >= FRAMES
     np.testing.assert_array_equal(np.stack(drawn), alone(miniature, asked, 0))
     assert run.graph_state == "frame"
 
@@ -162,9 +162,9 @@ def test_everything_is_recorded_beforehand(miniature: DualAR) -> None:
 def test_a_failed_recording_is_said_once_and_stops_nobody(
     miniature: DualAR, mode: GraphMode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run = runner(miniature, recorder=BrokenRecorder(), mode=mode)
+    run = runner(miniature, capture=FailingGraphCapture(), mode=mode)
     asked = prompt(miniature, 150, 2)
-    record_all(run)
+    capture_all(run)
     begin(run, 1, asked, 0)
     drawn = np.stack([run.step([1]).frames()[0] for _ in range(FRAMES)])
     np.testing.assert_array_equal(drawn, alone(miniature, asked, 0))
@@ -173,20 +173,20 @@ def test_a_failed_recording_is_said_once_and_stops_nobody(
 
 
 def test_a_known_prompt_is_not_computed_again_and_draws_the_same(miniature: DualAR) -> None:
-    voice = 2 * PIECE + 17
+    voice = 2 * PREFILL_CHUNK + 17
     asked = prompt(miniature, voice + 40, 5, shared=voice)
     fresh = alone(miniature, asked, 0)
     run = runner(miniature)
     assert begin(run, 0, asked, 0) == 0
     # From the cache of voices, in a slot that never had it:
-    assert begin(run, 4, asked, 0) == 2 * PIECE
+    assert begin(run, 4, asked, 0) == 2 * PREFILL_CHUNK
     np.testing.assert_array_equal(np.stack([run.step([4]).frames()[0] for _ in range(FRAMES)]), fresh)
     # From the slot itself, although it has spoken meanwhile:
-    assert begin(run, 4, asked, 0) == 2 * PIECE
+    assert begin(run, 4, asked, 0) == 2 * PREFILL_CHUNK
     np.testing.assert_array_equal(np.stack([run.step([4]).frames()[0] for _ in range(FRAMES)]), fresh)
     # Another text in the same voice reuses the voice alone; another voice nothing.
     other = Prompt(torch.cat((asked.columns[:, :voice], prompt(miniature, 60, 6).columns), dim=1), voice)
-    assert begin(run, 2, other, 1) == 2 * PIECE
+    assert begin(run, 2, other, 1) == 2 * PREFILL_CHUNK
     np.testing.assert_array_equal(
         np.stack([run.step([2]).frames()[0] for _ in range(FRAMES)]), alone(miniature, other, 1)
     )
@@ -204,16 +204,16 @@ def test_a_voice_changed_in_one_value_is_another_voice(miniature: DualAR) -> Non
 
 def test_evicted_voices_move_on_and_come_back() -> None:
     kept = PrefixCache(torch.device("cpu"), 100, 0)
-    kept._far.limit = 1000  # as on a GPU
+    kept._on_host.limit = 1000  # as on a GPU
     voices = [torch.full((2, 3), i) for i in range(3)]
     for i, columns in enumerate(voices):
-        kept.keep(columns, torch.full((20,), float(i)))
+        kept.put(columns, torch.full((20,), float(i)))
     assert kept.nbytes == (80, 160)
-    back = kept.find(voices[0])
+    back = kept.get(voices[0])
     assert back is not None
     assert torch.equal(back, torch.zeros(20))
     assert kept.nbytes == (80, 160)
-    assert kept.find(torch.full((3, 2), 0)) is None  # the same values in another shape
+    assert kept.get(torch.full((3, 2), 0)) is None  # the same values in another shape
 
 
 def test_prompts_that_no_slot_holds_are_refused(miniature: DualAR) -> None:
@@ -227,17 +227,17 @@ def test_prompts_that_no_slot_holds_are_refused(miniature: DualAR) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("mode", ["frame", "fast"])
 def test_cuda_graphs_draw_what_eager_steps_do(mode: GraphMode) -> None:
-    from engine.serving.graphs import CudaGraphs
+    from engine.serving.graphs import CudaGraphCapture
     from tests.paths import MINIATURE
 
     device = torch.device("cuda:0")
     model = load_dual_ar(MINIATURE, dtype=torch.bfloat16, device=device)
     asked = [prompt(model, length, length) for length in (3, 130, 250, 290)]
     drawn = {}
-    for recorder in (None, CudaGraphs(device)):
-        run = runner(model, prefixes=PrefixCache(device, 1 << 26, 1 << 26), recorder=recorder, mode=mode)
-        record_all(run)
-        drawn[recorder is None] = together(run, asked)
-        assert run.graph_state == ("off" if recorder is None else mode)
+    for capture in (None, CudaGraphCapture(device)):
+        run = runner(model, prefixes=PrefixCache(device, 1 << 26, 1 << 26), capture=capture, mode=mode)
+        capture_all(run)
+        drawn[capture is None] = together(run, asked)
+        assert run.graph_state == ("off" if capture is None else mode)
     for eager, graph in zip(drawn[True], drawn[False], strict=True):
         np.testing.assert_array_equal(eager, graph)

@@ -1,4 +1,4 @@
-"""The pacer's listener is the real one, and pieces are as large as that listener can wait for."""
+"""The pacer counts the underruns of a real listener, and chunks are as large as the buffer allows."""
 
 from collections import deque
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.serving.pacing import SIZES, Pacer
+from engine.serving.pacing import CHUNK_FRAMES, Pacer
 
 # Everything happens at multiples of a tick that floats hold exactly, so nothing here is "nearly".
 TICK = 1 / 32
@@ -21,7 +21,7 @@ withdrawn = st.tuples(waits, st.integers(0, 40), st.just(False))
 
 
 class Listener:
-    """Hears one tick after the other: the audio that is there, or silence."""
+    """Simulated listener that hears one tick after the other: buffered audio, or silence."""
 
     def __init__(self) -> None:
         self.begun = False
@@ -90,7 +90,7 @@ def test_a_piece_in_the_last_moment_is_in_time_and_one_behind_it_is_late() -> No
 
 
 def test_what_was_heard_of_withdrawn_frames_stays_heard() -> None:
-    """Of 16 frames 6 are heard when all are withdrawn: the 4 that replace them are heard from there on."""
+    """6 of 16 frames are heard when all are withdrawn: the 4 that replace them are heard next."""
     pacer = Pacer(FRAME)
     pacer.sent(16, 0)
     pacer.withdrawn(16, 6 * FRAME)
@@ -117,16 +117,16 @@ def test_sizes_are_of_the_few(events: list[Event]) -> None:
     for wait, frames, is_sent in events:
         now += wait
         (pacer.sent if is_sent else pacer.withdrawn)(frames, now * TICK + 1e-6 * now)
-        assert pacer.next_frames(now * TICK + 1e-6 * now) in SIZES
+        assert pacer.next_frames(now * TICK + 1e-6 * now) in CHUNK_FRAMES
 
 
 def test_the_first_piece_is_the_smallest_whenever_it_comes() -> None:
-    assert [Pacer(FRAME).next_frames(now) for now in (0.0, 7.5, 1e6)] == [SIZES[0]] * 3
-    assert list(SIZES) == sorted(set(SIZES))
+    assert [Pacer(FRAME).next_frames(now) for now in (0.0, 7.5, 1e6)] == [CHUNK_FRAMES[0]] * 3
+    assert list(CHUNK_FRAMES) == sorted(set(CHUNK_FRAMES))
 
 
 class Production:
-    """Frames one by one as the engine makes them, and the codec behind it that works on one piece at a time.
+    """Simulated engine: frames one by one, and a codec that decodes one piece at a time.
 
     codec: the time for a frame's sound as a share of a frame. anew: whether it asks after every frame how many there
     should be, or once for every piece.
@@ -164,7 +164,7 @@ class Production:
             self._pieces.append((at, frames))
 
     def gaps(self) -> list[float]:
-        """Silences that a listener hears between the pieces."""
+        """Seconds of each silence between the pieces."""
         found, end = [], None
         for at, frames in self._pieces:
             if end is not None and at > end:
@@ -181,8 +181,8 @@ def test_whoever_is_faster_than_real_time_never_leaves_a_gap(speed: float, codec
     production.run(600, speed)
     assert production.gaps() == []
     assert (production.pacer.underruns, production.pacer.starved) == (0, 0)
-    assert production.sizes[0] == SIZES[0]
-    assert production.sizes[-1] == SIZES[-1]
+    assert production.sizes[0] == CHUNK_FRAMES[0]
+    assert production.sizes[-1] == CHUNK_FRAMES[-1]
 
 
 @pytest.mark.parametrize("speed", [0.1, 0.3, 0.5, 0.7])
@@ -190,8 +190,8 @@ def test_at_a_constant_speed_pieces_only_grow(speed: float) -> None:
     production = Production()
     production.run(600, speed)
     assert production.sizes == sorted(production.sizes)
-    assert set(production.sizes) <= set(SIZES)
-    assert (production.sizes[0], production.sizes[-1]) == (SIZES[0], SIZES[-1])
+    assert set(production.sizes) <= set(CHUNK_FRAMES)
+    assert (production.sizes[0], production.sizes[-1]) == (CHUNK_FRAMES[0], CHUNK_FRAMES[-1])
 
 
 @pytest.mark.parametrize("anew", [False, True])
@@ -202,7 +202,7 @@ def test_hardly_faster_than_real_time_is_enough(anew: bool) -> None:
     assert production.pacer.underruns == 0
 
 
-@pytest.mark.parametrize(("speed", "size"), [(0.1, SIZES[-1]), (0.9, SIZES[0])])
+@pytest.mark.parametrize(("speed", "size"), [(0.1, CHUNK_FRAMES[-1]), (0.9, CHUNK_FRAMES[0])])
 def test_the_faster_one_may_make_larger_pieces_with_as_much_to_hear(speed: float, size: int) -> None:
     pacer, now, pieces = Pacer(FRAME), 0.0, 30
     for piece in range(pieces):
@@ -215,18 +215,18 @@ def test_the_faster_one_may_make_larger_pieces_with_as_much_to_hear(speed: float
 def test_pieces_shrink_before_a_slow_producer_runs_out() -> None:
     production = Production(anew=True)
     production.run(300, speed=0.2)
-    assert production.sizes[-1] == SIZES[-1]
+    assert production.sizes[-1] == CHUNK_FRAMES[-1]
     grown = len(production.sizes)
     while not production.gaps():
         production.run(1, speed=3)
     slow = production.sizes[grown:]
-    assert slow[0] > slow[-2] == SIZES[0]  # the last one was late
+    assert slow[0] > slow[-2] == CHUNK_FRAMES[0]  # the last one was late
     assert slow == sorted(slow, reverse=True)
 
 
 def test_who_is_always_late_sends_small_pieces_and_is_counted() -> None:
     production = Production()
     production.run(80, speed=1.5)
-    assert set(production.sizes) == {SIZES[0]}
+    assert set(production.sizes) == {CHUNK_FRAMES[0]}
     assert len(production.gaps()) == production.pacer.underruns == len(production.sizes) - 1
     assert production.pacer.starved == pytest.approx(sum(production.gaps()))

@@ -1,4 +1,4 @@
-"""The scheduler by itself: no slot lost, none used twice, nobody passed over, whatever comes and goes."""
+"""The scheduler alone: no slot is lost or used twice, and no ticket is passed over, for any sequence of events."""
 
 import random
 import threading
@@ -16,7 +16,7 @@ from engine.serving.scheduler import Plan, Scheduler, Ticket
 
 
 class Watched:
-    """A scheduler, and a second account of who is where against which all that it does is checked."""
+    """A scheduler, and a model of its tickets against which every result is checked."""
 
     def __init__(self, slots: int, queue: int) -> None:
         self.scheduler = Scheduler(slots, queue)
@@ -43,8 +43,8 @@ class Watched:
             self.ring.append(owner)
         return ticket
 
-    def ask(self, ticket: Ticket) -> None:
-        self.scheduler.ask(ticket)
+    def enqueue(self, ticket: Ticket) -> None:
+        self.scheduler.enqueue(ticket)
         self.stages[ticket] = "waiting"
 
     def ready(self, ticket: Ticket) -> None:
@@ -94,7 +94,7 @@ class Watched:
         return Counter(self.owners[ticket] for ticket in self.slots)
 
     def in_turn(self, count: int) -> tuple[list[Ticket], list[str]]:
-        """The next to be served, found one by one, and the ring after that."""
+        """The next owner to be served, found one by one, and the ring after that."""
         held, ring, served = self.held(), list(self.ring), []
         left = {owner: self.waiting_of(owner) for owner in ring}
         for _ in range(count):
@@ -109,7 +109,7 @@ class Watched:
         return served, ring
 
     def count_turns(self, without: list[str], served: list[Ticket]) -> None:
-        """An owner that waits without a slot sees every other owner get one turn at most before its own."""
+        """While an owner waits without a slot, every other owner gets one turn at most."""
         for owner in list(self.passed):
             if owner not in without:
                 del self.passed[owner]
@@ -131,7 +131,7 @@ class Watched:
         assert prefill is own[0]
 
     def check_slot(self, ticket: Ticket, free: set[int], known: set[int], left: set[int]) -> None:
-        """That the ticket got the right one of the `free` slots; `left` are those that nobody got."""
+        """Assert that the ticket got the right one of the `free` slots; `left` remain free."""
         slot = ticket.slot
         assert slot in free
         own = {slot for slot in free if self.last[slot] is ticket}
@@ -153,12 +153,12 @@ class Watched:
             assert (ticket.stage, ticket.slot) == (stage, self.slots.get(ticket))
 
     def emptied(self) -> None:
-        """All have left: as many as there are slots can be served at once, each in a slot of its own."""
+        """After all have left, as many as there are slots can be served at once, each in its own slot."""
         assert not self.stages
         for _ in range(self.scheduler.slots):
             ticket = self.enter()
             assert ticket is not None
-            self.ask(ticket)
+            self.enqueue(ticket)
         self.plan()
         assert sorted(self.slots.values()) == list(range(self.scheduler.slots))
 
@@ -185,8 +185,8 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.some("idle"))
     @rule(data=st.data())
-    def ask(self, data: st.DataObject) -> None:
-        self.watched.ask(self.pick(data, "idle"))
+    def enqueue(self, data: st.DataObject) -> None:
+        self.watched.enqueue(self.pick(data, "idle"))
 
     @precondition(lambda self: self.some("prefilling"))
     @rule(data=st.data())
@@ -224,7 +224,7 @@ TestAnyOrderOfThings.settings = settings(max_examples=150, stateful_step_count=6
 
 @dataclass
 class Request:
-    """What a simulated request still has to do; `asked` and `served` count its turns."""
+    """A simulated request and its remaining turns; `asked` and `served` count its turns."""
 
     turns: int
     pieces: int = 0
@@ -235,8 +235,8 @@ class Request:
 
 
 @dataclass
-class House:
-    """Requests that come at random, speak some turns, and now and then give up at any stage."""
+class Simulation:
+    """Simulated requests that arrive at random, speak some turns, and sometimes leave in any stage."""
 
     watched: Watched
     random: random.Random
@@ -252,13 +252,13 @@ class House:
         else:
             self.requests[ticket] = Request(turns=self.random.choice((1, 1, 1, 2, 5)))
 
-    def ask(self) -> None:
+    def enqueue(self) -> None:
         for ticket in self.watched.tickets("idle"):
             if self.random.random() < 0.7:
                 request = self.requests[ticket]
                 request.asked += 1
                 request.pieces, request.frames = self.random.randint(1, 3), self.random.randint(1, 12)
-                self.watched.ask(ticket)
+                self.watched.enqueue(ticket)
 
     def cancel(self) -> None:
         for ticket, request in list(self.requests.items()):
@@ -303,26 +303,26 @@ class House:
 
 @pytest.mark.parametrize(("slots", "queue", "arrivals"), [(4, 12, 0.5), (1, 3, 0.12), (16, 0, 0.6)])
 def test_thousands_of_requests_come_and_go(slots: int, queue: int, arrivals: float) -> None:
-    house = House(Watched(slots, queue), random.Random(f"{slots} slots"))
+    simulation = Simulation(Watched(slots, queue), random.Random(f"{slots} slots"))
     count = 5000 if slots == 4 else 1000
-    while len(house.finished) + len(house.requests) + house.refused < count:
-        if house.random.random() < arrivals:
-            house.arrive()
-        house.ask()
-        house.cancel()
-        house.step()
-        house.watched.check()
+    while len(simulation.finished) + len(simulation.requests) + simulation.refused < count:
+        if simulation.random.random() < arrivals:
+            simulation.arrive()
+        simulation.enqueue()
+        simulation.cancel()
+        simulation.step()
+        simulation.watched.check()
     for _ in range(2000):  # nobody comes any more: all are served to the end
-        house.ask()
-        house.step()
-    assert not house.requests
-    for request in house.finished:
+        simulation.enqueue()
+        simulation.step()
+    assert not simulation.requests
+    for request in simulation.finished:
         assert request.cancelled or request.turns <= 0
         assert request.served == request.asked or (request.cancelled and request.served == request.asked - 1)
-    assert house.refused
-    assert set(house.cancelled_in) >= {"prefilling", "speaking"} | ({"waiting"} if queue else set())
-    assert sum(not request.cancelled for request in house.finished) > count // 4
-    house.watched.emptied()
+    assert simulation.refused
+    assert set(simulation.cancelled_in) >= {"prefilling", "speaking"} | ({"waiting"} if queue else set())
+    assert sum(not request.cancelled for request in simulation.finished) > count // 4
+    simulation.watched.emptied()
 
 
 def test_requests_may_enter_and_leave_from_any_thread() -> None:
@@ -348,7 +348,7 @@ def test_requests_may_enter_and_leave_from_any_thread() -> None:
         thread.start()
     while any(thread.is_alive() for thread in threads):
         while inbox:
-            scheduler.ask(inbox.pop())
+            scheduler.enqueue(inbox.pop())
         plan = scheduler.plan()
         slots = [ticket.slot for ticket in plan.speaking]
         if plan.prefill is not None:
@@ -360,7 +360,7 @@ def test_requests_may_enter_and_leave_from_any_thread() -> None:
     assert 0 < most_open[0] <= 6
     last = [scheduler.enter() for _ in range(6)]
     for ticket in last:
-        scheduler.ask(ticket)
+        scheduler.enqueue(ticket)
     scheduler.plan()
     assert sorted(ticket.slot for ticket in last[:3]) == [0, 1, 2]
 
@@ -369,10 +369,10 @@ def test_requests_may_enter_and_leave_from_any_thread() -> None:
 
 
 def speaking(scheduler: Scheduler, count: int) -> list[Ticket]:
-    """Newcomers that speak."""
+    """New tickets that speak."""
     tickets = [scheduler.enter() for _ in range(count)]
     for ticket in tickets:
-        scheduler.ask(ticket)
+        scheduler.enqueue(ticket)
     scheduler.plan()
     for ticket in tickets:
         scheduler.ready(ticket)
@@ -384,7 +384,7 @@ def test_one_turn_from_the_door_to_the_end() -> None:
     ticket = scheduler.enter()
     assert (ticket.stage, ticket.slot) == ("idle", None)
     assert scheduler.plan() == Plan(None, ())
-    scheduler.ask(ticket)
+    scheduler.enqueue(ticket)
     assert (ticket.stage, scheduler.waiting, scheduler.place(ticket)) == ("waiting", 1, 0)
     assert scheduler.plan() == Plan(ticket, ())
     assert scheduler.plan() == Plan(ticket, ())  # the next piece
@@ -414,8 +414,8 @@ def test_one_prompt_at_a_time_while_all_who_can_speak_do() -> None:
     scheduler = Scheduler(4, 0)
     first, second = speaking(scheduler, 2)
     third, fourth = scheduler.enter(), scheduler.enter()
-    scheduler.ask(fourth)
-    scheduler.ask(third)
+    scheduler.enqueue(fourth)
+    scheduler.enqueue(third)
     assert scheduler.plan() == Plan(third, (first, second))
     assert scheduler.plan() == Plan(third, (first, second))
     scheduler.ready(third)
@@ -429,10 +429,10 @@ def test_a_request_under_way_goes_before_newcomers() -> None:
     (first,) = speaking(scheduler, 1)
     others = [scheduler.enter() for _ in range(3)]
     for ticket in reversed(others):
-        scheduler.ask(ticket)
+        scheduler.enqueue(ticket)
     assert [scheduler.place(ticket) for ticket in others] == [0, 1, 2]
     scheduler.release(first)
-    scheduler.ask(first)
+    scheduler.enqueue(first)
     assert [scheduler.place(ticket) for ticket in (first, *others)] == [0, 1, 2, 3]
     assert scheduler.plan().prefill is first
     scheduler.leave(first)
@@ -442,9 +442,9 @@ def test_a_request_under_way_goes_before_newcomers() -> None:
 
 
 def turn(scheduler: Scheduler, *tickets: Ticket) -> list[int | None]:
-    """They ask together. Returns the slots that they get."""
+    """Enqueue tickets together. Returns the slots that they get."""
     for ticket in tickets:
-        scheduler.ask(ticket)
+        scheduler.enqueue(ticket)
     scheduler.plan()
     return [ticket.slot for ticket in tickets]
 
@@ -454,7 +454,7 @@ def test_owners_take_turns_however_many_requests_they_have() -> None:
     greedy = [scheduler.enter("greedy") for _ in range(20)]
     modest, late = scheduler.enter("modest"), scheduler.enter("late")
     for ticket in (*greedy, modest, late):
-        scheduler.ask(ticket)
+        scheduler.enqueue(ticket)
     assert [scheduler.place(ticket) for ticket in (greedy[0], modest, late, greedy[1])] == [0, 1, 2, 3]
     order = []
     for _ in range(6):
@@ -462,7 +462,7 @@ def test_owners_take_turns_however_many_requests_they_have() -> None:
         assert served is not None
         order.append(served.share.owner)
         scheduler.release(served)
-        scheduler.ask(served)
+        scheduler.enqueue(served)
     assert order == ["greedy", "modest", "late"] * 2
 
 
@@ -491,14 +491,14 @@ def test_prompts_of_owners_are_read_in_turn() -> None:
 
 
 def test_an_owner_that_comes_again_is_a_newcomer() -> None:
-    """Or a visitor who leaves and comes back would go before those who stay."""
+    """Otherwise an owner who leaves and returns would get ahead of those who stay."""
     scheduler = Scheduler(1, 5)
     first, second, third = (scheduler.enter(name) for name in "abc")
     turn(scheduler, first, second, third)
     scheduler.release(first)
     scheduler.leave(second)
     again = scheduler.enter("b")
-    scheduler.ask(again)
+    scheduler.enqueue(again)
     assert [scheduler.place(third), scheduler.place(again)] == [0, 1]
 
 
@@ -544,12 +544,12 @@ def test_what_another_has_overwritten_is_not_one_s_own_any_more() -> None:
 
 
 def test_leaving_keeps_the_slot_true_until_the_next_plan() -> None:
-    """A frame may be under way: whoever looks must still find the row that it is made in."""
+    """A frame may be under way: its row must still be known."""
     scheduler = Scheduler(1, 1)
     (first,) = speaking(scheduler, 1)
     plan = scheduler.plan()
     second = scheduler.enter()
-    scheduler.ask(second)
+    scheduler.enqueue(second)
     scheduler.leave(first)
     assert [ticket.slot for ticket in plan.speaking] == [0]
     assert (scheduler.speaking, scheduler.open, second.slot) == (0, 1, None)
@@ -559,13 +559,13 @@ def test_leaving_keeps_the_slot_true_until_the_next_plan() -> None:
 
 STAGES: dict[str, tuple[Callable[[Scheduler, Ticket], object], ...]] = {
     "idle": (),
-    "waiting": (Scheduler.ask,),
-    "prefilling": (Scheduler.ask, lambda scheduler, _: scheduler.plan()),
-    "speaking": (Scheduler.ask, lambda scheduler, _: scheduler.plan(), Scheduler.ready),
+    "waiting": (Scheduler.enqueue,),
+    "prefilling": (Scheduler.enqueue, lambda scheduler, _: scheduler.plan()),
+    "speaking": (Scheduler.enqueue, lambda scheduler, _: scheduler.plan(), Scheduler.ready),
     "gone": (Scheduler.leave,),
 }
 ALLOWED = {
-    (Scheduler.ask, "idle"),
+    (Scheduler.enqueue, "idle"),
     (Scheduler.ready, "prefilling"),
     (Scheduler.release, "waiting"),
     (Scheduler.release, "prefilling"),
@@ -574,7 +574,7 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("action", [Scheduler.ask, Scheduler.ready, Scheduler.release])
+@pytest.mark.parametrize("action", [Scheduler.enqueue, Scheduler.ready, Scheduler.release])
 def test_out_of_turn_is_refused_and_too_late_is_not(stage: str, action: Callable[[Scheduler, Ticket], object]) -> None:
     scheduler = Scheduler(1, 0)
     ticket = scheduler.enter()

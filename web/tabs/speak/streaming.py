@@ -2,7 +2,7 @@
 
 Each take has a thread of `Streams`, of which there are more than takes can be admitted; it blocks there for as long as
 the engine lets it wait. Gradio takes what a generator yields whether or not a page fetches it; therefore a take is held
-back here while its page is behind, and ended when the page fetches nothing for `UNREAD` seconds.
+back here while its page is behind, and ended when the page fetches nothing for `READER_TIMEOUT` seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from engine.request import UNREAD
+from engine.request import READER_TIMEOUT
 from web.limits import sessions
 from web.limits.budgets import TAKES
 
@@ -35,7 +35,7 @@ REMIND = 5.0  # seconds after which a page is told its place again; Gradio finds
 class Streams:
     """Makes asynchronous generators of those of `web.tabs.speak.handlers`, for the events of one page."""
 
-    def __init__(self, house: House, demo: gr.Blocks, *, unread: float = UNREAD) -> None:
+    def __init__(self, house: House, demo: gr.Blocks, *, unread: float = READER_TIMEOUT) -> None:
         """unread: seconds that messages may lie without any being fetched."""
         self._house, self._demo, self._unread = house, demo, unread
         self._threads = ThreadPoolExecutor(THREADS, "reprise-speak")

@@ -12,8 +12,7 @@ from engine import request as speech_module
 from engine.codec.checkpoint import codec_files, load_codec_decoder
 from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineClosed, EngineFailed, UnusableReference
-from engine.serving.codec_worker import Decoding
-from engine.serving.reconstruction import decode_apart
+from engine.serving.codec_worker import CodecWorker
 from engine.voice import Voice
 from tests.paths import MINIATURE, SPEECH
 
@@ -85,9 +84,9 @@ class _Failing(torch.nn.Module):
 
 def test_a_codec_that_fails_is_said_and_a_closed_one_too(voice: Voice) -> None:
     codes = np.concatenate([voice.references[0].codes.astype(np.int64)] * 2, axis=1)
-    decoding = Decoding(_Failing(), 1, torch.device("cpu"))  # type: ignore[arg-type]
+    worker = CodecWorker(_Failing(), 1, torch.device("cpu"))  # type: ignore[arg-type]
     with pytest.raises(EngineFailed, match=r"out of memory$"):
-        decode_apart(decoding, codes)
-    decoding.close()
+        worker.decode(codes)
+    worker.close()
     with pytest.raises(EngineClosed):
-        decode_apart(decoding, codes)
+        worker.decode(codes)

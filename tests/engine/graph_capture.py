@@ -1,7 +1,7 @@
-"""What a CUDA graph does, on the CPU: every operation is noted once and repeated on the same memory ever after.
+"""Fake CUDA graphs on the CPU: every operation is recorded once and replayed on the same memory.
 
-Whatever a function decides in Python, reads on the host, or makes anew is frozen in the recording, as on a GPU. A
-function whose repetitions are right whatever its tensors hold can be captured.
+Decisions in Python, host reads and new allocations are frozen in the capture, as on a GPU. A function whose replays are
+correct for all values of its tensors can be captured.
 """
 
 from collections.abc import Callable
@@ -30,20 +30,20 @@ class _Notes(TorchDispatchMode):
         return made
 
 
-class Recordings:
-    """Stands in for `CudaGraphs`."""
+class FakeGraphCapture:
+    """Fake of `CudaGraphCapture`. Counts captures and replays."""
 
     fixed_shapes = True
 
     def __init__(self) -> None:
-        self.recorded = 0
+        self.captured = 0
         self.replayed = 0
 
-    def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
+    def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         function(*inputs)  # the warm-up of a capture
         with _Notes() as notes:
             result = function(*inputs)
-        self.recorded += 1
+        self.captured += 1
 
         def replay() -> Tensor:
             self.replayed += 1
@@ -56,10 +56,10 @@ class Recordings:
         return replay
 
 
-class BrokenRecorder:
-    """A device that cannot capture."""
+class FailingGraphCapture:
+    """Fails every capture."""
 
     fixed_shapes = True
 
-    def record(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
+    def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         raise RuntimeError("operation not permitted when stream is capturing")

@@ -1,0 +1,225 @@
+"""Three ways to run one frame for some of the slots: eagerly, as a TorchScript trace, or in the fixed shapes of CUDA
+graphs."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from functools import partial
+from itertools import product
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from engine.models.frame_step import Frame, Rows
+from engine.models.kv_cache import ExactRows, StaticRows
+from engine.models.sampling import MAX_TOP_K, RowOptions
+from engine.serving.graphs import CapturedGraphs, GraphCapture, GraphKey, TracedKVView
+from engine.serving.slots import SlotPool
+
+SHORTEST_SPAN = 256
+FEWEST_CANDIDATES = 32
+
+# What is captured: the whole frame, the Fast AR alone, or nothing.
+GraphMode = Literal["frame", "fast", "off"]
+
+
+class EagerStepRunner:
+    """Runs as many rows as there are active slots; each row attends to exactly the positions in use.
+
+    With a capture, the Fast AR, whose shapes are constant, is replayed from graphs: one for every number of rows on a
+    CPU, for powers of two on a GPU, captured ahead or on first use.
+    """
+
+    def __init__(self, frame: Frame, slots: SlotPool, capture: GraphCapture | None) -> None:
+        self._frame, self._slots = frame, slots
+        self._graphs = CapturedGraphs(capture, "fast")
+        self._inputs: dict[GraphKey, tuple[Tensor, ...]] = {}  # input buffers of the captured Fast ARs
+        # The time of a step grows with its rows on a CPU, and hardly on a GPU.
+        every = list(range(1, slots.count + 1))
+        self._batches = every if slots.device.type == "cpu" else _powers(1, slots.count)
+
+    @property
+    def graph_state(self) -> str:
+        return self._graphs.state
+
+    def run(self, slots: Sequence[int]) -> tuple[Tensor, Sequence[int]]:
+        """Run one frame for these slots.
+
+        Returns: int64 `[rows, K + 1]`, the semantic draws and codes; and the row of each slot.
+        """
+        index = torch.tensor(slots, device=self._slots.device)
+        rows = self._slots.state.take(index)
+        positions = [self._slots.next_position(slot) for slot in slots]
+        candidates = _at_least(_powers(FEWEST_CANDIDATES, MAX_TOP_K), max(self._slots.top_k(slot) for slot in slots))
+        noise = self._frame.noise(rows, candidates)
+        semantic, vector = self._frame.semantic(rows, ExactRows(self._slots.cache, slots, positions), noise)
+        codes = self._codes(rows, vector, semantic, noise)
+        moved = self._frame.next_rows(rows, semantic, codes)
+        for name in Rows.MOVING:
+            getattr(self._slots.state, name)[index] = getattr(moved, name)
+        return torch.cat((semantic[:, None], codes), dim=1), range(len(slots))
+
+    def capture_next(self) -> bool:
+        """Capture one of the missing graphs of usual top-k options; False when none is missing."""
+        return any(self._capture((count, FEWEST_CANDIDATES)) for count in self._batches)
+
+    def _capture(self, key: GraphKey) -> bool:
+        """Capture `key` if it is worth a graph and has none. Returns whether it tried."""
+        wanted = key[1] == FEWEST_CANDIDATES and self._graphs.is_missing(key)
+        if wanted:
+            self._inputs[key] = self._inputs_for(*key)
+            self._graphs.capture(key, self._fast, *self._inputs[key])
+        return wanted
+
+    def _codes(self, rows: Rows, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
+        options, count = rows.options, len(semantic)
+        key = _at_least(self._batches, count), noise.shape[2]
+        self._capture(key)
+        replay = self._graphs.get(key)
+        if replay is None:
+            return self._frame.codes(options, vector, semantic, noise)
+        values = (options.temperature, options.top_p, options.top_k, vector, semantic, noise)
+        for buffer, value in zip(self._inputs[key], values, strict=True):
+            buffer[:count] = value
+        return replay()[:count]
+
+    def _fast(
+        self, temperature: Tensor, top_p: Tensor, top_k: Tensor, vector: Tensor, semantic: Tensor, noise: Tensor
+    ) -> Tensor:
+        return self._frame.codes(RowOptions(temperature, top_p, top_k), vector, semantic, noise)
+
+    def _inputs_for(self, count: int, candidates: int) -> tuple[Tensor, ...]:
+        idle = Rows.idle(count, self._frame.slow.dual.num_codebooks, self._slots.device)
+        weight = self._frame.slow.norm.weight
+        return (
+            idle.temperature,
+            idle.top_p,
+            idle.top_k,
+            weight.new_zeros(count, weight.shape[0]),
+            idle.frame,
+            torch.ones(count, self._frame.draws, candidates, device=self._slots.device),
+        )
+
+
+class TracedStepRunner:
+    """Replays traces of whole frames, one for every number of rows, on a CPU; without a trace it runs eagerly."""
+
+    def __init__(self, frame: Frame, slots: SlotPool, capture: GraphCapture) -> None:
+        self._frame, self._slots = frame, slots
+        self._graphs = CapturedGraphs(capture, "frame")
+        # Input buffers of the traces by number of rows: the active slots.
+        self._index = [torch.arange(count) for count in range(slots.count + 1)]
+        self._eager = EagerStepRunner(frame, slots, None)
+
+    @property
+    def graph_state(self) -> str:
+        return self._graphs.state
+
+    def run(self, slots: Sequence[int]) -> tuple[Tensor, Sequence[int]]:
+        """As `EagerStepRunner.run`."""
+        replay = self._graphs.get((len(slots), FEWEST_CANDIDATES))
+        if replay is None or any(self._slots.top_k(slot) > FEWEST_CANDIDATES for slot in slots):
+            return self._eager.run(slots)
+        self._index[len(slots)].copy_(torch.tensor(slots))
+        return replay(), range(len(slots))
+
+    def capture_next(self) -> bool:
+        """Trace the frame of one more number of rows; False when none is missing."""
+        return any(self._capture((count, FEWEST_CANDIDATES)) for count in range(1, self._slots.count + 1))
+
+    def _capture(self, key: GraphKey) -> bool:
+        """Capture `key` if it is missing. Returns whether it tried."""
+        missing = self._graphs.is_missing(key)
+        if missing:
+            moving = [getattr(self._slots.state, name) for name in Rows.MOVING]
+            before = [tensor.clone() for tensor in moving]
+            state = (getattr(self._slots.state, field.name) for field in fields(Rows))
+            self._graphs.capture(key, self._step, self._index[key[0]], self._slots.cache.buffer, *state)
+            for tensor, value in zip(moving, before, strict=True):  # the step runs while it is captured
+                tensor.copy_(value)
+        return missing
+
+    def _step(self, index: Tensor, buffer: Tensor, *state: Tensor) -> Tensor:
+        all_rows = Rows(*state)
+        rows = all_rows.take(index)
+        noise = self._frame.noise(rows, FEWEST_CANDIDATES)
+        semantic, vector = self._frame.semantic(rows, TracedKVView(buffer, index, rows.position), noise)
+        codes = self._frame.codes(rows.options, vector, semantic, noise)
+        moved = self._frame.next_rows(rows, semantic, codes)
+        for name in Rows.MOVING:
+            getattr(all_rows, name)[index] = getattr(moved, name)
+        return torch.cat((semantic[:, None], codes), dim=1)
+
+
+class StaticStepRunner:
+    """Runs the first slots, a power of two of them, all attending to the same masked span of positions. For GPUs.
+
+    With a capture, the whole frame is a graph for every number of rows and every span, captured ahead or on first use;
+    a replay is several times faster.
+    """
+
+    def __init__(self, frame: Frame, slots: SlotPool, capture: GraphCapture | None) -> None:
+        self._frame, self._slots = frame, slots
+        self._graphs = CapturedGraphs(capture, "frame")
+        self._batches, self._spans = _powers(1, slots.count), _powers(SHORTEST_SPAN, slots.positions + 1)
+        self._active = torch.zeros(slots.count, 1, dtype=torch.bool, device=slots.device)
+        self._active_slots: tuple[int, ...] = ()
+
+    @property
+    def graph_state(self) -> str:
+        return self._graphs.state
+
+    def run(self, slots: Sequence[int]) -> tuple[Tensor, Sequence[int]]:
+        """As `EagerStepRunner.run`."""
+        longest = max(self._slots.next_position(slot) for slot in slots) + 1
+        key = _at_least(self._batches, max(slots) + 1), _at_least(self._spans, longest)
+        self._capture(key)
+        self._activate(slots)
+        replay = self._graphs.get(key)
+        return replay() if replay else self._step(*key), slots
+
+    def capture_next(self) -> bool:
+        """Capture one of all sizes, the largest first, so that the others fit into its memory; False when none is
+        missing."""
+        return any(map(self._capture, product(reversed(self._batches), reversed(self._spans))))
+
+    def _capture(self, key: GraphKey) -> bool:
+        """Capture `key` if it is missing. Returns whether it tried."""
+        missing = self._graphs.is_missing(key)
+        if missing:
+            self._activate(())  # the step runs while it is captured, and must change no row
+            self._graphs.capture(key, partial(self._step, *key))
+        return missing
+
+    def _step(self, rows: int, span: int) -> Tensor:
+        state, active = self._slots.state.first(rows), self._active[:rows]
+        unused = self._slots.positions
+        position = torch.where(active[:, 0], state.position, unused)
+        noise = self._frame.noise(state, MAX_TOP_K)
+        semantic, vector = self._frame.semantic(state, StaticRows(self._slots.cache, position, span), noise)
+        codes = self._frame.codes(state.options, vector, semantic, noise)
+        moved = self._frame.next_rows(state, semantic, codes)
+        for name in Rows.MOVING:
+            before, after = getattr(state, name), getattr(moved, name)
+            before.copy_(torch.where(active if before.dim() == 2 else active[:, 0], after, before))
+        return torch.cat((semantic[:, None], codes), dim=1)
+
+    def _activate(self, slots: Sequence[int]) -> None:
+        if self._active_slots != tuple(slots):
+            self._active_slots = tuple(slots)
+            active = torch.zeros(self._active.shape, dtype=torch.bool)
+            active[list(slots)] = True
+            self._active.copy_(active, non_blocking=True)
+
+
+def _powers(least: int, most: int) -> list[int]:
+    """`least`, its doubles below `most`, and `most` itself."""
+    found = []
+    while least < most:
+        found.append(least)
+        least *= 2
+    return [*found, most]
+
+
+def _at_least(sizes: Sequence[int], wanted: int) -> int:
+    return next(size for size in sizes if size >= wanted)
