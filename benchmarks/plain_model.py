@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from engine.families.s2.dual_ar import DualAR
 from engine.models.layers import Attention, RMSNorm, Transformer
 from engine.models.sampling import REPETITION_TEMPERATURE, REPETITION_TOP_P, REPETITION_WINDOW, SamplingOptions
-from engine.release.release import DualAR
 
 
 class PlainStack:

@@ -58,8 +58,27 @@ RULES = (
     ),
     Rule(
         "engine.codec",
-        ("engine.codec", "engine.config", "engine.errors", "engine.files.bounded", "engine.files.tensors"),
+        ("engine.codec", "engine.config", "engine.errors", "engine.files.bounded"),
         "the codec knows its configuration only",
+    ),
+    Rule(
+        "engine.release",
+        ("engine.release", "engine.config", "engine.errors", "engine.files", "engine.models.sampling"),
+        "finding and reading a release knows no model family",
+    ),
+    Rule(
+        "engine.families",
+        (
+            "engine.families",
+            "engine.release.weights",
+            "engine.models",
+            "engine.codec",
+            "engine.text",
+            "engine.config",
+            "engine.errors",
+            "engine.files",
+        ),
+        "a model family stands on models, codec and the reader of weights",
     ),
     Rule("engine.serving.scheduler", ("engine.errors",), "the scheduler decides, it computes nothing"),
     Rule("engine.serving.pacing", (), "pacing is arithmetic"),

@@ -49,7 +49,7 @@ class Layout:
 
 
 def layouts(module: nn.Module, precision: Precision, *, stack: Stack, activations: torch.dtype) -> dict[str, Layout]:
-    """How `quantize` keeps each weight of `module` that it changes, by its name; works on the meta device too."""
+    """How `quantize_block` keeps each weight of `module` that it changes, by its name; works on the meta device too."""
     if precision not in QUANTIZED:
         return {}
     found = {}
@@ -73,7 +73,7 @@ def _layout(layer: nn.Linear, precision: Precision, stack: Stack, activations: t
     return int4 if precision == "int4" and stack == "slow" and aligned and smaller else int8
 
 
-def check(precision: Precision, device: torch.device | str, activations: torch.dtype) -> None:
+def check_precision(precision: Precision, device: torch.device | str, activations: torch.dtype) -> None:
     """Whether weights of that precision can be made and used here.
 
     Raises DeviceUnavailable for fp8 before Hopper and for int4 without bf16 on a GPU (compute capability 8.0), and
@@ -91,16 +91,16 @@ def check(precision: Precision, device: torch.device | str, activations: torch.d
     _torchao()
 
 
-def quantize(module: nn.Module, precision: Precision, *, stack: Stack) -> None:
+def quantize_block(module: nn.Module, precision: Precision, *, stack: Stack) -> None:
     """Quantize the linear layers of `module` (a stack or any part of one) in place, as `layouts` says.
 
     What the weights are in, and what is computed in, is the dtype that they have now. fp32, fp16 and bf16 change
-    nothing. Raises what `check` raises.
+    nothing. Raises what `check_precision` raises.
     """
     if precision not in QUANTIZED:
         return
     weight = next(module.parameters())
-    check(precision, weight.device, weight.dtype)
+    check_precision(precision, weight.device, weight.dtype)
     for name, layout in layouts(module, precision, stack=stack, activations=weight.dtype).items():
         layer = module.get_submodule(name.removesuffix(".weight"))
         with torch.no_grad():

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from engine.families.s2.dual_ar import DualAR
 from engine.models.frame_step import Frame
 from engine.models.sampling import SamplingOptions
-from engine.release.release import DualAR
 from engine.serving.graphs import Recorder
 from engine.serving.prefix_cache import PrefixCache
 from engine.serving.slots import Prompt, Slots

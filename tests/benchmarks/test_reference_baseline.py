@@ -20,10 +20,10 @@ from benchmarks.reference_baseline import (
     ratios,
     speak_with_engine,
 )
-from engine.codec.checkpoint import codec_files, load_codec_decoder
+from engine.families.s2.codec import codec_files, load_codec_decoder
+from engine.families.s2.dual_ar import DualAR
 from engine.models.kv_cache import Stretch
 from engine.models.sampling import SamplingOptions
-from engine.release.release import DualAR
 from tests.engine.conftest import cases, golden, miniature
 from tests.paths import MINIATURE, SPEECH
 

@@ -7,10 +7,11 @@ import torch
 from torch import nn
 
 from benchmarks.sizes import Sizes, bundled, frame_bytes, half_billion, naive_frame_bytes, random_dual_ar, s2_pro
+from engine.families.s2.dual_ar import load_dual_ar
 from engine.models.fast_ar import FastAR
 from engine.models.kv_cache import Stretch
 from engine.models.slow_ar import SlowAR
-from engine.release.release import BUNDLED, load_dual_ar
+from engine.release.hub import BUNDLED
 
 
 @lru_cache

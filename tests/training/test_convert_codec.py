@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.codec.checkpoint import codec_files, load_codec, load_codec_decoder
 from engine.codec.transformer import rotary_table, rotate
+from engine.families.s2.codec import codec_files, load_codec, load_codec_decoder
 from training.convert_codec import convert, experiment_config, write_codec
 
 WIDTH, HEADS, HEAD = 192, 4, 48

@@ -5,9 +5,9 @@ import shutil
 import pytest
 import torch
 
+from engine.families.s2.dual_ar import load_dual_ar
 from engine.models.compiling import compile_blocks
 from engine.models.kv_cache import Stretch
-from engine.release.release import load_dual_ar
 from tests.paths import MINIATURE
 
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from engine.families.s2.dual_ar import DualAR
 from engine.models.kv_cache import ExactRows, StaticRows, Stretch, attend
 from engine.models.layers import Linear
-from engine.release.release import DualAR
 from tests.engine.conftest import golden
 
 GOLDEN = golden("dual_ar")
