@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.families.s2.dual_ar import DualAR
-from engine.models.frame_step import Frame
+from engine.models.frame_step import FrameStep
 from engine.models.sampling import SamplingOptions
 from engine.serving.graphs import Recorder
 from engine.serving.prefix_cache import PrefixCache
@@ -60,7 +60,7 @@ class Runner:
         mode: GraphMode = "off",
     ) -> None:
         self.config = model.config
-        frame = Frame(model.slow, model.fast, residual_size)
+        frame = FrameStep(model.slow, model.fast, residual_size)
         self._slots = Slots(model.slow, slots, positions, prefixes)
         self._steps: ExactSteps | TracedSteps | StaticSteps
         if mode == "frame" and recorder is not None and not recorder.fixed_shapes:

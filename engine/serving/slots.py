@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from engine.models.frame_step import Rows
-from engine.models.kv_cache import Stretch
+from engine.models.frame_step import DecodeState
+from engine.models.kv_cache import ContiguousView
 from engine.models.sampling import SamplingOptions
 from engine.models.slow_ar import SlowAR
 from engine.serving.prefix_cache import PrefixCache
@@ -52,7 +52,7 @@ class Slots:
         # The last position is where rows that nobody speaks in may write.
         self.positions = min(positions, slow.config.max_seq_len) - 1
         self.cache = slow.new_cache(count, self.positions + 1)
-        self.rows = Rows.idle(count, self._codebooks, self.device)
+        self.rows = DecodeState.idle(count, self._codebooks, self.device)
         self._nothing = Prompt(torch.zeros(self._codebooks + 1, 0, dtype=torch.long))
         self._held = [_Held(self._nothing) for _ in range(count)]
         # What the host must know of `rows` without asking the device.
@@ -81,10 +81,10 @@ class Slots:
         reused = self._reuse(slot, prompt)
         self._held[slot] = _Held(prompt, reused)
         self._at[slot], self._top_k[slot] = length - 1, options.top_k
-        row = Rows.idle(1, self._codebooks, torch.device("cpu"))
+        row = DecodeState.idle(1, self._codebooks, torch.device("cpu"))
         row.column[0], row.position[0], row.key[0] = prompt.columns[:, -1], length - 1, key
         row.temperature[0], row.top_p[0], row.top_k[0] = options.temperature, options.top_p, options.top_k
-        for field in fields(Rows):
+        for field in fields(DecodeState):
             getattr(self.rows, field.name)[slot] = getattr(row, field.name)[0]
         return reused
 
@@ -96,7 +96,7 @@ class Slots:
         if held.filled < last:
             end = min(held.filled // PIECE * PIECE + PIECE, last)
             piece = columns[None, :, held.filled : end].to(self.device, non_blocking=True)
-            self._slow.run(self._slow.embed(piece), Stretch(self.cache, held.filled, slot))
+            self._slow.run(self._slow.embed(piece), ContiguousView(self.cache, held.filled, slot))
             held.filled = end
             if end == _whole_pieces(held.prompt.shared):
                 self._prefixes.keep(columns[:, :end], self.cache.copy_out(slot, end))

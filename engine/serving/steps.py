@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from engine.errors import first_line
-from engine.models.frame_step import Frame, Rows
-from engine.models.kv_cache import ExactRows, StaticRows
+from engine.models.frame_step import DecodeState, FrameStep
+from engine.models.kv_cache import ExactRowsView, StaticRowsView
 from engine.models.sampling import MAX_TOP_K, RowOptions
 from engine.serving.graphs import Recorder, Replay
 from engine.serving.slots import Slots
@@ -65,7 +65,7 @@ class ExactSteps:
     or when it is first needed.
     """
 
-    def __init__(self, frame: Frame, slots: Slots, recorder: Recorder | None) -> None:
+    def __init__(self, frame: FrameStep, slots: Slots, recorder: Recorder | None) -> None:
         self._frame, self._slots = frame, slots
         self._recordings = Recordings(recorder, "fast")
         self._inputs: dict[Key, tuple[Tensor, ...]] = {}  # where a recorded Fast AR reads
@@ -84,10 +84,10 @@ class ExactSteps:
         positions = [self._slots.at(slot) for slot in slots]
         candidates = _at_least(_powers(FEWEST_CANDIDATES, MAX_TOP_K), max(self._slots.top_k(slot) for slot in slots))
         noise = self._frame.noise(rows, candidates)
-        semantic, vector = self._frame.semantic(rows, ExactRows(self._slots.cache, slots, positions), noise)
+        semantic, vector = self._frame.semantic(rows, ExactRowsView(self._slots.cache, slots, positions), noise)
         codes = self._codes(rows, vector, semantic, noise)
-        moved = self._frame.next_rows(rows, semantic, codes)
-        for name in Rows.MOVING:
+        moved = self._frame.next_state(rows, semantic, codes)
+        for name in DecodeState.MOVING:
             getattr(self._slots.rows, name)[index] = getattr(moved, name)
         return torch.cat((semantic[:, None], codes), dim=1), range(len(slots))
 
@@ -103,7 +103,7 @@ class ExactSteps:
             self._recordings.record(key, self._fast, *self._inputs[key])
         return wanted
 
-    def _codes(self, rows: Rows, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
+    def _codes(self, rows: DecodeState, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
         options, count = rows.options, len(semantic)
         key = _at_least(self._batches, count), noise.shape[2]
         self._record(key)
@@ -121,7 +121,7 @@ class ExactSteps:
         return self._frame.codes(RowOptions(temperature, top_p, top_k), vector, semantic, noise)
 
     def _inputs_for(self, count: int, candidates: int) -> tuple[Tensor, ...]:
-        idle = Rows.idle(count, self._frame.slow.dual.num_codebooks, self._slots.device)
+        idle = DecodeState.idle(count, self._frame.slow.dual.num_codebooks, self._slots.device)
         weight = self._frame.slow.norm.weight
         return (
             idle.temperature,
@@ -136,7 +136,7 @@ class ExactSteps:
 class TracedSteps:
     """`ExactSteps` recorded as a whole, for every number of rows, on a CPU."""
 
-    def __init__(self, frame: Frame, slots: Slots, recorder: Recorder) -> None:
+    def __init__(self, frame: FrameStep, slots: Slots, recorder: Recorder) -> None:
         self._frame, self._slots = frame, slots
         self._recordings = Recordings(recorder, "frame")
         self._index = [
@@ -164,22 +164,22 @@ class TracedSteps:
         """Whether this was not there yet."""
         wanted = self._recordings.lacks(key)
         if wanted:
-            moving = [getattr(self._slots.rows, name) for name in Rows.MOVING]
+            moving = [getattr(self._slots.rows, name) for name in DecodeState.MOVING]
             before = [tensor.clone() for tensor in moving]
-            rows = (getattr(self._slots.rows, field.name) for field in fields(Rows))
+            rows = (getattr(self._slots.rows, field.name) for field in fields(DecodeState))
             self._recordings.record(key, self._step, self._index[key[0]], self._slots.cache.buffer, *rows)
             for tensor, value in zip(moving, before, strict=True):  # while it is recorded it runs
                 tensor.copy_(value)
         return wanted
 
     def _step(self, index: Tensor, buffer: Tensor, *state: Tensor) -> Tensor:
-        standing = Rows(*state)
+        standing = DecodeState(*state)
         rows = standing.take(index)
         noise = self._frame.noise(rows, FEWEST_CANDIDATES)
         semantic, vector = self._frame.semantic(rows, TracedRows(buffer, index, rows.position), noise)
         codes = self._frame.codes(rows.options, vector, semantic, noise)
-        moved = self._frame.next_rows(rows, semantic, codes)
-        for name in Rows.MOVING:
+        moved = self._frame.next_state(rows, semantic, codes)
+        for name in DecodeState.MOVING:
             getattr(standing, name)[index] = getattr(moved, name)
         return torch.cat((semantic[:, None], codes), dim=1)
 
@@ -191,7 +191,7 @@ class StaticSteps:
     needed: repeated, it is several times faster.
     """
 
-    def __init__(self, frame: Frame, slots: Slots, recorder: Recorder | None) -> None:
+    def __init__(self, frame: FrameStep, slots: Slots, recorder: Recorder | None) -> None:
         self._frame, self._slots = frame, slots
         self._recordings = Recordings(recorder, "frame")
         self._batches, self._spans = _powers(1, slots.count), _powers(SHORTEST_SPAN, slots.positions + 1)
@@ -228,10 +228,10 @@ class StaticSteps:
         nowhere = self._slots.positions
         position = torch.where(active[:, 0], state.position, nowhere)
         noise = self._frame.noise(state, MAX_TOP_K)
-        semantic, vector = self._frame.semantic(state, StaticRows(self._slots.cache, position, span), noise)
+        semantic, vector = self._frame.semantic(state, StaticRowsView(self._slots.cache, position, span), noise)
         codes = self._frame.codes(state.options, vector, semantic, noise)
-        moved = self._frame.next_rows(state, semantic, codes)
-        for name in Rows.MOVING:
+        moved = self._frame.next_state(state, semantic, codes)
+        for name in DecodeState.MOVING:
             before, after = getattr(state, name), getattr(moved, name)
             before.copy_(torch.where(active if before.dim() == 2 else active[:, 0], after, before))
         return torch.cat((semantic[:, None], codes), dim=1)

@@ -39,7 +39,7 @@ class TorchScripts:
 
 
 class TracedRows:
-    """`ExactRows` that a recording can hold: where the rows stand is read anew every time it runs.
+    """`ExactRowsView` that a recording can hold: where the rows stand is read anew every time it runs.
 
     buffer: of the cache. slots, positions: int64 `[B]`.
     """
