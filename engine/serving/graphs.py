@@ -130,7 +130,7 @@ class CapturedGraphs:
 
 
 class TracedKVView:
-    """`ExactRows` for a TorchScript trace: slots and positions are read from tensors at every replay.
+    """`ExactRowsView` for a TorchScript trace: slots and positions are read from tensors at every replay.
 
     buffer: of the cache. slots, positions: int64 `[B]`.
     """
