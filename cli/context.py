@@ -17,7 +17,7 @@ from cli.terminal import status_line
 
 if TYPE_CHECKING:
     from engine.engine import Engine
-    from storage import Studio, VoiceLibrary
+    from storage import Storage, VoiceLibrary
     from studio.model_manager import Engines
 
 Progress = Callable[[str, float], None]
@@ -36,15 +36,15 @@ class CommandContext:
     slots: int | None = None
 
     @contextmanager
-    def storage(self) -> Iterator[Studio]:
+    def storage(self) -> Iterator[Storage]:
         """The database, with the sample voices installed."""
         from platformdirs import user_data_path
 
-        from storage import Studio
+        from storage import Storage
         from storage.samples import install_samples
 
         place = self.database or user_data_path("reprise", ensure_exists=True) / "voices.db"
-        with Studio.open(place) as storage:
+        with Storage.open(place) as storage:
             install_samples(storage.voices)
             yield storage
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from storage import Studio, VoiceLibrary
+from storage import Storage, VoiceLibrary
 
 
 @pytest.fixture
-def studio(tmp_path: Path) -> Iterator[Studio]:
-    with Studio.open(tmp_path / "voices.db") as opened:
+def studio(tmp_path: Path) -> Iterator[Storage]:
+    with Storage.open(tmp_path / "voices.db") as opened:
         yield opened
 
 
 @pytest.fixture
-def library(studio: Studio) -> VoiceLibrary:
+def library(studio: Storage) -> VoiceLibrary:
     return studio.voices

@@ -1,4 +1,4 @@
-"""Cutting what does not fit, at the place where a reader would notice it least."""
+"""Cutting a text that is too long at the least noticeable places."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,14 +7,14 @@ from engine.text.sentences import Span
 
 
 def halve(text: str, fits: Callable[[str], bool], *, full: bool = True) -> Iterator[str]:
-    """Text in pieces that fit: halved, and the halves again, each at the best place near the middle.
+    """Halve a text repeatedly until every part fits, each time at the best place near the middle.
 
-    That is between sentences, else after a clause, else between words, else (one endless word) between graphemes.
-    A single grapheme stays as it is, whether it fits or not. No character is lost but white space at the cuts.
+    Cuts are between sentences, else after a clause, else between words, else (in one long word) between graphemes.
+    A single grapheme is never cut. Only white space at the cuts is lost.
 
     Args:
-        fits: whether a piece may stay as it is.
-        full: whether the text may hold more than one sentence.
+        fits: whether a part can stay as it is.
+        full: whether the text can have more than one sentence.
     """
     text = text.strip()
     if fits(text):
