@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from storage import Storage, VoiceLibrary
     from studio.model_manager import Engines
 
-Progress = Callable[[str, float], None]
+LoadingProgress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class CommandContext:
         from engine.release.release import find_release
         from studio.model_manager import Choice, Engines
 
-        def load(model: str, progress: Progress) -> Engine:
+        def load(model: str, progress: LoadingProgress) -> Engine:
             gc.collect()  # frees the memory of the previous model before the next one measures what is free
             return self._load(model, progress)
 
@@ -77,7 +77,7 @@ class CommandContext:
         with closing(Engines(self._load(self.model, _show_loading), choice)) as engines:
             yield engines
 
-    def _load(self, model: str, progress: Progress) -> Engine:
+    def _load(self, model: str, progress: LoadingProgress) -> Engine:
         from engine.engine import Engine
 
         options: dict[str, Any] = {

@@ -21,7 +21,7 @@ LOCAL = "local"  # the owner where there is no login
 MAX_SEARCH = 200  # characters
 TRASH_RETENTION = timedelta(minutes=10)  # how long a voice in the trash can be restored
 
-Records = list[VoiceRecord]  # defined here because `list` is a method of the class
+VoiceRecords = list[VoiceRecord]  # defined here because `list` is a method of the class
 
 
 class VoiceLibrary:
@@ -53,7 +53,7 @@ class VoiceLibrary:
         with self._database.write() as session:
             return voices.create(session=session, voice=voice, owner=checked_owner(owner))
 
-    def list(self, *, owner: str = LOCAL, search: str = "") -> Records:
+    def list(self, *, owner: str = LOCAL, search: str = "") -> VoiceRecords:
         """Return the owner's voices by name, then the shared ones.
 
         search: only voices with every word in name, description, tags or language, regardless of case and accents.
@@ -156,7 +156,7 @@ class VoiceLibrary:
             now=False,
         )
 
-    def trashed(self, *, owner: str = LOCAL) -> Records:
+    def trashed(self, *, owner: str = LOCAL) -> VoiceRecords:
         """Return the owner's voices in the trash, the latest first."""
         with self._database.read() as session:
             return trash.records(session=session, owner=checked_owner(owner), since=self._clock() - TRASH_RETENTION)

@@ -240,7 +240,7 @@ class CardRow(Base):
     settings: Mapped[str] = mapped_column(Text)  # a JSON object
 
 
-class TakeRow(Base):
+class CardTakeRow(Base):
     """The relation of a generation to the card that it is a take of."""
 
     __tablename__ = "card_takes"

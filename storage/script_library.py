@@ -12,9 +12,9 @@ from storage.repositories.generations import GenerationRecord, Spoken
 from storage.repositories.scripts import NewCard, ScriptRecord
 from storage.validation import Clock, Settings, checked_owner, utc_now
 
-Records = list[ScriptRecord]  # defined here because `list` and `takes` are methods of the class
-Cards = list[CardRecord]
-Takes = list[GenerationRecord]
+ScriptRecords = list[ScriptRecord]  # defined here because `list` and `takes` are methods of the class
+CardRecords = list[CardRecord]
+TakeRecords = list[GenerationRecord]
 
 
 class ScriptLibrary:
@@ -36,7 +36,7 @@ class ScriptLibrary:
         with self._database.write() as session:
             return scripts.create(session=session, owner=checked_owner(owner), name=name, cards=new, voice_id=voice_id)
 
-    def list(self, *, owner: str = LOCAL) -> Records:
+    def list(self, *, owner: str = LOCAL) -> ScriptRecords:
         """Return the owner's scripts, the latest changed first."""
         with self._database.read() as session:
             return scripts.records(session=session, owner=checked_owner(owner))
@@ -57,7 +57,7 @@ class ScriptLibrary:
             lambda session: scripts.remove(session=session, script_id=script_id, owner=checked_owner(owner))
         )
 
-    def cards(self, script_id: str, *, owner: str = LOCAL) -> Cards:
+    def cards(self, script_id: str, *, owner: str = LOCAL) -> CardRecords:
         """Return all cards of a script in order, without sound."""
         with self._database.read() as session:
             return cards.records(session=session, script_id=script_id, owner=checked_owner(owner))
@@ -157,7 +157,7 @@ class ScriptLibrary:
         with self._database.replace() as session:
             return takes.unqueue(session=session, script_id=script_id, owner=checked_owner(owner))
 
-    def waiting(self, script_id: str, limit: int = 2, *, owner: str = LOCAL) -> Cards:
+    def waiting(self, script_id: str, limit: int = 2, *, owner: str = LOCAL) -> CardRecords:
         """Return the first queued cards in order. The queue outlives the process."""
         with self._database.read() as session:
             return takes.waiting(session=session, script_id=script_id, owner=checked_owner(owner), limit=limit)
@@ -185,7 +185,7 @@ class ScriptLibrary:
                 session=session, card_id=card_id, owner=checked_owner(owner), generation_id=generation_id
             )
 
-    def takes(self, card_id: str, *, owner: str = LOCAL) -> Takes:
+    def takes(self, card_id: str, *, owner: str = LOCAL) -> TakeRecords:
         """Return all takes of a card, newest first, without sound."""
         with self._database.read() as session:
             return takes.records(session=session, card_id=card_id, owner=checked_owner(owner))

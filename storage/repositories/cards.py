@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Select, func, select, update
 from sqlalchemy.orm import Session, aliased
 
 from engine.errors import InvalidInput, ScriptNotFound
-from storage.models import CardRow, GenerationRow, ScriptRow, TakeRow
+from storage.models import CardRow, CardTakeRow, GenerationRow, ScriptRow
 from storage.repositories import scripts
 from storage.sqlite import erasure
 from storage.validation import Settings, check_seed, is_id, settings_from_json, settings_to_json
@@ -178,7 +178,7 @@ def _outdate(session: Session, row: CardRow) -> None:
 
 def unchoose(session: Session, card_id: str) -> None:
     """Clear the chosen take of a card."""
-    outdated = update(TakeRow).where(TakeRow.card_id == card_id, TakeRow.chosen).values(chosen=False)
+    outdated = update(CardTakeRow).where(CardTakeRow.card_id == card_id, CardTakeRow.chosen).values(chosen=False)
     session.execute(outdated, execution_options={"synchronize_session": "fetch"})
 
 
@@ -190,13 +190,13 @@ def _one(card_id: str, owner: str) -> tuple[ColumnElement[bool], ColumnElement[b
 
 def with_takes() -> Select[CardRow, str | None, float | None, str | None, int]:
     """Query cards with their chosen take, its seconds and stop reason, and the number of their takes."""
-    of_card = aliased(TakeRow)
+    of_card = aliased(CardTakeRow)
     takes = select(func.count()).where(of_card.card_id == CardRow.id).scalar_subquery()
     return (
-        select(CardRow, TakeRow.generation_id, GenerationRow.duration, GenerationRow.stop_reason, takes)
+        select(CardRow, CardTakeRow.generation_id, GenerationRow.duration, GenerationRow.stop_reason, takes)
         .join(ScriptRow, ScriptRow.id == CardRow.script_id)
-        .outerjoin(TakeRow, (TakeRow.card_id == CardRow.id) & TakeRow.chosen)
-        .outerjoin(GenerationRow, GenerationRow.id == TakeRow.generation_id)
+        .outerjoin(CardTakeRow, (CardTakeRow.card_id == CardRow.id) & CardTakeRow.chosen)
+        .outerjoin(GenerationRow, GenerationRow.id == CardTakeRow.generation_id)
     )
 
 

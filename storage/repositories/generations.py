@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from engine.errors import GenerationNotFound, InvalidInput
 from engine.voice import MAX_NAME, check_text
-from storage.models import AudioRow, CardRow, GenerationRow, OwnerSettingsRow, TakeRow
+from storage.models import AudioRow, CardRow, CardTakeRow, GenerationRow, OwnerSettingsRow
 from storage.repositories.owner_settings import RETENTION_DAYS
 from storage.repositories.usage import count_use
 from storage.repositories.voices import search_fold
@@ -172,7 +172,7 @@ def record(*, session: Session, generation_id: str, owner: str) -> GenerationRec
 
 def takes(*, session: Session, card_id: str) -> list[GenerationRecord]:
     """Return all takes of a card, newest first."""
-    found = session.execute(_newest_first().where(TakeRow.card_id == card_id))
+    found = session.execute(_newest_first().where(CardTakeRow.card_id == card_id))
     return [_record(row, script_id) for row, script_id in found]
 
 
@@ -246,7 +246,7 @@ def expire(*, session: Session, now: datetime) -> int:
             GenerationRow.created < now - timedelta(days=days),
             days_kept == days,
             ~GenerationRow.starred,
-            ~exists().where(TakeRow.generation_id == GenerationRow.id),
+            ~exists().where(CardTakeRow.generation_id == GenerationRow.id),
         )
         for days in choices
     )
@@ -254,12 +254,12 @@ def expire(*, session: Session, now: datetime) -> int:
 
 def delete_takes(*, session: Session, card_ids: Select[str] | list[str]) -> None:
     """Delete the takes of cards that are about to be deleted, except those in the history."""
-    of_cards = select(TakeRow.generation_id).where(TakeRow.card_id.in_(card_ids))
+    of_cards = select(CardTakeRow.generation_id).where(CardTakeRow.card_id.in_(card_ids))
     _delete(session, GenerationRow.id.in_(of_cards), ~GenerationRow.listed)
 
 
 def _withdraw(session: Session, *which: ColumnElement[bool]) -> int:
-    of_a_script = exists().where(TakeRow.generation_id == GenerationRow.id)
+    of_a_script = exists().where(CardTakeRow.generation_id == GenerationRow.id)
     unlist = update(GenerationRow).where(*which, of_a_script).values(listed=False, starred=False)
     stayed = session.scalars(unlist.returning(GenerationRow.id), execution_options={"synchronize_session": False}).all()
     return len(stayed) + _delete(session, *which, ~of_a_script)
@@ -280,8 +280,8 @@ def _newest_first() -> Select[GenerationRow, str | None]:
     """Query generations with the script that they belong to, newest first."""
     return (
         select(GenerationRow, CardRow.script_id)
-        .outerjoin(TakeRow, TakeRow.generation_id == GenerationRow.id)
-        .outerjoin(CardRow, CardRow.id == TakeRow.card_id)
+        .outerjoin(CardTakeRow, CardTakeRow.generation_id == GenerationRow.id)
+        .outerjoin(CardRow, CardRow.id == CardTakeRow.card_id)
         .order_by(GenerationRow.created.desc(), GenerationRow.id.desc())
     )
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput, InvalidName, ScriptNotFound
 from engine.voice import check_text
-from storage.models import CardRow, GenerationRow, ScriptRow, TakeRow
+from storage.models import CardRow, CardTakeRow, GenerationRow, ScriptRow
 from storage.repositories import voices
 from storage.repositories.generations import delete_takes
 from storage.validation import check_number, is_id, new_id
@@ -191,12 +191,12 @@ def _with_totals() -> Select[ScriptRow, int, int, float | None]:
         select(
             ScriptRow,
             func.count(CardRow.id),
-            func.count(TakeRow.generation_id),
+            func.count(CardTakeRow.generation_id),
             func.sum(GenerationRow.duration),
         )
         .outerjoin(CardRow, CardRow.script_id == ScriptRow.id)
-        .outerjoin(TakeRow, (TakeRow.card_id == CardRow.id) & TakeRow.chosen)
-        .outerjoin(GenerationRow, GenerationRow.id == TakeRow.generation_id)
+        .outerjoin(CardTakeRow, (CardTakeRow.card_id == CardRow.id) & CardTakeRow.chosen)
+        .outerjoin(GenerationRow, GenerationRow.id == CardTakeRow.generation_id)
         .group_by(ScriptRow.id)
     )
 

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput
 from engine.voice import check_text
-from storage.models import CardRow, GenerationRow, TakeRow
+from storage.models import CardRow, CardTakeRow, GenerationRow
 from storage.repositories import cards, generations, scripts
 from storage.repositories.cards import CardRecord
 from storage.repositories.generations import GenerationRecord, Spoken
@@ -29,7 +29,7 @@ def queue(*, session: Session, script_id: str, owner: str, card_ids: Sequence[st
     Raises ScriptNotFound.
     """
     scripts.lock(session=session, script_id=script_id, owner=owner)
-    spoken = select(TakeRow.card_id).where(TakeRow.chosen)
+    spoken = select(CardTakeRow.card_id).where(CardTakeRow.chosen)
     wanted = CardRow.id.not_in(spoken) if card_ids is None else CardRow.id.in_(card_ids)
     return _set_status(session, "queued", CardRow.script_id == script_id, wanted, ~CardRow.locked)
 
@@ -67,14 +67,14 @@ def attach(*, session: Session, card_id: str, owner: str, spoken: Spoken, now: d
     chosen = fits and not (row.locked and _has_take(session, row.id))
     if chosen:
         _reset(session, row)
-    session.add(TakeRow(generation_id=taken, card_id=row.id, chosen=chosen))
+    session.add(CardTakeRow(generation_id=taken, card_id=row.id, chosen=chosen))
     return cards.changed(session, row, owner)
 
 
 def choose(*, session: Session, card_id: str, owner: str, generation_id: str) -> CardRecord:
     """Choose another of the card's takes. Raises ScriptNotFound, InvalidInput."""
     row = cards.unlocked(session, card_id, owner)
-    wanted = session.get(TakeRow, generation_id) if is_id(generation_id) else None
+    wanted = session.get(CardTakeRow, generation_id) if is_id(generation_id) else None
     if wanted is None or wanted.card_id != row.id:
         raise InvalidInput("This take is not one of this card's; it may have been deleted.")
     if session.scalar(select(GenerationRow.text).where(GenerationRow.id == generation_id)) != row.text:
@@ -99,7 +99,7 @@ def _reset(session: Session, row: CardRow) -> None:
 
 
 def _has_take(session: Session, card_id: str) -> bool:
-    query = select(TakeRow.generation_id).where(TakeRow.card_id == card_id, TakeRow.chosen)
+    query = select(CardTakeRow.generation_id).where(CardTakeRow.card_id == card_id, CardTakeRow.chosen)
     return session.scalar(query) is not None
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import CursorResult, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from storage.models import CodesRow, GenerationRow, ReferenceRow, ScriptRow, TakeRow, VoiceRow, VoiceUseRow
+from storage.models import CardTakeRow, CodesRow, GenerationRow, ReferenceRow, ScriptRow, VoiceRow, VoiceUseRow
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,9 @@ def storage_use(*, session: Session, owner: str) -> StorageUse:
 def holdings(*, session: Session, owner: str) -> Holdings:
     """Return counts of an owner's data, without the trash."""
     own = GenerationRow.owner == owner
-    takes = select(func.count()).select_from(TakeRow).join(GenerationRow, GenerationRow.id == TakeRow.generation_id)
+    takes = (
+        select(func.count()).select_from(CardTakeRow).join(GenerationRow, GenerationRow.id == CardTakeRow.generation_id)
+    )
     queries = (
         select(func.count()).where(VoiceRow.owner == owner, VoiceRow.trashed.is_(None)),
         select(func.count()).where(own, GenerationRow.listed),
