@@ -1,4 +1,4 @@
-"""Files that the command line writes. One that is there is replaced only where all of it can be read as its kind."""
+"""Output files. An existing file is replaced only if all of it can be read as a file of the same kind."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _BLOCK = 1 << 16  # frames decoded at a time
 
 @dataclass(frozen=True)
 class Kind:
-    """What a file must be to be replaced. `read`: reads all of it; raises InvalidInput where it is something else."""
+    """A kind of output file. read: reads a whole file of this kind; raises InvalidInput for any other file."""
 
     name: str
     read: Callable[[BinaryIO], None]
 
 
 def check_output(path: Path, kind: Kind) -> Target:
-    """Where an output goes. Raises InvalidInput for what is neither a new name nor an empty file nor of the kind."""
+    """Return where an output goes. Raises InvalidInput unless the file is new, empty or of this kind."""
     target = target_of(path)
     if target.status is None:
         return target
@@ -41,9 +41,9 @@ def check_output(path: Path, kind: Kind) -> Target:
 
 
 def write(path: Path, data: bytes, kind: Kind) -> None:
-    """Write a whole output or none of it; what was there stays until the new file is on the disk.
+    """Write an output atomically: the old file stays until the new one is on the disk.
 
-    Raises InvalidInput as `check_output`, and where the folder cannot be written to.
+    Raises InvalidInput as `check_output` does, and when the folder is not writable.
     """
     try:
         replaced = replace(check_output(path, kind), data)
@@ -54,7 +54,7 @@ def write(path: Path, data: bytes, kind: Kind) -> None:
 
 
 def _read_audio(file: BinaryIO) -> None:
-    import soundfile  # here, so that commands without audio start fast
+    import soundfile  # here because it slows the start of commands without audio
 
     try:
         with soundfile.SoundFile(file) as audio:

@@ -1,4 +1,4 @@
-"""What the command line shows."""
+"""Messages, errors and Ctrl-C in a terminal."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from engine.errors import DatabaseUnavailable, RepriseError
 
 
 @contextmanager
-def sentences() -> Iterator[None]:
-    """Errors as one sentence, for a database with its place on a second line, and exit status 1."""
+def exit_on_error() -> Iterator[None]:
+    """Print an error as one sentence, the place of a database on a second line, and exit with status 1."""
     try:
         yield
     except (RepriseError, OSError) as error:
@@ -26,20 +26,20 @@ def sentences() -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """A sentence for the person; standard output is left to results."""
+    """Print a message on standard error; standard output is for results."""
     typer.echo(text, err=True)
 
 
-def line(text: str) -> None:
-    """One line that the next one replaces; nothing where no one watches."""
+def status_line(text: str) -> None:
+    """Replace the current line of the terminal. Prints nothing where standard error is no terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\033[K{text}")
         sys.stderr.flush()
 
 
 @contextmanager
-def ctrl_c(stop: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C calls `stop`, the second does what it always does."""
+def on_ctrl_c(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` at the first Ctrl-C; the second has its usual effect."""
 
     def first(_number: int, _frame: Any) -> None:
         signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""The database, a SQLite file or PostgreSQL, migrated to head; sessions of one transaction each."""
+"""A SQLite file or a PostgreSQL database, migrated to head, and its transactions."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from sqlalchemy.orm import Session
 
 from engine.errors import DatabaseUnavailable, DiskFull
 from storage import migrations
-from storage.failures import damaged, unavailable
+from storage.database_errors import damaged, unavailable
 from storage.sqlite import erasure
 from storage.sqlite.connection import open_file
-from storage.sqlite.upkeep import Upkeep
+from storage.sqlite.maintenance import Maintenance
 
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-MIGRATION_LOCK = 0x52_65_70_72_69_73_65  # "Reprise": any number, so long as all our processes agree on it
+MIGRATION_LOCK = 0x52_65_70_72_69_73_65  # "Reprise": an arbitrary number, the same in all processes
 SHARING_LOCK = MIGRATION_LOCK + 1
-_OURS = (ProgrammingError, DataError, NotSupportedError)  # these would be mistakes in our own code
+_BUGS = (ProgrammingError, DataError, NotSupportedError)  # mistakes in this package; not translated
 
 
 class Database:
-    """A migrated database. `read`, `write`, `replace` and `delete` work in any thread; each is one transaction."""
+    """A migrated database. `read`, `write`, `replace` and `delete` are one transaction each and safe in any thread."""
 
-    def __init__(self, engine: Engine, place: str, upkeep: Upkeep | None = None) -> None:
-        """upkeep: of a SQLite file."""
+    def __init__(self, engine: Engine, location: str, maintenance: Maintenance | None = None) -> None:
+        """location: for error details. maintenance: of a SQLite file."""
         self._engine = engine
-        self._place = place
-        self._upkeep = upkeep
+        self._location = location
+        self._maintenance = maintenance
         self._closed = False
-        # All queries of one reading session must see the same state. SQLite's WAL mode does that by itself.
+        # All queries of a reading session must see one state. SQLite's WAL mode guarantees that by itself.
         self._reading = engine
         if engine.dialect.name == "postgresql":
             self._reading = engine.execution_options(isolation_level="REPEATABLE READ")
@@ -54,90 +54,90 @@ class Database:
 
     @classmethod
     def open(cls, url_or_path: str | Path, *, busy_timeout: float) -> Database:
-        """Open, or make, and migrate. `busy_timeout` in seconds. Raises DatabaseUnavailable."""
+        """Open or create a database and migrate it. busy_timeout: seconds. Raises DatabaseUnavailable."""
         url = _url(url_or_path)
-        place = url.render_as_string(hide_password=True) if url.host or not url.database else url.database
+        location = url.render_as_string(hide_password=True) if url.host or not url.database else url.database
         try:
             if url.get_backend_name() == "sqlite":
-                return cls(open_file(url, busy_timeout), place, Upkeep(url, busy_timeout))
-            return cls(_open_postgresql(url), place)
+                return cls(open_file(url, busy_timeout), location, Maintenance(url, busy_timeout))
+            return cls(_open_postgresql(url), location)
         except (OSError, SQLAlchemyError) as error:
-            raise unavailable(error, place) from error
+            raise unavailable(error, location) from error
         except UnicodeDecodeError as error:
-            raise damaged("text that is none") from error
+            raise damaged("text that is not UTF-8") from error
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Session]:
-        """A session that sees one state of the database. Raises DatabaseUnavailable."""
+        """Open a session that sees one state of the database. Raises DatabaseUnavailable."""
         with self._translated(), Session(self._reading, expire_on_commit=False) as session:
             yield session
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Session]:
-        """A session whose changes all happen when it ends, or none do. Raises DatabaseUnavailable, DiskFull."""
+        """Open a session that is committed at its end, or rolled back. Raises DatabaseUnavailable, DiskFull."""
         try:
             with self._transaction(self._writing) as session:
                 yield session
-                if self._upkeep and erasure.noted(session):
+                if self._maintenance and erasure.is_marked(session):
                     erasure.request(session=session)
         except DiskFull:
-            if self._upkeep:
-                self._upkeep.truncate_log()  # as far as it came, it is in there
+            if self._maintenance:
+                self._maintenance.truncate_log()  # it contains the unfinished transaction
             raise
 
     @contextlib.contextmanager
-    def write_alone(self) -> Iterator[Session]:
-        """As `write`, while nobody else is in here, in any process."""
+    def write_exclusively(self) -> Iterator[Session]:
+        """As `write`, with no other exclusive writer in any process."""
         with self.write() as session:
-            if self._engine.dialect.name == "postgresql":  # SQLite's writers always take turns
+            if self._engine.dialect.name == "postgresql":  # SQLite has only one writer at a time
                 session.execute(select(func.pg_advisory_xact_lock(SHARING_LOCK)))
             yield session
 
     @contextlib.contextmanager
     def replace(self) -> Iterator[Session]:
-        """As `write`, for changing texts: what they were is overwritten in the file by the next `maintain`."""
+        """As `write`, for replacing texts: the next `maintain` overwrites the old texts in a SQLite file."""
         with self.write() as session:
-            erasure.note(session)
+            erasure.mark(session)
             yield session
 
     def delete(self, work: Callable[[Session], Result], *, now: bool = True) -> Result:
-        """Have `work` delete, all of it or nothing, also on a full disk; then overwrite it in a SQLite file.
+        """Delete with `work` in one transaction, also on a full disk; then overwrite the data in a SQLite file.
 
-        now: False leaves the overwriting to the next `maintain`, as does a reader that is in the way.
-        `work` is called a second time where the disk was full. Raises DatabaseUnavailable, and what `work` raises.
+        now: False leaves the overwriting to the next `maintain`; so does a reader of the file. When the disk is full,
+        `work` is called a second time. Raises DatabaseUnavailable, and what `work` raises.
         """
-        if self._upkeep is None:
+        if self._maintenance is None:
             with self.write() as session:
                 return work(session)
         try:
             with self.replace() as session:
                 result = work(session)
         except DiskFull:
-            return self._delete_in_spare_room(self._upkeep, work)
+            return self._delete_with_reserve(self._maintenance, work)
         if now:
-            self._upkeep.overwrite()
+            self._maintenance.overwrite()
         return result
 
-    def _delete_in_spare_room(self, upkeep: Upkeep, work: Callable[[Session], Result]) -> Result:
-        with upkeep.spare_room() as engine, self._transaction(engine) as session:
+    def _delete_with_reserve(self, maintenance: Maintenance, work: Callable[[Session], Result]) -> Result:
+        with maintenance.reserved_space() as engine, self._transaction(engine) as session:
             result = work(session)
             erasure.request(session=session, free_pages=True)
             return result
 
     def maintain(self) -> None:
-        """Overwrite what is still to be overwritten, and keep room for deleting. To be called every minute or so."""
-        if self._upkeep and not self._closed:
-            self._upkeep.overwrite()
-            self._upkeep.make_reserve()
+        """Overwrite deleted data that is pending, and renew the disk reserve. Call it about every minute."""
+        if self._maintenance and not self._closed:
+            self._maintenance.overwrite()
+            self._maintenance.make_reserve()
 
     def close(self) -> None:
-        """Let go of it; what is still to be overwritten, and can be at once, is."""
+        """Close the database, and overwrite pending data if no reader prevents it."""
         if self._closed:
             return
         self._closed = True
         self._engine.dispose()
-        if self._upkeep:
-            self._upkeep.overwrite()
+        if self._maintenance:
+            self._maintenance.overwrite()
 
     @contextlib.contextmanager
     def _transaction(self, engine: Engine) -> Iterator[Session]:
@@ -150,12 +150,12 @@ class Database:
             raise DatabaseUnavailable("The voice library has been closed.")
         try:
             yield
-        except _OURS:
+        except _BUGS:
             raise
         except (DatabaseError, InterfaceError, PoolTimeout) as error:
-            raise self._logged(unavailable(error, self._place)) from error
-        except UnicodeDecodeError as error:  # of a message of SQLite's that quotes what it found
-            raise self._logged(damaged("text that is none")) from error
+            raise self._logged(unavailable(error, self._location)) from error
+        except UnicodeDecodeError as error:  # of an SQLite message that quotes its data
+            raise self._logged(damaged("text that is not UTF-8")) from error
 
     def _logged(self, error: DatabaseUnavailable) -> DatabaseUnavailable:
         log.warning("%s %s", error, error.detail)

@@ -1,34 +1,24 @@
-"""The history as the rest of the product sees it: every call one transaction, safe from any thread."""
+"""The history of generations. Every call is one transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC, datetime
-
 from engine.errors import InvalidInput
 from engine.voice import check_text
-from storage.checks import checked_owner, is_id
 from storage.database import Database
 from storage.library import LOCAL, MAX_SEARCH
 from storage.repositories import generations, owner_settings, usage
 from storage.repositories.generations import GenerationRecord, HistoryPage, Spoken, SpokenVoice
 from storage.repositories.owner_settings import OwnerSettings
 from storage.repositories.usage import VoiceUse
+from storage.validation import Clock, checked_owner, is_id, utc_now
 
 MAX_PAGE = 500  # generations
 
-Clock = Callable[[], datetime]
-
-
-def utc_now() -> datetime:
-    """The time, aware."""
-    return datetime.now(UTC)
-
 
 class History:
-    """What was spoken, each owner's apart: nobody sees, finds or deletes what another owner had spoken.
+    """The generations of all owners. An owner has no access to the generations of another.
 
-    All methods may raise DatabaseUnavailable, and GenerationNotFound for an id that is not one of the owner's.
+    All methods may raise DatabaseUnavailable, and GenerationNotFound for an id that is not the owner's.
     """
 
     def __init__(self, database: Database, clock: Clock = utc_now) -> None:
@@ -36,7 +26,7 @@ class History:
         self._clock = clock
 
     def add(self, spoken: Spoken, *, owner: str = LOCAL) -> GenerationRecord | None:
-        """Keep what was spoken. None, and nothing of it is stored, when the owner wants no history."""
+        """Store a generation in the history. Returns None, and stores nothing, when the owner wants no history."""
         with self._database.write() as session:
             if not owner_settings.load(session=session, owner=checked_owner(owner)).history:
                 return None
@@ -53,10 +43,10 @@ class History:
         skip: int = 0,
         limit: int = 50,
     ) -> HistoryPage:
-        """The history, newest first, without sound: `limit` entries (at most 500) after the first `skip`.
+        """Return the history, newest first, without sound: `limit` entries (at most 500) after the first `skip`.
 
-        search: words that all are in the text or the voice's name, in any case, with or without accents.
-        starred: only those. voice_id: only in this voice. Raises InvalidInput.
+        search: words that are all in the text or the voice's name, regardless of case and accents.
+        starred: only starred entries. voice_id: only those of this voice. Raises InvalidInput.
         """
         check_text(search, "search", MAX_SEARCH)
         if skip < 0 or not 1 <= limit <= MAX_PAGE:
@@ -75,38 +65,35 @@ class History:
             )
 
     def voices(self, *, owner: str = LOCAL) -> list[SpokenVoice]:
-        """The voices that are heard in the history, also those that are deleted by now; the one heard last first."""
+        """Return the voices in the history, including deleted ones, the latest used first."""
         with self._database.read() as session:
             return generations.voices(session=session, owner=checked_owner(owner))
 
     def get(self, generation_id: str, *, owner: str = LOCAL) -> GenerationRecord:
-        """What is known of a generation, without its sound."""
+        """Return a generation without its sound."""
         with self._database.read() as session:
             return generations.record(session=session, generation_id=generation_id, owner=checked_owner(owner))
 
     def audio(self, generation_id: str, *, owner: str = LOCAL) -> bytes:
-        """The sound of a generation, or of a script's take: FLAC."""
+        """Return the sound of a generation or a script's take: FLAC."""
         with self._database.read() as session:
             return generations.audio(session=session, generation_id=generation_id, owner=checked_owner(owner))
 
     def star(self, generation_id: str, starred: bool = True, *, owner: str = LOCAL) -> GenerationRecord:
-        """Set or take away the star: what has one is never deleted for its age, nor with its script."""
+        """Set or remove the star. Starred generations are never deleted for their age, nor with their script."""
         with self._database.write() as session:
             return generations.star(
                 session=session, generation_id=generation_id, owner=checked_owner(owner), starred=starred
             )
 
     def delete(self, generation_id: str, *, owner: str = LOCAL) -> None:
-        """Delete one, also if it is a script's take: its card has none then.
-
-        Of a SQLite file its bytes are overwritten.
-        """
+        """Delete a generation, also if it is a script's take; its bytes are overwritten in a SQLite file."""
         self._database.delete(
             lambda session: generations.remove(session=session, generation_id=generation_id, owner=checked_owner(owner))
         )
 
     def withdraw(self, generation_id: str, *, owner: str = LOCAL) -> None:
-        """Take one out of the history: it is deleted as `delete` does, unless a script has it."""
+        """Remove a generation from the history. It is deleted as `delete` does, unless it is a script's take."""
         self._database.delete(
             lambda session: generations.withdraw(
                 session=session, generation_id=generation_id, owner=checked_owner(owner)
@@ -114,32 +101,32 @@ class History:
         )
 
     def clear(self, *, owner: str = LOCAL) -> int:
-        """Take all out of the history, starred ones too; returns how many there were. Scripts keep their takes."""
+        """Remove all from the history, starred ones too, as `withdraw` does; return their number."""
         return self._database.delete(lambda session: generations.clear(session=session, owner=checked_owner(owner)))
 
     def expire(self) -> int:
-        """Delete what is older than its owner wants, for all owners; returns how many. To be called once a day.
+        """Delete what is older than its owner wants, for all owners; return the number. Call it once a day.
 
-        What is starred stays, and takes stay as long as their scripts.
+        Starred generations and takes of scripts stay.
         """
         now = self._clock()
         return self._database.delete(lambda session: generations.expire(session=session, now=now))
 
     def settings(self, *, owner: str = LOCAL) -> OwnerSettings:
-        """What the owner wants kept."""
+        """Return the owner's settings."""
         with self._database.read() as session:
             return owner_settings.load(session=session, owner=checked_owner(owner))
 
     def change_settings(
         self, *, history: bool | None = None, retention_days: int | None = None, owner: str = LOCAL
     ) -> OwnerSettings:
-        """Change what is given. What is there already stays until it expires or is deleted. Raises InvalidInput."""
+        """Change the settings that are given. Existing entries stay until they expire. Raises InvalidInput."""
         with self._database.write() as session:
             return owner_settings.change(
                 session=session, owner=checked_owner(owner), history=history, retention_days=retention_days
             )
 
     def voice_uses(self, *, owner: str = LOCAL) -> dict[str, VoiceUse]:
-        """How often and how long the owner spoke in which voice, by voice id; what was not kept is not counted."""
+        """Return how often and how long the owner spoke in each voice, by id; only stored generations count."""
         with self._database.read() as session:
             return usage.voice_uses(session=session, owner=checked_owner(owner))

@@ -1,104 +1,103 @@
-"""The voice library as the rest of the product sees it: every call one transaction, safe from any thread."""
+"""The voice library. Every call is one transaction."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 
-from engine.errors import InvalidCodes, InvalidInput, InvalidName, UnusableReference, VoiceNotFound
+from engine.errors import InvalidCodes, InvalidName, UnusableReference, VoiceNotFound
 from engine.voice import Consent, Voice, check_text, clean_name
 from storage.database import Database
 from storage.repositories import secrets, shared_voices, trash, voices
 from storage.repositories.shared_voices import Sample
 from storage.repositories.voices import VoiceRecord
+from storage.validation import Clock, checked_owner, utc_now
 
-LOCAL = "local"  # the owner where nobody logs in
-MAX_OWNER = 200  # characters
+LOCAL = "local"  # the owner where there is no login
 MAX_SEARCH = 200  # characters
-UNDO_TIME = timedelta(minutes=10)  # how long what was set aside can be put back
+TRASH_RETENTION = timedelta(minutes=10)  # how long a voice in the trash can be restored
 
-Records = list[VoiceRecord]  # named here because inside the class `list` is the method
+VoiceRecords = list[VoiceRecord]  # defined here because `list` is a method of the class
 
 
 class VoiceLibrary:
-    """Voices kept for ever, each owner's apart: nobody sees, finds or changes a voice of another owner.
+    """The voices of all owners. An owner has no access to the voices of another.
 
-    The shared voices are beside everyone's own, to speak with and to export, and nobody's to change: that raises
-    VoiceProtected. Names are unique for their owner, whatever the case of their letters and however accents are
-    encoded; a voice of one's own may have the name of a shared one. All methods may raise DatabaseUnavailable,
-    and VoiceNotFound for an id that is neither one of the owner's voices nor shared. What was set aside is gone for
-    all of them but `put_back`, and gone for good once `sweep` has come by.
+    All owners can use and export the shared voices but not change them: that raises VoiceProtected. Names are unique
+    for each owner, regardless of case and of how accents are encoded; an own voice may have the name of a shared one.
+    A deleted voice can stay in the trash for TRASH_RETENTION; only `trashed`, `restore` and `empty_trash` find it
+    there. All methods may raise DatabaseUnavailable, and VoiceNotFound for an id that is neither one of the owner's
+    voices nor shared.
     """
 
-    def __init__(self, database: Database, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        """clock: gives the time, aware."""
+    def __init__(self, database: Database, clock: Clock = utc_now) -> None:
         self._database = database
         self._clock = clock
         self._reencoding = threading.Lock()
 
     @classmethod
     def open(cls, url_or_path: str | Path, *, busy_timeout: float = 10.0) -> VoiceLibrary:
-        """Open or make the library in a SQLite file (private to the user) or at a PostgreSQL URL; migrate it.
+        """Open or create the library in a SQLite file (private to the user) or at a PostgreSQL URL, and migrate it.
 
-        `busy_timeout`: seconds to wait while another process writes to the same SQLite file.
-        Raises DatabaseUnavailable when there is no reading and writing it, or a newer version wrote it.
+        busy_timeout: seconds to wait while another process writes to the same SQLite file.
+        Raises DatabaseUnavailable when it cannot be read and written, or a newer version wrote it.
         """
         return cls(Database.open(url_or_path, busy_timeout=busy_timeout))
 
     def add(self, voice: Voice, *, owner: str = LOCAL) -> VoiceRecord:
-        """Save a voice; when this returns, it is on the disk. Raises NameTaken."""
+        """Save a voice durably. Raises NameTaken."""
         with self._database.write() as session:
-            return voices.create(session=session, voice=voice, owner=_owner(owner))
+            return voices.create(session=session, voice=voice, owner=checked_owner(owner))
 
-    def list(self, *, owner: str = LOCAL, search: str = "") -> Records:
-        """The owner's voices by name, then the shared ones: those whose name, description, tags and language hold
-        every word searched, in any case and with or without accents.
+    def list(self, *, owner: str = LOCAL, search: str = "") -> VoiceRecords:
+        """Return the owner's voices by name, then the shared ones.
 
+        search: only voices with every word in name, description, tags or language, regardless of case and accents.
         Raises InvalidInput for a search of more than 200 characters.
         """
         check_text(search, "search", MAX_SEARCH)
         with self._database.read() as session:
-            return voices.records(session=session, owner=_owner(owner), search=search)
+            return voices.records(session=session, owner=checked_owner(owner), search=search)
 
     def get(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
-        """What is known of a voice, without its clips and codes."""
+        """Return a voice without its clips and codes."""
         with self._database.read() as session:
-            return voices.record(session=session, voice_id=voice_id, owner=_owner(owner))
+            return voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
 
     def own(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
-        """As `get`, for who is about to change the voice. Raises VoiceProtected for a shared one."""
+        """As `get`, but only for voices that the owner can change. Raises VoiceProtected for a shared one."""
         record = self.get(voice_id, owner=owner)
         voices.refuse_shared(record)
         return record
 
     def find(self, name: str, *, owner: str = LOCAL) -> VoiceRecord:
-        """The voice of that name, in any case: the owner's, or else the shared one. Raises VoiceNotFound."""
+        """Find a voice by name, regardless of case: the owner's, else the shared one. Raises VoiceNotFound."""
         try:
             cleaned = clean_name(name)
         except InvalidName as error:
             raise VoiceNotFound("There is no voice of that name.") from error
         with self._database.read() as session:
-            return voices.record_by_name(session=session, name=cleaned, owner=_owner(owner))
+            return voices.record_by_name(session=session, name=cleaned, owner=checked_owner(owner))
 
     def load(self, voice_id: str, *, owner: str = LOCAL) -> Voice:
-        """The whole voice, with the codes of the codec it was made with. Raises InvalidCodes if damaged."""
+        """Load a whole voice, with the codes of its original codec. Raises InvalidCodes if damaged."""
         with self._database.read() as session:
-            record = voices.record(session=session, voice_id=voice_id, owner=_owner(owner))
+            record = voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
             return voices.load(session=session, record=record, codec_fingerprint=record.codec_fingerprint)
 
     def ready(
         self, voice_id: str, codec_fingerprint: str, reencode: Callable[[Voice], Voice], *, owner: str = LOCAL
     ) -> Voice:
-        """The whole voice, with codes of the given codec.
+        """Load a whole voice with codes of the given codec.
 
-        Where that codec has made none yet, `reencode` makes them from the clips, once, and they are kept
-        beside the others, so that going back and forth between models costs nothing. In this process callers
-        wait for the first; of several processes that made them at once, one stores its own and all use those.
-        Raises UnusableReference when a clip would be needed and is missing, and whatever `reencode` raises.
+        Where there are none yet, `reencode` makes them once from the clips, and they are stored beside the others, so
+        that switching between models costs nothing. Callers in this process wait for the first; when several
+        processes make them at once, one stores its own and all use those. Raises UnusableReference when a clip is
+        needed and missing, and what `reencode` raises.
         """
         voice = self._stored(voice_id, codec_fingerprint, owner)
         if voice is not None:
@@ -124,16 +123,16 @@ class VoiceLibrary:
         tags: Sequence[str] | None = None,
         owner: str = LOCAL,
     ) -> VoiceRecord:
-        """Change what is given and leave the rest; what was there before is overwritten by the next `sweep`.
+        """Change what is given and keep the rest. The next `purge_expired` overwrites the old values in the file.
 
-        tags: all that it then has.
+        tags: replace all tags.
         Raises NameTaken, InvalidName, InvalidInput.
         """
         with self._database.replace() as session:
             return voices.update(
                 session=session,
                 voice_id=voice_id,
-                owner=_owner(owner),
+                owner=checked_owner(owner),
                 name=name,
                 language=language,
                 description=description,
@@ -142,89 +141,91 @@ class VoiceLibrary:
             )
 
     def duplicate(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
-        """A copy of the owner's own of a voice, also of a shared one. Its name has a number where it must."""
+        """Copy a voice, own or shared, for the owner. A number is appended to a name that is taken."""
         with self._database.write() as session:
-            record = voices.record(session=session, voice_id=voice_id, owner=_owner(owner))
+            record = voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
             voice = voices.load(session=session, record=record, codec_fingerprint=record.codec_fingerprint)
             name = trash.free_name(session=session, owner=owner, name=record.name)
             return voices.create(session=session, voice=replace(voice, name=name), owner=owner, demo=record.demo)
 
-    def set_aside(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
-        """Delete a voice so that it can be put back for ten minutes; its name is free at once. Returns what it was."""
+    def trash(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
+        """Move a voice to the trash; its name is free at once. Returns the voice as it was."""
         now = self._clock()
         return self._database.delete(
-            lambda session: trash.set_aside(session=session, voice_id=voice_id, owner=_owner(owner), now=now), now=False
+            lambda session: trash.add(session=session, voice_id=voice_id, owner=checked_owner(owner), now=now),
+            now=False,
         )
 
-    def aside(self, *, owner: str = LOCAL) -> Records:
-        """The owner's voices that can be put back, the one set aside last first."""
+    def trashed(self, *, owner: str = LOCAL) -> VoiceRecords:
+        """Return the owner's voices in the trash, the latest first."""
         with self._database.read() as session:
-            return trash.records(session=session, owner=_owner(owner), since=self._clock() - UNDO_TIME)
+            return trash.records(session=session, owner=checked_owner(owner), since=self._clock() - TRASH_RETENTION)
 
-    def put_back(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
-        """Undo `set_aside`. Where another voice has its name by now, this one gets a number behind it."""
+    def restore(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
+        """Restore a voice from the trash. A number is appended to its name if that is taken by now."""
         with self._database.replace() as session:
-            return trash.put_back(session=session, voice_id=voice_id, owner=_owner(owner))
+            return trash.restore(session=session, voice_id=voice_id, owner=checked_owner(owner))
 
-    def sweep(self) -> int:
-        """Delete what can no longer be put back, of all owners, as `delete` does; returns how many there were.
+    def purge_expired(self) -> int:
+        """Delete the voices of all owners that are in the trash for longer than TRASH_RETENTION; return their number.
 
-        It also overwrites what earlier deletions and changes of anything in the database left to be overwritten, and
-        keeps room on the disk for deleting. To be called when the product starts, and every minute or so.
+        This also overwrites pending data of earlier deletions and changes of the whole database, and renews the disk
+        reserve. Call it at the start and about every minute.
         """
-        time = self._clock() - UNDO_TIME
+        before = self._clock() - TRASH_RETENTION
         count = 0
         with self._database.read() as session:
-            due = trash.any_before(session=session, time=time)
+            due = trash.has_expired(session=session, before=before)
         if due:
-            count = self._database.delete(lambda session: trash.remove_before(session=session, time=time), now=False)
+            count = self._database.delete(lambda session: trash.purge(session=session, before=before), now=False)
         self._database.maintain()
         return count
 
-    def delete_aside(self, *, owner: str = LOCAL) -> int:
-        """Delete what the owner has set aside, as `delete` does; returns how many there were."""
-        return self._database.delete(lambda session: trash.remove_all(session=session, owner=_owner(owner)))
+    def empty_trash(self, *, owner: str = LOCAL) -> int:
+        """Delete the owner's voices in the trash as `delete` does; return their number."""
+        return self._database.delete(lambda session: trash.empty(session=session, owner=checked_owner(owner)))
 
     def delete(self, voice_id: str, *, owner: str = LOCAL) -> None:
-        """Delete a voice. Of a SQLite file its bytes are overwritten; where a reader is in the way, by `sweep`."""
-        self._database.delete(lambda session: voices.remove(session=session, voice_id=voice_id, owner=_owner(owner)))
+        """Delete a voice and overwrite its bytes in a SQLite file, at the latest in `purge_expired`."""
+        self._database.delete(
+            lambda session: voices.remove(session=session, voice_id=voice_id, owner=checked_owner(owner))
+        )
 
     def delete_all(self, owner: str) -> int:
-        """Delete all voices of an owner, as `delete` does; returns how many there were."""
-        return self._database.delete(lambda session: voices.remove_all(session=session, owner=_owner(owner)))
+        """Delete all voices of an owner as `delete` does; return their number."""
+        return self._database.delete(lambda session: voices.remove_all(session=session, owner=checked_owner(owner)))
 
     def export_voice(self, voice_id: str, *, owner: str = LOCAL) -> bytes:
-        """The voice as one portable file (`Voice.to_bytes`)."""
+        """Return a voice as a portable file (`Voice.to_bytes`)."""
         return self.load(voice_id, owner=owner).to_bytes()
 
     def import_voice(self, data: bytes, *, owner: str = LOCAL, name: str | None = None) -> VoiceRecord:
         """Save a voice from a portable file, under another name if one is given.
 
-        Raises InvalidVoiceFile when the file is damaged or not one of ours, InvalidName, NameTaken.
+        Raises InvalidVoiceFile for a file that is damaged or no voice, InvalidName, NameTaken.
         """
         voice = Voice.from_bytes(data)
         return self.add(voice if name is None else replace(voice, name=name), owner=owner)
 
     def secret(self, name: str) -> bytes:
-        """The server's own secret of that name, 32 random bytes: made once, then the same for all who open the
-        library."""
+        """Return the server's secret of that name, 32 random bytes, the same for every process."""
         with self._database.write() as session:
             return secrets.get_or_make(session=session, name=name)
 
     def share(self, samples: Sequence[Sample]) -> bool:
-        """Have exactly these as the shared voices; returns whether any had to be written or taken away.
+        """Make these the shared voices; return whether anything changed.
 
-        Of processes that share the same at once, one writes and the others find it done.
-        Raises NameTaken when two of them have one name.
+        When several processes share the same voices at once, only one writes.
+        Raises NameTaken when two of the voices have one name.
         """
         with self._database.read() as session:
             if shared_voices.is_shared(session=session, samples=samples):
                 return False
-        with self._database.write_alone() as session:
+        with self._database.write_exclusively() as session:
             return shared_voices.share(session=session, samples=samples)
 
     def close(self) -> None:
-        """Let go of the database. The library cannot be used afterwards."""
+        """Close the database."""
         self._database.close()
 
     def __enter__(self) -> VoiceLibrary:
@@ -236,9 +237,9 @@ class VoiceLibrary:
         self.close()
 
     def _stored(self, voice_id: str, codec_fingerprint: str, owner: str) -> Voice | None:
-        """The voice with the codes that this codec made, None when it has made none."""
+        """The voice with the codes of this codec; None where there are none."""
         with self._database.read() as session:
-            record = voices.record(session=session, voice_id=voice_id, owner=_owner(owner))
+            record = voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
             if not voices.has_codes(session=session, voice_id=voice_id, codec_fingerprint=codec_fingerprint):
                 return None
             return voices.load(session=session, record=record, codec_fingerprint=codec_fingerprint)
@@ -257,18 +258,11 @@ class VoiceLibrary:
         return made
 
     def _keep(self, voice_id: str, made: Voice, owner: str) -> Voice:
-        """Store codes made again, unless another process has done so meanwhile; give back what is stored."""
+        """Store new codes unless another process has stored some meanwhile; return the voice as stored."""
         fingerprint = made.codec_fingerprint
         with self._database.write() as session:
-            voices.lock(session=session, voice_id=voice_id, owner=_owner(owner))
-            record = voices.record(session=session, voice_id=voice_id, owner=_owner(owner))
+            voices.lock(session=session, voice_id=voice_id, owner=checked_owner(owner))
+            record = voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
             if not voices.has_codes(session=session, voice_id=voice_id, codec_fingerprint=fingerprint):
                 voices.add_codes(session=session, voice_id=voice_id, voice=made)
             return voices.load(session=session, record=record, codec_fingerprint=fingerprint)
-
-
-def _owner(owner: str) -> str:
-    check_text(owner, "owner", MAX_OWNER)
-    if not owner:
-        raise InvalidInput("A voice needs an owner.")
-    return owner

@@ -1,22 +1,22 @@
-"""The tables, as SQLAlchemy 2 typed models. Rows stay inside `storage`; others see `Voice` and records.
+"""The tables as SQLAlchemy 2 typed models. Rows stay within `storage`; its public types are `Voice` and records.
 
-voices             one row a voice: whose, what it is called, consent, and which codec it was made with
-voice_references   its clips with their transcripts, in order
-reference_codes    the codes of a reference, once for each codec that ever had to speak in that voice
-generations        what was spoken: the text, in which voice, how; voices may be deleted and this stays
-generation_audio   its sound, apart, so that no list ever reads it
-scripts            long texts, each a row of cards
-script_cards       the cards, in order
-card_takes         which generations are takes of which card, and which of them counts
-voice_uses         how often and how long an owner spoke in a voice, also what is deleted by now
-owner_settings     what an owner wants kept; no row: the defaults
-server_secrets     what the server signs with (storage/repositories/secrets.py)
-erasures           how often something was deleted or replaced, and how often it was overwritten in the file
+voices             owner, name, consent and original codec of each voice
+voice_references   the clips of a voice with their transcripts, in order
+reference_codes    the codes of a reference, for each codec that was used with the voice
+generations        what was spoken: text, voice, settings; outlives its voice
+generation_audio   the sound of a generation, apart, so that lists do not read it
+scripts            long texts, each a sequence of cards
+script_cards       the cards of a script, in order
+card_takes         the generations that are takes of a card, and which is chosen
+voice_uses         how often and how long an owner used a voice, including deleted generations
+owner_settings     whether and how long an owner's history is kept; no row: the defaults
+server_secrets     signing keys of the server (storage/repositories/secrets.py)
+erasures           the number of deletions and replacements, and how many are overwritten in the file
 
-A SQLite row starts in a page of the table's B-tree, at most a page of it, and goes on in overflow pages that are the
-row's own. Where `lead` comes before texts and sound, a page of zeros, these are in overflow pages only: nothing that
-moves rows between the pages of the B-tree leaves a copy of them behind (storage/sqlite/erasure.py). The order of
-columns matters there; PostgreSQL keeps large values apart anyhow.
+A SQLite row starts in a B-tree page of its table, with at most a page of data, and continues in overflow pages of its
+own. `lead`, a page of zeros before texts and sound, moves these into overflow pages only, so that moving rows between
+B-tree pages leaves no copy of them behind (storage/sqlite/erasure.py). There the order of columns matters. PostgreSQL
+stores large values separately anyway.
 """
 
 from __future__ import annotations
@@ -44,31 +44,31 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeEngine
 
-from storage.failures import damaged
+from storage.database_errors import damaged
 
 LEAD_BYTES = 4096  # a page of SQLite
-SHARED = ""  # the owner of the sample voices, which everyone sees; no person can have this name
+SHARED = ""  # the owner of the shared voices; not a valid owner otherwise
 
 
 class _SqliteDateTime(sqlite.DATETIME):
-    """SQLite keeps times as texts; raises DatabaseUnavailable for one that is no time."""
+    """A time, which SQLite stores as text. Raises DatabaseUnavailable for text that is not a time."""
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[object], datetime | None]:
         process = super().result_processor(dialect, coltype)
-        assert process is not None, "a text has to be read"
+        assert process is not None, "the dialect converts texts"
 
         def checked(value: object) -> datetime | None:
             try:
                 time: datetime | None = process(value)
                 return time
             except (TypeError, ValueError) as error:
-                raise damaged("a time that is none") from error
+                raise damaged("text that is not a time") from error
 
         return checked
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """An aware datetime, in UTC. SQLite keeps no time zone, so it is taken off and put back on."""
+    """An aware datetime in UTC. SQLite stores no time zone: it is removed and added again."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -88,7 +88,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class Base(DeclarativeBase):
-    """All tables; constraints are named, so that migrations can find them again."""
+    """Base of all tables. Constraints have names, so that migrations can refer to them."""
 
     metadata = MetaData(
         naming_convention={
@@ -102,7 +102,7 @@ class Base(DeclarativeBase):
 
 
 class VoiceRow(Base):
-    """A voice: whose, its name, consent, and the codec it was made with."""
+    """A voice: its owner, name, consent and original codec."""
 
     __tablename__ = "voices"
     __table_args__ = (
@@ -117,28 +117,28 @@ class VoiceRow(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True)  # UUID, 32 hexadecimal digits
     owner: Mapped[str] = mapped_column(String(200))
     name: Mapped[str] = mapped_column(String(80))  # as clean_name gives it
-    name_key: Mapped[str] = mapped_column(Text)  # folded: the same for all names that count as one; see `set_aside`
-    search_key: Mapped[str] = mapped_column(Text)  # name, description, tags, language, folded further: without accents
+    name_key: Mapped[str] = mapped_column(Text)  # folded: equal for names that count as one; unique in the trash
+    search_key: Mapped[str] = mapped_column(Text)  # name, description, tags, language; folded, without accents
     language: Mapped[str] = mapped_column(String(35))
     description: Mapped[str] = mapped_column(Text)
     consent_who: Mapped[str | None] = mapped_column(Text)
     consent_when: Mapped[datetime | None] = mapped_column(UtcDateTime)
     consent_sentence: Mapped[str | None] = mapped_column(Text)
-    codec_fingerprint: Mapped[str] = mapped_column(String(128))  # of the codec the voice was made with
+    codec_fingerprint: Mapped[str] = mapped_column(String(128))  # of its original codec
     created: Mapped[datetime] = mapped_column(UtcDateTime)
     updated: Mapped[datetime] = mapped_column(UtcDateTime)
-    demo: Mapped[str] = mapped_column(Text, server_default="")  # a sentence that shows it well, or none
-    tags: Mapped[str] = mapped_column(Text, server_default="")  # as clean_tags gives them, a line each
-    set_aside: Mapped[datetime | None] = mapped_column(UtcDateTime)  # when it was deleted; undoable as yet
+    demo: Mapped[str] = mapped_column(Text, server_default="")  # a sentence that suits the voice, or empty
+    tags: Mapped[str] = mapped_column(Text, server_default="")  # as clean_tags returns them, one per line
+    trashed: Mapped[datetime | None] = mapped_column("set_aside", UtcDateTime)  # when it was moved to the trash
 
 
 def _lead() -> Mapped[bytes]:
-    """A page of zeros; see the top of this module. Never read."""
+    """A page of zeros, never read; see the docstring of this module."""
     return mapped_column(LargeBinary, default=bytes(LEAD_BYTES), deferred=True)
 
 
 class ReferenceRow(Base):
-    """One of a voice's clips, with its transcript; never changed once stored."""
+    """A clip of a voice with its transcript; immutable."""
 
     __tablename__ = "voice_references"
     __table_args__ = (CheckConstraint("duration > 0", "duration_positive"),)
@@ -153,7 +153,7 @@ class ReferenceRow(Base):
 
 
 class CodesRow(Base):
-    """The codes that one codec made of one reference."""
+    """The codes of a reference by one codec."""
 
     __tablename__ = "reference_codes"
     __table_args__ = (
@@ -169,7 +169,7 @@ class CodesRow(Base):
 
 
 class GenerationRow(Base):
-    """Something that was spoken, all but its sound."""
+    """A generation without its sound."""
 
     __tablename__ = "generations"
     __table_args__ = (Index(None, "owner", "created", "id"), CheckConstraint("duration > 0", "duration_positive"))
@@ -177,12 +177,12 @@ class GenerationRow(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     owner: Mapped[str] = mapped_column(String(200))
     created: Mapped[datetime] = mapped_column(UtcDateTime)
-    listed: Mapped[bool]  # in the history; False: only a script has it
+    listed: Mapped[bool]  # in the history; False: only a take of a script
     starred: Mapped[bool]
     text: Mapped[str] = mapped_column(Text)
-    search_key: Mapped[str] = mapped_column(Text)  # text and voice, folded as those of voices are
-    voice_id: Mapped[str | None] = mapped_column(String(32))  # no foreign key: the voice may go
-    voice_name: Mapped[str] = mapped_column(String(80))  # as it was then
+    search_key: Mapped[str] = mapped_column(Text)  # text and voice name, folded as for voices
+    voice_id: Mapped[str | None] = mapped_column(String(32))  # no foreign key: the voice may be deleted
+    voice_name: Mapped[str] = mapped_column(String(80))  # at that time
     seed: Mapped[int]
     settings: Mapped[str] = mapped_column(Text)  # a JSON object
     model: Mapped[str] = mapped_column(String(200))
@@ -194,7 +194,7 @@ class GenerationRow(Base):
 
 
 class AudioRow(Base):
-    """The sound of a generation; never changed."""
+    """The sound of a generation; immutable."""
 
     __tablename__ = "generation_audio"
 
@@ -204,7 +204,7 @@ class AudioRow(Base):
 
 
 class ScriptRow(Base):
-    """A long text; its cards know it."""
+    """A script; its cards refer to it."""
 
     __tablename__ = "scripts"
     __table_args__ = (Index(None, "owner"),)
@@ -217,7 +217,7 @@ class ScriptRow(Base):
 
 
 class CardRow(Base):
-    """A piece of a script that is spoken by itself."""
+    """A card: a part of a script that is spoken separately."""
 
     __tablename__ = "script_cards"
     __table_args__ = (
@@ -231,7 +231,7 @@ class CardRow(Base):
     position: Mapped[int]  # 0-based, without gaps
     text: Mapped[str] = mapped_column(Text)
     speaker: Mapped[str | None] = mapped_column(String(80))
-    voice_id: Mapped[str | None] = mapped_column(String(32))  # no foreign key: that a voice is gone must show
+    voice_id: Mapped[str | None] = mapped_column(String(32))  # no foreign key: a deleted voice must be visible
     pause: Mapped[float] = mapped_column(Double)  # seconds of silence after it
     locked: Mapped[bool]
     status: Mapped[str] = mapped_column(String(10))
@@ -240,13 +240,13 @@ class CardRow(Base):
     settings: Mapped[str] = mapped_column(Text)  # a JSON object
 
 
-class TakeRow(Base):
-    """That a generation is a take of a card."""
+class CardTakeRow(Base):
+    """The relation of a generation to the card that it is a take of."""
 
     __tablename__ = "card_takes"
     __table_args__ = (
         Index(None, "card_id"),
-        # Of a card's takes at most one counts.
+        # At most one take of a card is chosen.
         Index(
             "uq_card_takes_chosen", "card_id", unique=True, sqlite_where=text("chosen"), postgresql_where=text("chosen")
         ),
@@ -258,7 +258,7 @@ class TakeRow(Base):
 
 
 class VoiceUseRow(Base):
-    """How much an owner spoke in a voice."""
+    """How much an owner used a voice."""
 
     __tablename__ = "voice_uses"
 
@@ -269,7 +269,7 @@ class VoiceUseRow(Base):
 
 
 class OwnerSettingsRow(Base):
-    """What an owner wants kept."""
+    """How long an owner's history is kept."""
 
     __tablename__ = "owner_settings"
     __table_args__ = (CheckConstraint("retention_days > 0", "retention_positive"),)
@@ -280,9 +280,9 @@ class OwnerSettingsRow(Base):
 
 
 class ErasureRow(Base):
-    """The one row that counts deletions and replacements, and those that are overwritten. In PostgreSQL unused.
+    """The only row, which counts deletions and replacements, and those that are overwritten. Unused in PostgreSQL.
 
-    free_pages: free pages hold what was deleted, too.
+    free_pages: free pages contain deleted data, too.
     """
 
     __tablename__ = "erasures"

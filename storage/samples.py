@@ -1,4 +1,4 @@
-"""The sample voices that come with the code: reading them, and having them in a library."""
+"""The sample voices of the distribution: reading and installing them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ log = logging.getLogger(__name__)
 
 
 def read_samples(folder: Path = SAMPLES) -> list[Sample]:
-    """The sample voices of a folder: voice files, and in `index.json` the demo sentence of each.
+    """Read the sample voices of a folder: voice files, and `index.json` with a demo sentence for each.
 
-    Raises InvalidVoiceFile, and OSError where files are missing.
+    Raises InvalidVoiceFile, and OSError for missing files.
     """
     index = (folder / INDEX).read_text("utf-8")
     try:
@@ -32,9 +32,9 @@ def read_samples(folder: Path = SAMPLES) -> list[Sample]:
 
 
 def install_samples(library: VoiceLibrary, folder: Path = SAMPLES) -> None:
-    """Have the folder's voices as the library's shared ones. Where they are already, nothing is written.
+    """Make the folder's voices the shared voices of a library; write nothing if they already are.
 
-    What goes wrong is logged, not raised: without samples all else works.
+    Errors are logged, not raised: the product works without samples.
     """
     try:
         library.share(read_samples(folder))

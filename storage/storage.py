@@ -1,4 +1,4 @@
-"""Everything that is kept, over one database: voices, what was spoken in them, and scripts."""
+"""All persistent data over one database."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from types import TracebackType
 
 from sqlalchemy.orm import Session
 
-from storage.checks import checked_owner
 from storage.database import Database
-from storage.history import Clock, History, utc_now
+from storage.history import History
 from storage.library import LOCAL, VoiceLibrary
 from storage.repositories import generations, owner_settings, scripts, usage, voices
 from storage.repositories.usage import Holdings, StorageUse
 from storage.script_library import ScriptLibrary
+from storage.validation import Clock, checked_owner, utc_now
 
 
-class Studio:
-    """voices, history, scripts: the three parts. All methods may raise DatabaseUnavailable."""
+class Storage:
+    """The parts `voices`, `history` and `scripts` of one database. All methods may raise DatabaseUnavailable."""
 
     def __init__(self, database: Database, clock: Clock = utc_now) -> None:
         self._database = database
@@ -26,24 +26,24 @@ class Studio:
         self.scripts = ScriptLibrary(database, clock)
 
     @classmethod
-    def open(cls, url_or_path: str | Path, *, busy_timeout: float = 10.0, clock: Clock = utc_now) -> Studio:
-        """Open or make the database, as `VoiceLibrary.open` does. clock: gives the time, aware."""
+    def open(cls, url_or_path: str | Path, *, busy_timeout: float = 10.0, clock: Clock = utc_now) -> Storage:
+        """Open or create the database, as `VoiceLibrary.open` does. clock: returns the time, aware."""
         return cls(Database.open(url_or_path, busy_timeout=busy_timeout), clock)
 
     def storage_use(self, *, owner: str = LOCAL) -> StorageUse:
-        """What the owner's things take, in bytes."""
+        """Bytes that the owner's data take."""
         with self._database.read() as session:
             return usage.storage_use(session=session, owner=checked_owner(owner))
 
     def holdings(self, *, owner: str = LOCAL) -> Holdings:
-        """What there is of the owner, in numbers: what `forget` would delete."""
+        """Counts of what the owner has, which `forget` would delete."""
         with self._database.read() as session:
             return usage.holdings(session=session, owner=checked_owner(owner))
 
     def forget(self, owner: str) -> None:
-        """Delete everything of an owner, at once or not at all; of a SQLite file the bytes are overwritten.
+        """Delete everything of an owner in one transaction; in a SQLite file the bytes are overwritten.
 
-        When this raises, nothing is gone.
+        When this raises, nothing has been deleted.
         """
         owner = checked_owner(owner)
 
@@ -57,10 +57,10 @@ class Studio:
         self._database.delete(remove)
 
     def close(self) -> None:
-        """Let go of the database. Nothing can be used afterwards."""
+        """Close the database."""
         self._database.close()
 
-    def __enter__(self) -> Studio:
+    def __enter__(self) -> Storage:
         return self
 
     def __exit__(

@@ -1,1 +1,1 @@
-"""What an application does with an engine and a library, whatever its face: no Gradio, no HTTP."""
+"""Application services on engine and storage, independent of any face: no Gradio, no HTTP."""

@@ -1,4 +1,4 @@
-"""Errors as one English sentence each, for people: of the server's files only names are told."""
+"""Errors as one English sentence for a person, with file names instead of paths."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INTERNAL_ERROR = "Something went wrong on the server, through no fault of yours.
 
 
 def error_text(error: Exception) -> str:
-    """Describe an error in a sentence. An error outside our tree is logged with its trace and gives INTERNAL_ERROR."""
+    """Describe an error in a sentence. Errors other than RepriseError are logged and give INTERNAL_ERROR."""
     if isinstance(error, _WITH_PATHS):
         return without_paths(str(error))
     if isinstance(error, RepriseError):

@@ -1,4 +1,4 @@
-"""Something that is done again and again while the page is served."""
+"""Tasks that are repeated in the background."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def every(seconds: float, task: Callable[[], object]) -> Iterator[None]:
-    """Does the task in a thread of its own, at once and then every `seconds`; at the end it is waited for.
+    """Run a task in a thread of its own within the block, at once and then every `seconds`.
 
-    What it raises goes to the log, and it is done again the next time.
+    An exception is logged and does not end the repetition. The end of the block waits for a running task.
     """
     over = threading.Event()
 
@@ -24,7 +24,7 @@ def every(seconds: float, task: Callable[[], object]) -> Iterator[None]:
         while not over.is_set():
             try:
                 task()
-            except Exception as error:  # whatever it was, it is no reason never to do it again
+            except Exception as error:  # of any kind: the next run may succeed
                 log.error("a recurring task failed\n%s", trace(error))
             over.wait(seconds)
 

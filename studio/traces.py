@@ -1,4 +1,4 @@
-"""Errors for the log, which holds nothing of what people wrote, named or were given."""
+"""Errors as text for the log, without any text, name or value of a user."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Iterator
 
 from engine.errors import DatabaseUnavailable, EngineError, ReleaseError
 
-# What these say is of the machine. Other errors quote the values that they are about.
+# The messages of these are about the machine. Other messages may quote values of users.
 _SAID = (RuntimeError, MemoryError, EngineError, ReleaseError, DatabaseUnavailable)
 
 
 def trace(error: BaseException) -> str:
-    """Where an error came from, and of what kind it and its causes are."""
+    """Format the stack frames and types of an error and its causes."""
     return "\n".join(f"{''.join(traceback.format_tb(each.__traceback__))}{reason(each)}" for each in _chain(error))
 
 
 def reason(error: BaseException) -> str:
-    """What kind of error it is, and what it says where that is of the machine."""
+    """Format the type of an error, with its message if that is about the machine."""
     name = type(error).__name__
-    if isinstance(error, OSError):  # its text would name the file, which may be named by a visitor
+    if isinstance(error, OSError):  # its message names the file, whose name may come from a visitor
         return f"{name}: {error.strerror}" if error.strerror else name
     return f"{name}: {error}" if isinstance(error, _SAID) else name
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The causes first."""
+    """The error after its causes."""
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if before is not None:
         yield from _chain(before)

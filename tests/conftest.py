@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from storage import Studio, VoiceLibrary
+from storage import Storage, VoiceLibrary
 
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
 
 @pytest.fixture
-def studio(tmp_path: Path) -> Iterator[Studio]:
-    with Studio.open(tmp_path / "voices.db") as opened:
+def studio(tmp_path: Path) -> Iterator[Storage]:
+    with Storage.open(tmp_path / "voices.db") as opened:
         yield opened
 
 
 @pytest.fixture
-def library(studio: Studio) -> VoiceLibrary:
+def library(studio: Storage) -> VoiceLibrary:
     return studio.voices

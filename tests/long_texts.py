@@ -14,7 +14,7 @@ from engine.text import cut_text, normalise, plan_segments, speaking_time
 from engine.text.english import normalization
 from engine.text.english.pronunciation import Lexicon
 from studio.script import cues, parse, parse_file, to_srt, to_vtt
-from studio.script.decode import MAX_CHARACTERS
+from studio.script.formats.decode import MAX_CHARACTERS
 from tests.linear import LEAST, repeated, seconds
 from tests.paths import BUNDLED
 

@@ -18,6 +18,8 @@ from typer.testing import CliRunner, Result
 
 import app
 from cli import terminal
+from cli.context import model_notices
+from cli.speak import finish
 from engine.audio import wav_bytes
 from engine.errors import ReleaseNotFound
 from engine.release.hub import BUNDLED
@@ -38,7 +40,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a command in a folder of its own, with a library of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REPRISE_DATABASE", str(tmp_path / "voices.db"))
-    return lambda *arguments, **options: CliRunner().invoke(app.cli, list(map(str, arguments)), **options)
+    return lambda *arguments, **options: CliRunner().invoke(app.main, list(map(str, arguments)), **options)
 
 
 def listed(result: Result, *, samples: bool = False) -> list[str]:
@@ -74,7 +76,7 @@ def test_importing_the_app_is_light() -> None:
 def test_listing_voices_needs_no_torch(tmp_path: Path) -> None:
     code = (
         "import sys, app\n"
-        f"app.cli(['voices', 'list', '--database', {str(tmp_path / 'v.db')!r}], standalone_mode=False)\n"
+        f"app.main(['voices', 'list', '--database', {str(tmp_path / 'v.db')!r}], standalone_mode=False)\n"
         "sys.exit(sorted({'torch', 'gradio'} & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -252,13 +254,13 @@ def test_options_may_stand_before_or_after_the_command(run: Run, tmp_path: Path)
 
 
 def test_the_models_to_choose_from_come_with_what_they_are_licensed_for() -> None:
-    assert app._notices("bundled", []) == {}
-    notices = app._notices("bundled", ["fishaudio/s2-pro", "bundled"])
+    assert model_notices("bundled", []) == {}
+    notices = model_notices("bundled", ["fishaudio/s2-pro", "bundled"])
     assert list(notices) == ["bundled", "fishaudio/s2-pro"]
     assert "research and non-commercial use" in notices["fishaudio/s2-pro"]
     assert notices["bundled"] == Profile.load(BUNDLED).notice
     with pytest.raises(ReleaseNotFound):
-        app._notices("bundled", ["nowhere/at/all"])
+        model_notices("bundled", ["nowhere/at/all"])
 
 
 def test_the_first_model_to_choose_is_loaded_unless_another_is_named(run: Run) -> None:
@@ -305,7 +307,7 @@ def interruptible() -> Iterator[None]:
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_stops_gently_once() -> None:
     stopped: list[bool] = []
-    with terminal.ctrl_c(lambda: stopped.append(True)):
+    with terminal.on_ctrl_c(lambda: stopped.append(True)):
         os.kill(os.getpid(), signal.SIGINT)
         assert stopped == [True]
         with pytest.raises(KeyboardInterrupt):
@@ -317,6 +319,6 @@ def test_what_was_spoken_before_ctrl_c_is_kept_and_the_status_says_so(tmp_path: 
     take, result = Take(8_000), SpeechResult("cancelled", 1, 0.1, 0.2, 0.1, 3, ())
     take.add(AudioChunk(np.ones(800, np.float32) / 2, 0, 1, 0.1, 0, 1, "text"))
     with pytest.raises(typer.Exit) as exit_:
-        app._finish(take, result, tmp_path / "out.wav")
+        finish(take, result, tmp_path / "out.wav")
     assert exit_.value.exit_code == 130
     assert len(soundfile.read(tmp_path / "out.wav")[0]) == 800

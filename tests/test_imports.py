@@ -34,6 +34,11 @@ RULES = (
     Rule("web", ("web", "studio", "storage", "engine"), "a face stands on studio, storage and engine"),
     Rule("cli", ("cli", "studio", "storage", "engine"), "a face stands on studio, storage and engine"),
     Rule("studio", ("studio", "storage", "engine"), "application services know no face"),
+    Rule(
+        "studio.script.formats",
+        ("studio.script", "engine.text", "engine.errors"),
+        "reading and writing texts knows neither engine nor library",
+    ),
     Rule("storage", ("storage", "engine.voice", "engine.errors"), "the library knows voices and errors only"),
     Rule("engine", ("engine",), "the engine knows nothing of databases, HTTP or pages"),
     Rule("training", ("training", "engine"), "training makes models for the engine"),
@@ -98,6 +103,7 @@ FOREIGN = (
         "the engine knows no database, HTTP or page",
     ),
     ("studio", ("gradio", "fastapi", "starlette", "uvicorn", "typer"), "application services know no face"),
+    ("studio.script.formats", ("torch", "numpy", "sqlalchemy"), "reading and writing texts computes nothing"),
     ("storage", ("gradio", "fastapi", "torch", "typer"), "the library knows no page and computes nothing"),
 )
 
@@ -252,6 +258,7 @@ def test_a_tree_in_order_passes(tmp_path: Path) -> None:
         ("web/page.py", "import cli.speak", "web may import"),
         ("studio/takes.py", "import web.page", "studio may import"),
         ("studio/takes.py", "import gradio", "know no face"),
+        ("studio/script/formats/plain.py", "from storage import Storage", "studio.script.formats may import"),
         ("app.py", "import benchmarks.speed", "app may import"),
         ("training/train.py", "import benchmarks.speed", "training may import"),
         ("engine/audio.py", "from tests import helpers", "engine may import"),

@@ -12,7 +12,7 @@ from web.tabs.speak.running import Running
 if TYPE_CHECKING:
     import gradio as gr
 
-    from storage import Studio
+    from storage import Storage
     from studio.model_manager import Engines
     from studio.takes.kept import Takes
     from web.downloads.links import Links
@@ -29,7 +29,7 @@ class House:
     """
 
     engine: Engines
-    studio: Studio
+    studio: Storage
     owners: Owners
     links: Links
     translations: Translations

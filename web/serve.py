@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import gradio as gr
     from starlette.routing import BaseRoute
 
-    from storage import Studio
+    from storage import Storage
     from studio.model_manager import Engines
     from studio.takes.kept import Takes
     from web.context import House
@@ -153,7 +153,7 @@ def policy_of(place: Hosting, way: Way, secret: bytes, translations: Translation
 
 def serve(
     engine: Engines,
-    studio: Studio,
+    studio: Storage,
     *,
     server_name: str | None = None,
     share: bool = False,
@@ -188,7 +188,7 @@ def serve(
         house = furnish(engine, studio, folder, translations, place, owners)
         policy = policy_of(place, house.owners.way, studio.voices.secret(SIGNING), translations)
         uploads = Uploads(house.folder)
-        stack.enter_context(every(SWEEPING, studio.voices.sweep))
+        stack.enter_context(every(SWEEPING, studio.voices.purge_expired))
         stack.enter_context(every(SWEEPING, uploads.expire))
         stack.enter_context(every(EXPIRING, lambda: expire(studio)))
         demo = create_app(house)
@@ -217,7 +217,7 @@ def show_address(url: str, shared: str | None, *, open_browser: bool) -> None:
         webbrowser.open(url)
 
 
-def expire(studio: Studio) -> None:
+def expire(studio: Storage) -> None:
     """Has the history forget what is old."""
     gone = studio.history.expire()
     if gone:
@@ -225,7 +225,7 @@ def expire(studio: Studio) -> None:
 
 
 def furnish(
-    engine: Engines, studio: Studio, folder: str, translations: Translations, place: Hosting, owners: str
+    engine: Engines, studio: Storage, folder: str, translations: Translations, place: Hosting, owners: str
 ) -> House:
     """What the page works with. `owners`: as for `serve`. Raises InvalidOption."""
     from studio.takes.kept import Takes
@@ -237,7 +237,7 @@ def furnish(
     return House(engine, studio, known, links_to(studio, takes, place.root_path), translations, Path(folder), takes)
 
 
-def links_to(studio: Studio, takes: Takes, root_path: str = "") -> Links:
+def links_to(studio: Storage, takes: Takes, root_path: str = "") -> Links:
     """Links to everything that is kept and that the page hands out."""
     from web.downloads.links import Links, voice_files
     from web.downloads.scripts import script_files

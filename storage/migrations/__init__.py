@@ -1,7 +1,7 @@
-"""Migrations of the database, from nothing to head; they run by themselves when a library is opened.
+"""Migrations of the database from empty to head; they run when a database is opened.
 
-After changing `storage/models.py`, write the next one with `python -m storage.migrations "what changes"`,
-then read and mend what it wrote. Migrations only go forward: who wants an older state restores a backup.
+After a change of `storage/models.py`, generate the next one with `python -m storage.migrations "what changes"`, then
+review and correct it. Migrations only go forward; an older state is restored from a backup.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from engine.errors import DatabaseUnavailable
 
-VERSION_TABLE = "reprise_version"  # of our own, as a PostgreSQL database may be shared with others that use Alembic
+VERSION_TABLE = "reprise_version"  # a PostgreSQL database may be shared with other programs that use Alembic
 _ALEMBIC = threading.Lock()  # Alembic keeps the running migration in module globals
 
 
@@ -42,7 +42,7 @@ def upgrade(connection: Connection) -> None:
 
 
 def refuse_newer(connection: Connection) -> set[str]:
-    """The versions that the database has; without a library, none. Raises DatabaseUnavailable for unknown ones."""
+    """Return the versions of the database; empty for a new one. Raises DatabaseUnavailable for unknown versions."""
     context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
     current = set(context.get_current_heads())
     known = {script.revision for script in ScriptDirectory.from_config(config()).walk_revisions()}

@@ -1,4 +1,4 @@
-"""Write the next migration from what `storage/models.py` has and a database at head has not."""
+"""Generate the next migration from the difference between `storage/models.py` and a database at head."""
 
 import sys
 import tempfile
@@ -11,7 +11,7 @@ from storage.migrations import config, upgrade
 
 
 def main(message: str) -> None:
-    """Compare with a database made for the purpose and write `versions/v<number>_<message>.py`."""
+    """Compare with a temporary database and write `versions/v<number>_<message>.py`."""
     number = len(list((Path(__file__).parent / "versions").glob("v*.py"))) + 1
     with tempfile.TemporaryDirectory() as folder:
         engine = create_engine(f"sqlite:///{folder}/head.sqlite")

@@ -1,4 +1,4 @@
-"""What Alembic runs to reach the database: the connection, and the transaction, are always the caller's."""
+"""Alembic's environment. The connection and the transaction are the caller's."""
 
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ from storage.models import Base
 
 
 def render_item(kind: str, item: Any, _: AutogenContext) -> str | Literal[False]:
-    """Migrations name the column types themselves: ours may be gone by the time an old migration runs."""
+    """Render column types of `storage.models` by their implementation, which outlives changes of the models."""
     return f"sa.{item.impl!r}" if kind == "type" and isinstance(item, TypeDecorator) else False
 
 

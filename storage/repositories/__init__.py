@@ -1,1 +1,1 @@
-"""Queries and changes, within a session that the caller opened."""
+"""Queries and changes. Functions work within the caller's session."""

@@ -1,6 +1,6 @@
-"""The order of a script's cards: new ones, none, moved, parted, joined; positions never have gaps.
+"""Insert, delete, move, split and merge the cards of a script. Positions never have gaps.
 
-Within a session that the caller opened; every change locks the script first, as in `storage.repositories.cards`.
+Functions work within the caller's session; every change locks the script first.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput
-from storage.checks import new_id
 from storage.models import CardRow
 from storage.repositories import cards, generations, scripts
 from storage.repositories.cards import CardRecord
 from storage.repositories.scripts import NewCard
+from storage.validation import new_id
 
 
 def insert(
     *, session: Session, script_id: str, owner: str, position: int, card: NewCard, voice_id: str | None
 ) -> CardRecord:
-    """A new card; what was at its position and after it moves on.
+    """Insert a new card; later cards move on by one.
 
     Raises ScriptNotFound, VoiceNotFound, InvalidInput.
     """
@@ -36,12 +36,12 @@ def insert(
 
 
 def remove(*, session: Session, card_id: str, owner: str) -> None:
-    """Delete a card with its takes, but for those that the history has too. Raises ScriptNotFound, InvalidInput."""
+    """Delete a card with its takes, except those in the history. Raises ScriptNotFound, InvalidInput."""
     _remove(session, cards.unlocked(session, card_id, owner))
 
 
 def move(*, session: Session, card_id: str, owner: str, position: int) -> CardRecord:
-    """Bring a card to another position. Raises ScriptNotFound, InvalidInput."""
+    """Move a card to another position. Raises ScriptNotFound, InvalidInput."""
     row = cards.lock(session=session, card_id=card_id, owner=owner)
     old, new = row.position, _place(position, _count(session, row.script_id) - 1)
     row.position = -1
@@ -53,7 +53,7 @@ def move(*, session: Session, card_id: str, owner: str, position: int) -> CardRe
 
 
 def split(*, session: Session, card_id: str, owner: str, at: int, pause: float) -> tuple[CardRecord, CardRecord]:
-    """Part a card before the character `at`, with a pause between. Raises ScriptNotFound, InvalidInput."""
+    """Split a card before the character `at`. pause: seconds between the parts. Raises ScriptNotFound, InvalidInput."""
     row = cards.unlocked(session, card_id, owner)
     if not (0 < at < len(row.text) and row.text[:at].strip() and row.text[at:].strip()):
         raise InvalidInput("There has to be something to say on both sides of where a card is parted.")
@@ -67,7 +67,7 @@ def split(*, session: Session, card_id: str, owner: str, at: int, pause: float) 
 
 
 def merge(*, session: Session, card_id: str, owner: str) -> CardRecord:
-    """Make one card of this and the next, with the voice of the first. Raises ScriptNotFound, InvalidInput."""
+    """Merge a card with the next one, in the voice of the first. Raises ScriptNotFound, InvalidInput."""
     row = cards.unlocked(session, card_id, owner)
     following = session.scalar(
         select(CardRow).where(CardRow.script_id == row.script_id, CardRow.position == row.position + 1)
@@ -85,7 +85,7 @@ def merge(*, session: Session, card_id: str, owner: str) -> CardRecord:
 
 
 def _remove(session: Session, row: CardRow) -> None:
-    generations.release_takes(session=session, card_ids=[row.id])
+    generations.delete_takes(session=session, card_ids=[row.id])
     position, script_id = row.position, row.script_id
     session.delete(row)
     session.flush()
@@ -111,7 +111,7 @@ def _shift(session: Session, script_id: str, *, by: int, start: int) -> None:
 
 
 def _values(row: CardRow) -> dict[str, object]:
-    """What the second half of a card has from the whole."""
+    """The columns that the second part of a split card inherits."""
     names = ("script_id", "speaker", "voice_id", "pause", "locked", "seed", "settings")
     status = "queued" if row.status == "queued" else "idle"
     return {"status": status, "failure": None, **{name: getattr(row, name) for name in names}}

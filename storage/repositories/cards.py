@@ -1,7 +1,7 @@
-"""Reading and changing the cards of a script within a session that the caller opened.
+"""The cards of a script: queries and changes within the caller's session.
 
-Every change locks the script first. A card's take counts as long as the card says the same in the same voice;
-otherwise it stays with the card, but counts no more. `takes` attaches takes to cards; `card_order` moves, splits and
+Every change locks the script first. A take stays chosen as long as the card has the same text and voice; otherwise it
+stays with the card but is no longer chosen. `takes` attaches takes to cards; `card_order` inserts, moves, splits and
 merges cards.
 """
 
@@ -15,10 +15,10 @@ from sqlalchemy import ColumnElement, Select, func, select, update
 from sqlalchemy.orm import Session, aliased
 
 from engine.errors import InvalidInput, ScriptNotFound
-from storage.checks import Settings, check_seed, is_id, settings_from_json, settings_to_json
-from storage.models import CardRow, GenerationRow, ScriptRow, TakeRow
+from storage.models import CardRow, CardTakeRow, GenerationRow, ScriptRow
 from storage.repositories import scripts
 from storage.sqlite import erasure
+from storage.validation import Settings, check_seed, is_id, settings_from_json, settings_to_json
 
 CardState = Literal["new", "queued", "spoken", "failed"]
 
@@ -28,12 +28,11 @@ _LOCKED = "This card is locked: unlock it to change it."
 
 @dataclass(frozen=True)
 class CardRecord:
-    """A card. pause: seconds of silence after it. locked: neither its text, voice nor take changes.
+    """A stored card. pause: seconds of silence after it. locked: its text, speaker, voice and take cannot change.
 
-    state: `failed` has its sentence in `failure`; `queued` may have a take already, which the next replaces.
-    seed, settings: how it is to be spoken; None and empty: as everything else.
-    take_id: the generation that counts, and its seconds in `duration`; None while there is none. cut: it ended at a
-    length limit, so that words may be missing. takes: how many there are, with those that do not count.
+    state: `failed` has a sentence in `failure`; `queued` may have a take, which the next one replaces. seed, settings:
+    how it is spoken; None and empty for the defaults. take_id, duration: the chosen generation and its seconds, or
+    None. cut: the take ended at a length limit, so that words may be missing. takes: their number.
     """
 
     id: str
@@ -55,14 +54,14 @@ class CardRecord:
 
 
 def records(*, session: Session, script_id: str, owner: str) -> list[CardRecord]:
-    """All cards of a script, in order. Raises ScriptNotFound."""
+    """Return all cards of a script in order. Raises ScriptNotFound."""
     scripts.record(session=session, script_id=script_id, owner=owner)
     query = with_takes().where(CardRow.script_id == script_id).order_by(CardRow.position)
     return [to_record(*found) for found in session.execute(query)]
 
 
 def record(*, session: Session, card_id: str, owner: str) -> CardRecord:
-    """One card. Raises ScriptNotFound, also for the card of another owner."""
+    """Return one card. Raises ScriptNotFound, also for the card of another owner."""
     found = session.execute(with_takes().where(*_one(card_id, owner))).first()
     if found is None:
         raise ScriptNotFound(_GONE)
@@ -70,14 +69,14 @@ def record(*, session: Session, card_id: str, owner: str) -> CardRecord:
 
 
 def edit(*, session: Session, card_id: str, owner: str, text: str) -> CardRecord:
-    """Give a card another text. Raises ScriptNotFound, InvalidInput."""
+    """Change a card's text. Raises ScriptNotFound, InvalidInput."""
     row = unlocked(session, card_id, owner)
     write(session, row, scripts.checked_card_text(text))
     return changed(session, row, owner)
 
 
 def set_locked(*, session: Session, card_id: str, owner: str, locked: bool) -> CardRecord:
-    """Lock a card, or unlock it; who locks a card does not want it spoken again. Raises ScriptNotFound."""
+    """Lock or unlock a card; a locked card leaves the queue. Raises ScriptNotFound."""
     row = lock(session=session, card_id=card_id, owner=owner)
     row.locked = locked
     if locked and row.status == "queued":
@@ -86,21 +85,21 @@ def set_locked(*, session: Session, card_id: str, owner: str, locked: bool) -> C
 
 
 def set_pause(*, session: Session, card_id: str, owner: str, pause: float) -> CardRecord:
-    """Seconds of silence after a card. Raises ScriptNotFound, InvalidInput."""
+    """Set the seconds of silence after a card. Raises ScriptNotFound, InvalidInput."""
     row = lock(session=session, card_id=card_id, owner=owner)
     row.pause = scripts.checked_pause(pause)
     return changed(session, row, owner)
 
 
 def set_speaker(*, session: Session, card_id: str, owner: str, speaker: str | None) -> CardRecord:
-    """Say whose words these are; None: the narrator's. The voice stays. Raises ScriptNotFound, InvalidInput."""
+    """Set a card's speaker (None: the narrator) but not its voice. Raises ScriptNotFound, InvalidInput."""
     row = unlocked(session, card_id, owner)
     row.speaker = scripts.checked_speaker(speaker)
     return changed(session, row, owner)
 
 
 def set_voice(*, session: Session, card_id: str, owner: str, voice_id: str | None) -> CardRecord:
-    """Give a card a voice; None: that of the whole script. Raises ScriptNotFound, VoiceNotFound, InvalidInput."""
+    """Set a card's voice; None for no voice. Raises ScriptNotFound, VoiceNotFound, InvalidInput."""
     row = unlocked(session, card_id, owner)
     scripts.check_voice(session, voice_id, owner)
     _give_voice(session, row, voice_id)
@@ -108,7 +107,7 @@ def set_voice(*, session: Session, card_id: str, owner: str, voice_id: str | Non
 
 
 def cast(*, session: Session, script_id: str, owner: str, speaker: str | None, voice_id: str | None) -> int:
-    """Give all cards of a speaker (None: the narrator) a voice, but for locked ones; returns how many.
+    """Set the voice of all unlocked cards of a speaker (None: the narrator); return their number.
 
     Raises ScriptNotFound, VoiceNotFound.
     """
@@ -122,7 +121,7 @@ def cast(*, session: Session, script_id: str, owner: str, speaker: str | None, v
 
 
 def configure(*, session: Session, card_id: str, owner: str, seed: int | None, settings: Settings) -> CardRecord:
-    """How a card is to be spoken the next time. Raises ScriptNotFound, InvalidInput."""
+    """Set how a card is spoken the next time. Raises ScriptNotFound, InvalidInput."""
     row = lock(session=session, card_id=card_id, owner=owner)
     check_seed(seed)
     row.seed, row.settings = seed, settings_to_json(settings)
@@ -130,20 +129,20 @@ def configure(*, session: Session, card_id: str, owner: str, seed: int | None, s
 
 
 def lock(*, session: Session, card_id: str, owner: str) -> CardRow:
-    """The card's row, its script kept from other writers until the transaction ends. Raises ScriptNotFound."""
+    """Lock the card's script until the transaction ends; return the card's row. Raises ScriptNotFound."""
     query = select(CardRow.script_id).join(ScriptRow, ScriptRow.id == CardRow.script_id)
     script_id = session.scalar(query.where(*_one(card_id, owner)))
     if script_id is None:
         raise ScriptNotFound(_GONE)
     scripts.lock(session=session, script_id=script_id, owner=owner)
     row = session.get(CardRow, card_id, populate_existing=True)
-    if row is None:  # deleted while this waited
+    if row is None:  # deleted while this waited for the lock
         raise ScriptNotFound(_GONE)
     return row
 
 
 def unlocked(session: Session, card_id: str, owner: str) -> CardRow:
-    """As `lock`, for who changes what a locked card keeps. Raises ScriptNotFound, InvalidInput."""
+    """As `lock`, but refuse a card that its author has locked. Raises ScriptNotFound, InvalidInput."""
     row = lock(session=session, card_id=card_id, owner=owner)
     if row.locked:
         raise InvalidInput(_LOCKED)
@@ -151,13 +150,13 @@ def unlocked(session: Session, card_id: str, owner: str) -> CardRow:
 
 
 def changed(session: Session, row: CardRow, owner: str) -> CardRecord:
-    """Write what was changed of a card, and read it."""
+    """Flush the changes of a card and return its record."""
     session.flush()
     return record(session=session, card_id=row.id, owner=owner)
 
 
 def write(session: Session, row: CardRow, text: str) -> None:
-    """Give a card another text; if it is another, its take counts no more."""
+    """Set a card's text; if it differs, its take is no longer chosen."""
     if text != row.text:
         row.text = text
         _outdate(session, row)
@@ -170,16 +169,16 @@ def _give_voice(session: Session, row: CardRow, voice_id: str | None) -> None:
 
 
 def _outdate(session: Session, row: CardRow) -> None:
-    """Neither its take counts any more nor why there was none; who waits goes on waiting."""
+    """Clear the chosen take and the failure of a card; a queued card stays queued."""
     unchoose(session, row.id)
     if row.status == "failed":
-        erasure.note(session)
+        erasure.mark(session)
         row.status, row.failure = "idle", None
 
 
 def unchoose(session: Session, card_id: str) -> None:
-    """None of the card's takes counts any more."""
-    outdated = update(TakeRow).where(TakeRow.card_id == card_id, TakeRow.chosen).values(chosen=False)
+    """Clear the chosen take of a card."""
+    outdated = update(CardTakeRow).where(CardTakeRow.card_id == card_id, CardTakeRow.chosen).values(chosen=False)
     session.execute(outdated, execution_options={"synchronize_session": "fetch"})
 
 
@@ -190,14 +189,14 @@ def _one(card_id: str, owner: str) -> tuple[ColumnElement[bool], ColumnElement[b
 
 
 def with_takes() -> Select[CardRow, str | None, float | None, str | None, int]:
-    """Cards, each with the take that counts, its seconds and why it ended, and the number of its takes."""
-    of_card = aliased(TakeRow)
+    """Query cards with their chosen take, its seconds and stop reason, and the number of their takes."""
+    of_card = aliased(CardTakeRow)
     takes = select(func.count()).where(of_card.card_id == CardRow.id).scalar_subquery()
     return (
-        select(CardRow, TakeRow.generation_id, GenerationRow.duration, GenerationRow.stop_reason, takes)
+        select(CardRow, CardTakeRow.generation_id, GenerationRow.duration, GenerationRow.stop_reason, takes)
         .join(ScriptRow, ScriptRow.id == CardRow.script_id)
-        .outerjoin(TakeRow, (TakeRow.card_id == CardRow.id) & TakeRow.chosen)
-        .outerjoin(GenerationRow, GenerationRow.id == TakeRow.generation_id)
+        .outerjoin(CardTakeRow, (CardTakeRow.card_id == CardRow.id) & CardTakeRow.chosen)
+        .outerjoin(GenerationRow, GenerationRow.id == CardTakeRow.generation_id)
     )
 
 
@@ -212,7 +211,7 @@ def _state(row: CardRow, take_id: str | None) -> CardState:
 def to_record(
     row: CardRow, take_id: str | None, duration: float | None, stop_reason: str | None, takes: int
 ) -> CardRecord:
-    """A row of `with_takes`, for others."""
+    """Convert a row of `with_takes`."""
     return CardRecord(
         id=row.id,
         script_id=row.script_id,

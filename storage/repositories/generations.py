@@ -1,4 +1,4 @@
-"""Reading and writing what was spoken, within a session that the caller opened. Lists never touch the sound."""
+"""Generations: queries and changes within the caller's session. Lists never read sound."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from sqlalchemy.orm import Session
 
 from engine.errors import GenerationNotFound, InvalidInput
 from engine.voice import MAX_NAME, check_text
-from storage.checks import (
+from storage.models import AudioRow, CardRow, CardTakeRow, GenerationRow, OwnerSettingsRow
+from storage.repositories.owner_settings import RETENTION_DAYS
+from storage.repositories.usage import count_use
+from storage.repositories.voices import search_fold
+from storage.validation import (
     Settings,
     check_number,
     check_seed,
@@ -20,12 +24,8 @@ from storage.checks import (
     settings_from_json,
     settings_to_json,
 )
-from storage.models import AudioRow, CardRow, GenerationRow, OwnerSettingsRow, TakeRow
-from storage.repositories.owner_settings import RETENTION_DAYS
-from storage.repositories.usage import count_use
-from storage.repositories.voices import search_fold
 
-MAX_TEXT = 500_000  # characters, as are the other limits of text
+MAX_TEXT = 500_000  # characters; so are the other limits of text
 MAX_AUDIO_BYTES = 256 << 20  # about an hour and a half
 _MAX_MODEL = 200
 _MAX_REASON = 20
@@ -35,10 +35,10 @@ _GONE = "There is no such take; it may have been deleted."
 
 @dataclass(frozen=True)
 class Spoken:
-    """Something that was just spoken, to be kept. audio: FLAC. seed, settings, model: what it takes to say it again.
+    """A new generation to be stored. audio: FLAC. seed, settings, model: what repeats it.
 
-    voice_id: None for a voice that was never saved. duration, first_audio: seconds. real_time_factor: seconds that a
-    second of sound took. Raises InvalidInput.
+    voice_id: None for a voice that is not saved. duration, first_audio: seconds. real_time_factor: seconds of work for
+    a second of sound. Raises InvalidInput.
     """
 
     text: str
@@ -72,10 +72,10 @@ class Spoken:
 
 @dataclass(frozen=True)
 class GenerationRecord:
-    """What a list shows of something that was spoken: all but its sound.
+    """A stored generation without its sound.
 
-    The voice's name is as it was then. listed: it is in the history; False: only in a script. script_id: of the
-    script that it is a take of, None when it is of none.
+    voice_name: at that time. listed: whether it is in the history; False: only a take of a script. script_id: of the
+    script that it is a take of, or None.
     """
 
     id: str
@@ -99,7 +99,7 @@ class GenerationRecord:
 
 @dataclass(frozen=True)
 class HistoryPage:
-    """Some of the generations that were asked for, newest first, and how many there are in all."""
+    """A page of matching generations, newest first, and the total number of matches."""
 
     records: tuple[GenerationRecord, ...]
     total: int
@@ -107,7 +107,7 @@ class HistoryPage:
 
 @dataclass(frozen=True)
 class SpokenVoice:
-    """A voice that is heard in the history: its name as it was last, and in how many entries."""
+    """A voice in the history: its latest name there, and the number of its entries."""
 
     id: str
     name: str
@@ -115,7 +115,7 @@ class SpokenVoice:
 
 
 def create(*, session: Session, spoken: Spoken, owner: str, now: datetime, listed: bool) -> str:
-    """Store what was spoken, and count the use of its voice; returns its id. Raises InvalidInput."""
+    """Store a generation and count the use of its voice; return its id. Raises InvalidInput."""
     row = GenerationRow(
         id=new_id(),
         owner=owner,
@@ -147,7 +147,7 @@ def create(*, session: Session, spoken: Spoken, owner: str, now: datetime, liste
 def page(
     *, session: Session, owner: str, search: str, starred: bool, voice_id: str | None, skip: int, limit: int
 ) -> HistoryPage:
-    """The owner's history, newest first: what holds every word of `search` in its text or its voice's name."""
+    """Return a page of the owner's history. search: words that are all in the text or the voice's name."""
     wanted = [GenerationRow.owner == owner, GenerationRow.listed]
     wanted += [
         GenerationRow.search_key.contains(word, autoescape=True) for word in sorted(set(search_fold(search).split()))
@@ -162,7 +162,7 @@ def page(
 
 
 def record(*, session: Session, generation_id: str, owner: str) -> GenerationRecord:
-    """One generation. Raises GenerationNotFound, also for that of another owner."""
+    """Return one generation. Raises GenerationNotFound, also for that of another owner."""
     found = session.execute(_newest_first().where(*_one(generation_id, owner))).first()
     if found is None:
         raise GenerationNotFound(_GONE)
@@ -171,13 +171,13 @@ def record(*, session: Session, generation_id: str, owner: str) -> GenerationRec
 
 
 def takes(*, session: Session, card_id: str) -> list[GenerationRecord]:
-    """All takes of a card, newest first."""
-    found = session.execute(_newest_first().where(TakeRow.card_id == card_id))
+    """Return all takes of a card, newest first."""
+    found = session.execute(_newest_first().where(CardTakeRow.card_id == card_id))
     return [_record(row, script_id) for row, script_id in found]
 
 
 def audio(*, session: Session, generation_id: str, owner: str) -> bytes:
-    """The sound, FLAC. Raises GenerationNotFound."""
+    """Return the sound, FLAC. Raises GenerationNotFound."""
     query = select(AudioRow.audio).join(GenerationRow, GenerationRow.id == AudioRow.generation_id)
     found = session.scalar(query.where(*_one(generation_id, owner)))
     if found is None:
@@ -186,7 +186,7 @@ def audio(*, session: Session, generation_id: str, owner: str) -> bytes:
 
 
 def star(*, session: Session, generation_id: str, owner: str, starred: bool) -> GenerationRecord:
-    """Set or take away the star. What has one is in the history, and stays. Raises GenerationNotFound."""
+    """Set or remove the star. A starred generation is in the history and stays. Raises GenerationNotFound."""
     row = session.scalar(select(GenerationRow).where(*_one(generation_id, owner)).with_for_update())
     if row is None:
         raise GenerationNotFound(_GONE)
@@ -197,29 +197,29 @@ def star(*, session: Session, generation_id: str, owner: str, starred: bool) -> 
 
 
 def remove(*, session: Session, generation_id: str, owner: str) -> None:
-    """Delete a generation; a card that it was the take of has none then. Raises GenerationNotFound."""
+    """Delete a generation, also if it is a take of a card. Raises GenerationNotFound."""
     if not _delete(session, *_one(generation_id, owner)):
         raise GenerationNotFound(_GONE)
 
 
 def remove_all(*, session: Session, owner: str) -> int:
-    """Delete all generations of an owner, takes of scripts too; returns how many there were."""
+    """Delete all generations of an owner, including takes of scripts; return their number."""
     return _delete(session, GenerationRow.owner == owner)
 
 
 def withdraw(*, session: Session, generation_id: str, owner: str) -> None:
-    """Take one out of the history: it is deleted, unless a script has it. Raises GenerationNotFound."""
+    """Remove a generation from the history; delete it unless it is a script's take. Raises GenerationNotFound."""
     if not _withdraw(session, *_one(generation_id, owner)):
         raise GenerationNotFound(_GONE)
 
 
 def clear(*, session: Session, owner: str) -> int:
-    """Take all out of the history, starred ones too, as `withdraw` does; returns how many there were."""
+    """Remove all from the history, starred ones too, as `withdraw` does; return their number."""
     return _withdraw(session, GenerationRow.owner == owner, GenerationRow.listed.is_(True))
 
 
 def voices(*, session: Session, owner: str) -> list[SpokenVoice]:
-    """The voices that are heard in the history, also those that are deleted by now; the one heard last first."""
+    """Return the voices in the history, including deleted ones, the latest used first."""
     last, entries = func.max(GenerationRow.created), func.count()
     query = (
         select(GenerationRow.voice_id, GenerationRow.voice_name, entries)
@@ -229,14 +229,14 @@ def voices(*, session: Session, owner: str) -> list[SpokenVoice]:
     )
     found: dict[str, SpokenVoice] = {}
     for voice_id, name, count in session.execute(query):
-        assert voice_id is not None, "the others were left out"
+        assert voice_id is not None, "the query excludes NULL"
         known = found.get(voice_id, SpokenVoice(voice_id, name, 0))
         found[voice_id] = SpokenVoice(voice_id, known.name, known.entries + count)
     return list(found.values())
 
 
 def expire(*, session: Session, now: datetime) -> int:
-    """Delete what is older than its owner keeps things, but for starred ones and takes of scripts; returns how many."""
+    """Delete generations older than their owner's retention, except starred ones and takes; return their number."""
     own_days = select(OwnerSettingsRow.retention_days).where(OwnerSettingsRow.owner == GenerationRow.owner)
     days_kept = func.coalesce(own_days.scalar_subquery(), RETENTION_DAYS)
     choices = {RETENTION_DAYS, *session.scalars(select(OwnerSettingsRow.retention_days).distinct())}
@@ -246,20 +246,20 @@ def expire(*, session: Session, now: datetime) -> int:
             GenerationRow.created < now - timedelta(days=days),
             days_kept == days,
             ~GenerationRow.starred,
-            ~exists().where(TakeRow.generation_id == GenerationRow.id),
+            ~exists().where(CardTakeRow.generation_id == GenerationRow.id),
         )
         for days in choices
     )
 
 
-def release_takes(*, session: Session, card_ids: Select[str] | list[str]) -> None:
-    """Before these cards go: delete their takes, but for those that the history has too."""
-    of_cards = select(TakeRow.generation_id).where(TakeRow.card_id.in_(card_ids))
+def delete_takes(*, session: Session, card_ids: Select[str] | list[str]) -> None:
+    """Delete the takes of cards that are about to be deleted, except those in the history."""
+    of_cards = select(CardTakeRow.generation_id).where(CardTakeRow.card_id.in_(card_ids))
     _delete(session, GenerationRow.id.in_(of_cards), ~GenerationRow.listed)
 
 
 def _withdraw(session: Session, *which: ColumnElement[bool]) -> int:
-    of_a_script = exists().where(TakeRow.generation_id == GenerationRow.id)
+    of_a_script = exists().where(CardTakeRow.generation_id == GenerationRow.id)
     unlist = update(GenerationRow).where(*which, of_a_script).values(listed=False, starred=False)
     stayed = session.scalars(unlist.returning(GenerationRow.id), execution_options={"synchronize_session": False}).all()
     return len(stayed) + _delete(session, *which, ~of_a_script)
@@ -277,11 +277,11 @@ def _one(generation_id: str, owner: str) -> tuple[ColumnElement[bool], ColumnEle
 
 
 def _newest_first() -> Select[GenerationRow, str | None]:
-    """Generations, each with the script that it belongs to."""
+    """Query generations with the script that they belong to, newest first."""
     return (
         select(GenerationRow, CardRow.script_id)
-        .outerjoin(TakeRow, TakeRow.generation_id == GenerationRow.id)
-        .outerjoin(CardRow, CardRow.id == TakeRow.card_id)
+        .outerjoin(CardTakeRow, CardTakeRow.generation_id == GenerationRow.id)
+        .outerjoin(CardRow, CardRow.id == CardTakeRow.card_id)
         .order_by(GenerationRow.created.desc(), GenerationRow.id.desc())
     )
 

@@ -1,4 +1,4 @@
-"""What an owner wants kept: reading and changing it within a session that the caller opened."""
+"""Settings of an owner's history: queries and changes within the caller's session."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from storage.checks import check_number
 from storage.models import OwnerSettingsRow
+from storage.validation import check_number
 
-RETENTION_DAYS = 30  # where the owner has said nothing
+RETENTION_DAYS = 30  # the default
 MAX_RETENTION_DAYS = 3650
 
 
 @dataclass(frozen=True)
 class OwnerSettings:
-    """history: whether new generations are kept. retention_days: for how long, unless starred; 1 to 3,650.
+    """history: whether new generations are kept. retention_days: how long, unless starred; 1 to 3,650.
 
     Raises InvalidInput.
     """
@@ -30,13 +30,13 @@ class OwnerSettings:
 
 
 def load(*, session: Session, owner: str) -> OwnerSettings:
-    """The owner's settings, or the defaults."""
+    """Return the owner's settings, or the defaults."""
     row = session.get(OwnerSettingsRow, owner)
     return OwnerSettings(row.history, row.retention_days) if row else OwnerSettings()
 
 
 def change(*, session: Session, owner: str, history: bool | None, retention_days: int | None) -> OwnerSettings:
-    """Change what is not None. Raises InvalidInput."""
+    """Change the settings that are not None. Raises InvalidInput."""
     row = _locked(session, owner)
     settings = OwnerSettings(row.history, row.retention_days)
     if history is not None:
@@ -48,12 +48,12 @@ def change(*, session: Session, owner: str, history: bool | None, retention_days
 
 
 def remove(*, session: Session, owner: str) -> None:
-    """Back to the defaults."""
+    """Reset to the defaults."""
     session.execute(delete(OwnerSettingsRow).where(OwnerSettingsRow.owner == owner))
 
 
 def _locked(session: Session, owner: str) -> OwnerSettingsRow:
-    """The owner's row, made if there is none, kept from other writers until the transaction ends."""
+    """Lock and return the owner's row, created if missing, until the transaction ends."""
     query = select(OwnerSettingsRow).where(OwnerSettingsRow.owner == owner).with_for_update()
     if (row := session.scalar(query)) is not None:
         return row
@@ -61,5 +61,5 @@ def _locked(session: Session, owner: str) -> OwnerSettingsRow:
         with session.begin_nested():
             session.add(row := OwnerSettingsRow(owner=owner, history=True, retention_days=RETENTION_DAYS))
         return row
-    except IntegrityError:  # another made it this moment
+    except IntegrityError:  # another transaction has just created it
         return session.scalars(query).one()

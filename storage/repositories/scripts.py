@@ -1,4 +1,4 @@
-"""Read and write scripts within a session that the caller opened; see `cards` for what they consist of."""
+"""Scripts: queries and changes within the caller's session. `cards` has those of their cards."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput, InvalidName, ScriptNotFound
 from engine.voice import check_text
-from storage.checks import check_number, is_id, new_id
-from storage.models import CardRow, GenerationRow, ScriptRow, TakeRow
+from storage.models import CardRow, CardTakeRow, GenerationRow, ScriptRow
 from storage.repositories import voices
-from storage.repositories.generations import release_takes
+from storage.repositories.generations import delete_takes
+from storage.validation import check_number, is_id, new_id
 
-MAX_SCRIPT_NAME = 120  # characters, as are the other limits of text
+MAX_SCRIPT_NAME = 120  # characters; so are the other limits of text
 MAX_CARD_TEXT = 5_000
 MAX_SPEAKER = 80
 MAX_PAUSE = 60.0  # seconds
@@ -27,7 +27,7 @@ _GONE = "There is no such script; it may have been discarded."
 
 
 class NewCard(Protocol):
-    """What a card is made of. speaker: None for the narrator. pause: seconds of silence after it."""
+    """A card to be created. speaker: None for the narrator. pause: seconds of silence after it."""
 
     @property
     def text(self) -> str: ...
@@ -39,7 +39,7 @@ class NewCard(Protocol):
 
 @dataclass(frozen=True)
 class ScriptRecord:
-    """What a list shows of a script. done: cards that have a take. spoken: seconds of those, without pauses."""
+    """A script without its cards. done: the number of cards with a take. spoken: seconds of those, without pauses."""
 
     id: str
     owner: str
@@ -52,7 +52,7 @@ class ScriptRecord:
 
 
 def create(*, session: Session, owner: str, name: str, cards: Iterable[NewCard], voice_id: str | None) -> ScriptRecord:
-    """Store a new script, all of it in one voice. Raises InvalidName, InvalidInput, VoiceNotFound."""
+    """Store a new script, all cards in one voice. Raises InvalidName, InvalidInput, VoiceNotFound."""
     check_voice(session, voice_id, owner)
     now = datetime.now(UTC)
     row = ScriptRow(id=new_id(), owner=owner, name=clean_script_name(name), created=now, updated=now)
@@ -68,7 +68,7 @@ def create(*, session: Session, owner: str, name: str, cards: Iterable[NewCard],
 
 
 def card_values(card: NewCard, *, script_id: str, position: int, voice_id: str | None) -> dict[str, object]:
-    """A new card's row. Raises InvalidInput."""
+    """Return the columns of a new card. Raises InvalidInput."""
     return {
         "id": new_id(),
         "script_id": script_id,
@@ -86,13 +86,13 @@ def card_values(card: NewCard, *, script_id: str, position: int, voice_id: str |
 
 
 def records(*, session: Session, owner: str) -> list[ScriptRecord]:
-    """The owner's scripts, the one changed last first."""
+    """Return the owner's scripts, the latest changed first."""
     query = _with_totals().where(ScriptRow.owner == owner).order_by(ScriptRow.updated.desc(), ScriptRow.id)
     return [_record(*found) for found in session.execute(query)]
 
 
 def record(*, session: Session, script_id: str, owner: str) -> ScriptRecord:
-    """One script. Raises ScriptNotFound, also for the script of another owner."""
+    """Return one script. Raises ScriptNotFound, also for the script of another owner."""
     query = _with_totals().where(ScriptRow.id == _checked(script_id), ScriptRow.owner == owner)
     found = session.execute(query).first()
     if found is None:
@@ -101,7 +101,7 @@ def record(*, session: Session, script_id: str, owner: str) -> ScriptRecord:
 
 
 def lock(*, session: Session, script_id: str, owner: str) -> ScriptRow:
-    """The script's row, kept from other writers until the transaction ends: it changes. Raises ScriptNotFound."""
+    """Lock and return the script's row until the transaction ends; update its time. Raises ScriptNotFound."""
     query = select(ScriptRow).where(ScriptRow.id == _checked(script_id), ScriptRow.owner == owner)
     row = session.scalar(query.with_for_update())
     if row is None:
@@ -111,30 +111,30 @@ def lock(*, session: Session, script_id: str, owner: str) -> ScriptRow:
 
 
 def rename(*, session: Session, script_id: str, owner: str, name: str) -> ScriptRecord:
-    """Give a script another name. Raises ScriptNotFound, InvalidName."""
+    """Rename a script. Raises ScriptNotFound, InvalidName."""
     lock(session=session, script_id=script_id, owner=owner).name = clean_script_name(name)
     session.flush()
     return record(session=session, script_id=script_id, owner=owner)
 
 
 def remove(*, session: Session, script_id: str, owner: str) -> None:
-    """Discard a script with its takes, but for those that the history has too. Raises ScriptNotFound."""
+    """Delete a script with its takes, except those in the history. Raises ScriptNotFound."""
     row = lock(session=session, script_id=script_id, owner=owner)
-    release_takes(session=session, card_ids=select(CardRow.id).where(CardRow.script_id == row.id))
+    delete_takes(session=session, card_ids=select(CardRow.id).where(CardRow.script_id == row.id))
     session.delete(row)
 
 
 def remove_all(*, session: Session, owner: str) -> int:
-    """Discard all scripts of an owner, as `remove` does; returns how many there were."""
+    """Delete all scripts of an owner as `remove` does; return their number."""
     rows = session.scalars(select(ScriptRow).where(ScriptRow.owner == owner).with_for_update()).all()
     for row in rows:
-        release_takes(session=session, card_ids=select(CardRow.id).where(CardRow.script_id == row.id))
+        delete_takes(session=session, card_ids=select(CardRow.id).where(CardRow.script_id == row.id))
         session.delete(row)
     return len(rows)
 
 
 def clean_script_name(name: str) -> str:
-    """The form in which a name is kept: trimmed, runs of white space made one space. Raises InvalidName."""
+    """Trim a name and collapse its white space. Raises InvalidName."""
     cleaned = " ".join(name.split())
     if not cleaned:
         raise InvalidName("A script needs a name.")
@@ -146,7 +146,7 @@ def clean_script_name(name: str) -> str:
 
 
 def checked_card_text(text: str) -> str:
-    """Trimmed. Raises InvalidInput when nothing is left, or more than 5,000 characters are."""
+    """Trim a card's text. Raises InvalidInput if it is empty or has more than 5,000 characters."""
     trimmed = text.strip()
     check_text(trimmed, "card's text", MAX_CARD_TEXT)
     if not trimmed:
@@ -155,26 +155,26 @@ def checked_card_text(text: str) -> str:
 
 
 def checked_speaker(speaker: str | None) -> str | None:
-    """Trimmed, None when nothing is left. Raises InvalidInput."""
+    """Trim a speaker's name; None if it is empty. Raises InvalidInput."""
     trimmed = " ".join((speaker or "").split())
     check_text(trimmed, "speaker's name", MAX_SPEAKER)
     return trimmed or None
 
 
 def checked_pause(pause: float) -> float:
-    """Raises InvalidInput unless it is from 0 to 60 seconds."""
+    """Return the pause. Raises InvalidInput unless it is from 0 to 60 seconds."""
     check_number(pause, "pause", lowest=0, highest=MAX_PAUSE)
     return pause
 
 
 def check_voice(session: Session, voice_id: str | None, owner: str) -> None:
-    """Raises VoiceNotFound unless it is a voice that the owner can use, or none."""
+    """Raises VoiceNotFound unless the owner can use the voice, or it is None."""
     if voice_id is not None:
         voices.record(session=session, voice_id=voice_id, owner=owner)
 
 
 def check_count(cards: int) -> None:
-    """Raises InvalidInput for more cards than a script can have."""
+    """Raises InvalidInput if a script cannot have so many cards."""
     if cards > MAX_CARDS:
         raise InvalidInput(f"A script can have {MAX_CARDS:,} cards; divide this one into several, such as chapters.")
 
@@ -186,17 +186,17 @@ def _checked(script_id: str) -> str:
 
 
 def _with_totals() -> Select[ScriptRow, int, int, float | None]:
-    """Scripts, each with the number of its cards, how many have a take, and the seconds of those."""
+    """Query scripts with the number of their cards, of those with a take, and the seconds of the takes."""
     return (
         select(
             ScriptRow,
             func.count(CardRow.id),
-            func.count(TakeRow.generation_id),
+            func.count(CardTakeRow.generation_id),
             func.sum(GenerationRow.duration),
         )
         .outerjoin(CardRow, CardRow.script_id == ScriptRow.id)
-        .outerjoin(TakeRow, (TakeRow.card_id == CardRow.id) & TakeRow.chosen)
-        .outerjoin(GenerationRow, GenerationRow.id == TakeRow.generation_id)
+        .outerjoin(CardTakeRow, (CardTakeRow.card_id == CardRow.id) & CardTakeRow.chosen)
+        .outerjoin(GenerationRow, GenerationRow.id == CardTakeRow.generation_id)
         .group_by(ScriptRow.id)
     )
 

@@ -1,5 +1,4 @@
-"""Secrets of the server itself, kept beside the voices: what it signs with outlives a restart, and every process
-that opens the same database has the same."""
+"""Secrets of the server, such as signing keys. All processes with the same database share them."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ class SecretRow(Base):
 
 
 def get_or_make(*, session: Session, name: str) -> bytes:
-    """The secret of that name, 32 random bytes, made when it is first asked for. `session` must be a writing one."""
+    """Return the secret of that name, 32 random bytes, created at first use. session: of a writing transaction."""
     row = session.get(SecretRow, name) or _made(session, name)
     return row.value
 
@@ -36,6 +35,6 @@ def _made(session: Session, name: str) -> SecretRow:
     try:
         with session.begin_nested():
             session.add(row)
-    except IntegrityError:  # another process was faster, and its secret is the one
+    except IntegrityError:  # another process created it first
         return session.get_one(SecretRow, name)
     return row

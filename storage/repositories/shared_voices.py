@@ -1,4 +1,4 @@
-"""The voices that everyone shares: what one is made of, and replacing them within a session."""
+"""The shared voices: queries and changes within the caller's session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from storage.repositories import voices
 
 @dataclass(frozen=True)
 class Sample:
-    """A voice for everyone, and a sentence that shows it well. Raises InvalidInput for the sentence."""
+    """A shared voice and a sentence that suits it. Raises InvalidInput for the sentence."""
 
     voice: Voice
     demo: str
@@ -27,7 +27,7 @@ class Sample:
 
     @cached_property
     def id(self) -> str:
-        """The same for the same voice in every library, and another when anything about it is another."""
+        """A hash of the voice and its sentence: the same in every library."""
         return hashlib.sha256(self.voice.to_bytes() + self.demo.encode()).hexdigest()[:32]
 
 
@@ -37,9 +37,9 @@ def is_shared(*, session: Session, samples: Sequence[Sample]) -> bool:
 
 
 def share(*, session: Session, samples: Sequence[Sample]) -> bool:
-    """Make the shared voices exactly these; those that stay keep the codes that other codecs made of them.
+    """Make these the shared voices; voices that stay keep the codes of other codecs.
 
-    Returns whether anything was to be done. Raises NameTaken when two of them have one name.
+    Returns whether anything changed. Raises NameTaken when two of them have one name.
     """
     wanted = {sample.id: sample for sample in samples}
     before = _shared_ids(session)

@@ -1,6 +1,6 @@
-"""Speaking the cards of a script: which wait for it, what came of it, and which take counts.
+"""The queue of cards to be spoken, and their takes, of which at most one is chosen.
 
-Within a session that the caller opened; every change locks the script first, as in `storage.repositories.cards`.
+Functions work within the caller's session; every change locks the script first.
 """
 
 from __future__ import annotations
@@ -13,42 +13,42 @@ from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput
 from engine.voice import check_text
-from storage.checks import is_id
-from storage.models import CardRow, GenerationRow, TakeRow
+from storage.models import CardRow, CardTakeRow, GenerationRow
 from storage.repositories import cards, generations, scripts
 from storage.repositories.cards import CardRecord
 from storage.repositories.generations import GenerationRecord, Spoken
 from storage.sqlite import erasure
+from storage.validation import is_id
 
 _MAX_FAILURE = 1_000  # characters
 
 
 def queue(*, session: Session, script_id: str, owner: str, card_ids: Sequence[str] | None) -> int:
-    """Have these cards spoken, or all that have no take; locked ones stay as they are. Returns how many.
+    """Queue these unlocked cards, or all that have no take; return their number.
 
     Raises ScriptNotFound.
     """
     scripts.lock(session=session, script_id=script_id, owner=owner)
-    spoken = select(TakeRow.card_id).where(TakeRow.chosen)
+    spoken = select(CardTakeRow.card_id).where(CardTakeRow.chosen)
     wanted = CardRow.id.not_in(spoken) if card_ids is None else CardRow.id.in_(card_ids)
     return _set_status(session, "queued", CardRow.script_id == script_id, wanted, ~CardRow.locked)
 
 
 def unqueue(*, session: Session, script_id: str, owner: str) -> int:
-    """Have no more cards spoken; returns how many were waiting. Raises ScriptNotFound."""
+    """Remove all cards of a script from the queue; return their number. Raises ScriptNotFound."""
     scripts.lock(session=session, script_id=script_id, owner=owner)
     return _set_status(session, "idle", CardRow.script_id == script_id, CardRow.status == "queued")
 
 
 def waiting(*, session: Session, script_id: str, owner: str, limit: int) -> list[CardRecord]:
-    """The first cards that are to be spoken, in order. Raises ScriptNotFound."""
+    """Return the first queued cards in order. Raises ScriptNotFound."""
     scripts.record(session=session, script_id=script_id, owner=owner)
     query = cards.with_takes().where(CardRow.script_id == script_id, CardRow.status == "queued")
     return [cards.to_record(*found) for found in session.execute(query.order_by(CardRow.position).limit(limit))]
 
 
 def fail(*, session: Session, card_id: str, owner: str, failure: str) -> CardRecord:
-    """Note why a card could not be spoken, in a sentence for its author. Raises ScriptNotFound, InvalidInput."""
+    """Store why a card could not be spoken, as a sentence for its author. Raises ScriptNotFound, InvalidInput."""
     row = cards.lock(session=session, card_id=card_id, owner=owner)
     check_text(failure, "reason", _MAX_FAILURE)
     row.status, row.failure = "failed", failure
@@ -56,50 +56,50 @@ def fail(*, session: Session, card_id: str, owner: str, failure: str) -> CardRec
 
 
 def attach(*, session: Session, card_id: str, owner: str, spoken: Spoken, now: datetime, listed: bool) -> CardRecord:
-    """Keep what was spoken as a take of the card; it counts from now on.
+    """Store a take of a card and choose it.
 
-    When the card says other words or has another voice meanwhile, or was locked with a take, the new one is kept
-    beside it and does not count. Raises ScriptNotFound, InvalidInput.
+    It is not chosen if the card's text or voice has changed meanwhile, or if the card was locked with a take.
+    Raises ScriptNotFound, InvalidInput.
     """
     row = cards.lock(session=session, card_id=card_id, owner=owner)
     taken = generations.create(session=session, spoken=spoken, owner=owner, now=now, listed=listed)
     fits = spoken.text == row.text and row.voice_id in (None, spoken.voice_id)
     chosen = fits and not (row.locked and _has_take(session, row.id))
     if chosen:
-        _settle(session, row)
-    session.add(TakeRow(generation_id=taken, card_id=row.id, chosen=chosen))
+        _reset(session, row)
+    session.add(CardTakeRow(generation_id=taken, card_id=row.id, chosen=chosen))
     return cards.changed(session, row, owner)
 
 
 def choose(*, session: Session, card_id: str, owner: str, generation_id: str) -> CardRecord:
-    """Have another of the card's takes count. Raises ScriptNotFound, InvalidInput."""
+    """Choose another of the card's takes. Raises ScriptNotFound, InvalidInput."""
     row = cards.unlocked(session, card_id, owner)
-    wanted = session.get(TakeRow, generation_id) if is_id(generation_id) else None
+    wanted = session.get(CardTakeRow, generation_id) if is_id(generation_id) else None
     if wanted is None or wanted.card_id != row.id:
         raise InvalidInput("This take is not one of this card's; it may have been deleted.")
     if session.scalar(select(GenerationRow.text).where(GenerationRow.id == generation_id)) != row.text:
         raise InvalidInput("This take says other words than its card has now.")
-    _settle(session, row)
+    _reset(session, row)
     wanted.chosen = True
     return cards.changed(session, row, owner)
 
 
 def records(*, session: Session, card_id: str, owner: str) -> list[GenerationRecord]:
-    """All takes of a card, newest first. Raises ScriptNotFound."""
+    """Return all takes of a card, newest first. Raises ScriptNotFound."""
     cards.record(session=session, card_id=card_id, owner=owner)
     return generations.takes(session=session, card_id=card_id)
 
 
-def _settle(session: Session, row: CardRow) -> None:
-    """Make way for the take that is to count: nothing waits, nothing has failed."""
+def _reset(session: Session, row: CardRow) -> None:
+    """Reset a card before a take is chosen: no chosen take, not queued, not failed."""
     cards.unchoose(session, row.id)
     if row.failure is not None:
-        erasure.note(session)
+        erasure.mark(session)
     row.status, row.failure = "idle", None
 
 
 def _has_take(session: Session, card_id: str) -> bool:
-    query = select(TakeRow.generation_id).where(TakeRow.card_id == card_id, TakeRow.chosen)
+    query = select(CardTakeRow.generation_id).where(CardTakeRow.card_id == card_id, CardTakeRow.chosen)
     return session.scalar(query) is not None
 
 

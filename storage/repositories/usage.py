@@ -1,4 +1,4 @@
-"""How much voices are used and how much room things take, within a session that the caller opened."""
+"""Use of voices and of disk space: queries and changes within the caller's session."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from sqlalchemy import CursorResult, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from storage.models import CodesRow, GenerationRow, ReferenceRow, ScriptRow, TakeRow, VoiceRow, VoiceUseRow
+from storage.models import CardTakeRow, CodesRow, GenerationRow, ReferenceRow, ScriptRow, VoiceRow, VoiceUseRow
 
 
 @dataclass(frozen=True)
 class VoiceUse:
-    """How often an owner spoke in a voice, and how many seconds in all."""
+    """How often an owner used a voice, and the total seconds."""
 
     times: int
     seconds: float
@@ -21,22 +21,22 @@ class VoiceUse:
 
 @dataclass(frozen=True)
 class StorageUse:
-    """What an owner's things take, in bytes: clips and codes of voices, sound of generations."""
+    """Bytes that an owner's data take: clips and codes of voices, sound of generations."""
 
     voices: int
     generations: int
 
     @property
     def total(self) -> int:
-        """All of it, in bytes."""
+        """The sum, in bytes."""
         return self.voices + self.generations
 
 
 @dataclass(frozen=True)
 class Holdings:
-    """What there is of an owner, in numbers. voices: the owner's own. history: its entries, and how many are starred.
+    """Counts of an owner's data. voices: without shared ones. history: entries; starred: those with a star.
 
-    takes: of scripts, whether in the history or not.
+    takes: of scripts, in the history or not.
     """
 
     voices: int
@@ -48,30 +48,30 @@ class Holdings:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing."""
+        """Whether the owner has no data."""
         return not (self.voices or self.history or self.scripts or self.takes)
 
 
 def count_use(*, session: Session, owner: str, voice_id: str, seconds: float) -> None:
-    """One more use of the voice."""
+    """Count one more use of a voice."""
     if _add_use(session, owner, voice_id, seconds):
         return
     try:
         with session.begin_nested():
             session.add(VoiceUseRow(owner=owner, voice_id=voice_id, times=1, seconds=seconds))
-    except IntegrityError:  # another counted its first use this moment
+    except IntegrityError:  # another transaction has just counted the first use
         _add_use(session, owner, voice_id, seconds)
 
 
 def voice_uses(*, session: Session, owner: str) -> dict[str, VoiceUse]:
-    """By voice id; a voice that was never used is not there."""
+    """Return the uses by voice id, without voices that were never used."""
     rows = session.scalars(select(VoiceUseRow).where(VoiceUseRow.owner == owner))
     return {row.voice_id: VoiceUse(row.times, row.seconds) for row in rows}
 
 
 def storage_use(*, session: Session, owner: str) -> StorageUse:
-    """What the owner's things take, without what is deleted and could be put back. Neither clips nor sound are read."""
-    own = select(VoiceRow.id).where(VoiceRow.owner == owner, VoiceRow.set_aside.is_(None))
+    """Return the bytes of an owner's data without the trash, without reading clips or sound."""
+    own = select(VoiceRow.id).where(VoiceRow.owner == owner, VoiceRow.trashed.is_(None))
     clips = select(func.sum(func.length(ReferenceRow.clip))).where(ReferenceRow.voice_id.in_(own))
     codes = select(func.sum(func.length(CodesRow.codes))).where(CodesRow.voice_id.in_(own))
     sounds = select(func.sum(GenerationRow.size)).where(GenerationRow.owner == owner)
@@ -80,11 +80,13 @@ def storage_use(*, session: Session, owner: str) -> StorageUse:
 
 
 def holdings(*, session: Session, owner: str) -> Holdings:
-    """What there is of an owner, in numbers."""
+    """Return counts of an owner's data, without the trash."""
     own = GenerationRow.owner == owner
-    takes = select(func.count()).select_from(TakeRow).join(GenerationRow, GenerationRow.id == TakeRow.generation_id)
+    takes = (
+        select(func.count()).select_from(CardTakeRow).join(GenerationRow, GenerationRow.id == CardTakeRow.generation_id)
+    )
     queries = (
-        select(func.count()).where(VoiceRow.owner == owner, VoiceRow.set_aside.is_(None)),
+        select(func.count()).where(VoiceRow.owner == owner, VoiceRow.trashed.is_(None)),
         select(func.count()).where(own, GenerationRow.listed),
         select(func.count()).where(own, GenerationRow.listed, GenerationRow.starred),
         select(func.count()).where(ScriptRow.owner == owner),
@@ -96,7 +98,7 @@ def holdings(*, session: Session, owner: str) -> Holdings:
 
 
 def remove_uses(*, session: Session, owner: str) -> None:
-    """Forget how much the owner used which voice."""
+    """Delete the owner's counts of uses."""
     session.execute(delete(VoiceUseRow).where(VoiceUseRow.owner == owner))
 
 

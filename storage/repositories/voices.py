@@ -1,10 +1,8 @@
-"""Reading and writing voices within a session that the caller opened: rows inside, public types outside."""
+"""Voices: queries and changes within the caller's session."""
 
 from __future__ import annotations
 
-import re
 import unicodedata
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,14 +25,14 @@ from engine.voice import (
     codes_to_bytes,
 )
 from storage.models import SHARED, CodesRow, ReferenceRow, VoiceRow
+from storage.validation import is_id, new_id
 
-_ID = re.compile(r"[0-9a-f]{32}")
 GONE = "There is no such voice; it may have been deleted."
 
 
 @dataclass(frozen=True)
 class VoiceRecord:
-    """What a list shows of a stored voice: all but its clips and codes."""
+    """A stored voice without its clips and codes."""
 
     id: str
     owner: str
@@ -46,32 +44,32 @@ class VoiceRecord:
     updated: datetime  # aware, UTC; of name, language, description, tags or consent
     duration: float  # seconds, all references
     references: int  # how many
-    codec_fingerprint: str  # of the codec the voice was made with
-    demo: str  # a sentence that shows the voice well; "" where there is none
-    tags: tuple[str, ...] = ()  # as `clean_tags` gives them
-    set_aside: datetime | None = None  # aware, UTC; when it was deleted, where that can be undone
+    codec_fingerprint: str  # of its original codec
+    demo: str  # a sentence that suits the voice, or ""
+    tags: tuple[str, ...] = ()  # as `clean_tags` returns them
+    trashed: datetime | None = None  # aware, UTC; when it was moved to the trash
 
     @property
     def shared(self) -> bool:
-        """Whether it is a sample voice: everyone sees it, nobody changes it."""
+        """Whether it is a shared voice, which all owners can use and none can change."""
         return self.owner == SHARED
 
 
 def fold(text: str) -> str:
-    """The form in which texts are compared without case: Unicode's canonical caseless matching (D145)."""
+    """Fold a text for comparison regardless of case: Unicode's canonical caseless matching (D145)."""
     return unicodedata.normalize("NFD", unicodedata.normalize("NFD", text).casefold())
 
 
 def search_fold(text: str) -> str:
-    """As `fold`, without accents: who searches for "jose" finds "José", and the other way round."""
+    """As `fold`, also without accents: "jose" matches "José", and the reverse."""
     return "".join(character for character in fold(text) if not unicodedata.combining(character))
 
 
 def create(*, session: Session, voice: Voice, owner: str, voice_id: str | None = None, demo: str = "") -> VoiceRecord:
-    """Store a new voice, under an id of its own unless one is given. Raises NameTaken."""
+    """Store a new voice, with a new id unless one is given. Raises NameTaken."""
     now = datetime.now(UTC)
     row = VoiceRow(
-        id=voice_id or uuid.uuid4().hex,
+        id=voice_id or new_id(),
         owner=owner,
         created=now,
         codec_fingerprint=voice.codec_fingerprint,
@@ -81,7 +79,7 @@ def create(*, session: Session, voice: Voice, owner: str, voice_id: str | None =
     row.updated = now
     session.add(row)
     _flush_name(session, row.name)
-    # Flushed table by table, as the foreign keys ask: the rows know nothing of each other.
+    # Flushed table by table for the foreign keys: the models have no relationships.
     session.add_all(
         ReferenceRow(
             voice_id=row.id,
@@ -99,7 +97,7 @@ def create(*, session: Session, voice: Voice, owner: str, voice_id: str | None =
 
 
 def add_codes(*, session: Session, voice_id: str, voice: Voice) -> None:
-    """Store the voice's codes beside those that other codecs made of the same references."""
+    """Store the voice's codes beside those of other codecs."""
     session.add_all(
         CodesRow(
             voice_id=voice_id,
@@ -113,41 +111,43 @@ def add_codes(*, session: Session, voice_id: str, voice: Voice) -> None:
 
 
 def records(*, session: Session, owner: str, search: str = "") -> list[VoiceRecord]:
-    """The voices whose name, description, tags and language hold every word of `search`, by name: the owner's, then
-    the shared."""
+    """Return the owner's voices by name, then the shared ones.
+
+    search: only voices with every word in name, description, tags or language.
+    """
     words = set(search_fold(search).split())
     holding = [VoiceRow.search_key.contains(word, autoescape=True) for word in words]
-    # Sorted here: the order is the same in every database.
-    found = found_where(session, _seen_by(owner), *holding)
+    # Sorted here, so that the order is the same in every database.
+    found = find_where(session, _visible_to(owner), *holding)
     return sorted(found, key=lambda record: (record.shared, fold(record.name)))
 
 
-def found_where(session: Session, *which: ColumnElement[bool]) -> list[VoiceRecord]:
-    """Voices of these conditions, in no order; those set aside too, if the conditions do not rule them out."""
+def find_where(session: Session, *which: ColumnElement[bool]) -> list[VoiceRecord]:
+    """Return the voices that meet these conditions, unordered, including those in the trash."""
     return [_record(row, duration, count) for row, duration, count in session.execute(_with_totals().where(*which))]
 
 
 def record(*, session: Session, voice_id: str, owner: str) -> VoiceRecord:
-    """One voice. Raises VoiceNotFound, also for the voice of another owner."""
-    found = found_where(session, VoiceRow.id == _checked(voice_id), _seen_by(owner))
+    """Return one voice. Raises VoiceNotFound, also for the voice of another owner."""
+    found = find_where(session, VoiceRow.id == _checked(voice_id), _visible_to(owner))
     if not found:
         raise VoiceNotFound(GONE)
     return found[0]
 
 
 def record_by_name(*, session: Session, name: str, owner: str) -> VoiceRecord:
-    """One voice by its name, the owner's before the shared one; the name must be clean, its case does not matter.
+    """Return a voice by its clean name, regardless of case: the owner's, else the shared one.
 
     Raises VoiceNotFound.
     """
-    found = found_where(session, _seen_by(owner), VoiceRow.name_key == fold(name))
+    found = find_where(session, _visible_to(owner), VoiceRow.name_key == fold(name))
     if not found:
         raise VoiceNotFound(f"There is no voice called “{name}”.")
     return min(found, key=lambda record: record.shared)
 
 
 def has_codes(*, session: Session, voice_id: str, codec_fingerprint: str) -> bool:
-    """Whether this codec has made codes for the voice."""
+    """Whether the voice has codes of this codec."""
     query = select(CodesRow.position).where(
         CodesRow.voice_id == voice_id, CodesRow.codec_fingerprint == codec_fingerprint
     )
@@ -155,7 +155,7 @@ def has_codes(*, session: Session, voice_id: str, codec_fingerprint: str) -> boo
 
 
 def load(*, session: Session, record: VoiceRecord, codec_fingerprint: str) -> Voice:
-    """The whole voice with the codes that this codec made. Raises InvalidCodes if damaged or missing."""
+    """Load the whole voice with codes of this codec. Raises InvalidCodes if they are damaged or missing."""
     query = (
         select(ReferenceRow, CodesRow.codes)
         .join(
@@ -176,9 +176,9 @@ def load(*, session: Session, record: VoiceRecord, codec_fingerprint: str) -> Vo
 
 
 def lock(*, session: Session, voice_id: str, owner: str) -> VoiceRow:
-    """The voice's row, kept from other writers until the transaction ends. Raises VoiceNotFound."""
-    # PostgreSQL locks the row; SQLite locked the database when the writing transaction began.
-    query = select(VoiceRow).where(VoiceRow.id == _checked(voice_id), _seen_by(owner))
+    """Lock and return the voice's row until the transaction ends. Raises VoiceNotFound."""
+    # PostgreSQL locks the row; SQLite locks the database when a writing transaction begins.
+    query = select(VoiceRow).where(VoiceRow.id == _checked(voice_id), _visible_to(owner))
     row = session.scalar(query.with_for_update())
     if row is None:
         raise VoiceNotFound(GONE)
@@ -213,19 +213,19 @@ def update(
 
 
 def remove(*, session: Session, voice_id: str, owner: str) -> None:
-    """Delete a voice with all that hangs on it. Raises VoiceNotFound, VoiceProtected."""
+    """Delete a voice with its references and codes. Raises VoiceNotFound, VoiceProtected."""
     row = lock(session=session, voice_id=voice_id, owner=owner)
     refuse_shared(row)
     session.delete(row)
 
 
 def remove_all(*, session: Session, owner: str) -> int:
-    """Delete all voices of an owner, those set aside too; returns how many there were."""
+    """Delete all voices of an owner, including the trash; return their number."""
     return len(session.scalars(delete(VoiceRow).where(VoiceRow.owner == owner).returning(VoiceRow.id)).all())
 
 
 def refuse_shared(voice: VoiceRow | VoiceRecord) -> None:
-    """Raises VoiceProtected for a voice that everyone shares."""
+    """Raises VoiceProtected for a shared voice."""
     if voice.owner == SHARED:
         raise VoiceProtected(
             f"“{voice.name}” is a sample voice for everyone: it cannot be renamed, changed or deleted, "
@@ -233,14 +233,13 @@ def refuse_shared(voice: VoiceRow | VoiceRecord) -> None:
         )
 
 
-def _seen_by(owner: str) -> ColumnElement[bool]:
-    """The owner's voices and those that everyone shares, but for those set aside."""
-    return VoiceRow.owner.in_((owner, SHARED)) & VoiceRow.set_aside.is_(None)
+def _visible_to(owner: str) -> ColumnElement[bool]:
+    """The condition for the owner's voices and the shared ones, without the trash."""
+    return VoiceRow.owner.in_((owner, SHARED)) & VoiceRow.trashed.is_(None)
 
 
 def _checked(voice_id: str) -> str:
-    """An id that can be asked for: no database is bothered with what no library gave out."""
-    if not _ID.fullmatch(voice_id):
+    if not is_id(voice_id):
         raise VoiceNotFound(GONE)
     return voice_id
 
@@ -258,7 +257,7 @@ def _describe(
 
 
 def _flush_name(session: Session, name: str) -> None:
-    """Write a voice's row; the one rule it can break is that an owner's names differ."""
+    """Write a voice's row. The only constraint it can violate is the unique name."""
     try:
         session.flush()
     except IntegrityError as error:
@@ -266,7 +265,7 @@ def _flush_name(session: Session, name: str) -> None:
 
 
 def _with_totals() -> Select[VoiceRow, float, int]:
-    """Voices, each with the seconds and the number of its references; clips and codes stay where they are."""
+    """Query voices with the seconds and the number of their references, without clips and codes."""
     return (
         select(VoiceRow, func.sum(ReferenceRow.duration), func.count())
         .join(ReferenceRow, ReferenceRow.voice_id == VoiceRow.id)
@@ -289,7 +288,7 @@ def _record(row: VoiceRow, duration: float, count: int) -> VoiceRecord:
         codec_fingerprint=row.codec_fingerprint,
         demo=row.demo,
         tags=_tags(row),
-        set_aside=row.set_aside,
+        trashed=row.trashed,
     )
 
 

@@ -1,1 +1,1 @@
-"""What a library in a SQLite file needs beside its transactions."""
+"""SQLite files: opening, overwriting deleted data, and a disk reserve for deletions."""

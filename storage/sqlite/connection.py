@@ -1,4 +1,4 @@
-"""Opening a SQLite file as a library: what it must be, who can read it, and connections to it."""
+"""Opening a SQLite file: checks, permissions, migration, connections."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from engine.errors import DatabaseUnavailable
 from storage import migrations
-from storage.failures import code_of
+from storage.database_errors import code_of
 
 PAGE_SIZE = 4096  # bytes
 SIDE_FILES = ("-wal", "-shm", "-journal", "-reserve")  # beside the database, after its name
 
 _MAGIC = b"SQLite format 3\0"
 _PRAGMAS = (
-    "synchronous = FULL",  # a saved voice outlives a power cut
+    "synchronous = FULL",  # a commit survives a power cut
     "secure_delete = ON",  # freed pages and cells are overwritten with zeros
 )
 
 
 def open_file(url: URL, busy_timeout: float) -> Engine:
-    """Make the file, or check that it is a library, and migrate it. Raises DatabaseUnavailable, OSError."""
+    """Create the file, or check that it is a library, and migrate it. Raises DatabaseUnavailable, OSError."""
     path = Path(url.database or "")
     _prepare(path)
-    # Migrations may copy a table and drop the old one: with foreign keys on, that deletes what refers to it.
+    # Migrations may copy a table and drop the old one, which with foreign keys on deletes the rows that refer to it.
     migrating = connect(url, busy_timeout, "foreign_keys = OFF", f"page_size = {PAGE_SIZE}", keep=False)
     with migrating.connect() as connection:
         _refuse_foreign(connection, path)
@@ -46,23 +46,24 @@ def open_file(url: URL, busy_timeout: float) -> Engine:
 
 
 def connect(url: URL, busy_timeout: float, *pragmas: str, keep: bool = True) -> Engine:
-    """Connections with `busy_timeout` in seconds, foreign keys, and these pragmas after our own.
+    """Create an engine with foreign keys on and these pragmas after the common ones. busy_timeout: seconds.
 
-    keep: whether they stay open for the next transaction. A transaction with the option `writes` locks at once.
+    keep: whether connections stay open between transactions. A transaction with the execution option `writes` locks
+    the database at its beginning.
     """
     pool = None if keep else NullPool
-    # Errors and logs hold no parameters: those are what people typed.
+    # Errors and logs contain no parameters, which are what users typed.
     engine = create_engine(url, poolclass=pool, hide_parameters=True, connect_args={"timeout": busy_timeout})
 
     @event.listens_for(engine, "connect")
     def configure(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-        # The driver's own notion of when transactions begin would leave table definitions outside them.
+        # With the driver's own transaction control, table definitions would be outside of transactions.
         setattr(connection, "isolation_level", None)  # noqa: B010
         _set(connection, ("foreign_keys = ON", *_PRAGMAS, *pragmas))
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        # A writer takes the lock at once: turning from reader to writer fails when another was faster.
+        # A writer locks at once: an upgrade from reader to writer fails if another has written meanwhile.
         writes = connection.get_execution_options().get("writes", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -77,11 +78,11 @@ def _set(connection: DBAPIConnection, pragmas: Sequence[str]) -> None:
 
 
 def _prepare(path: Path) -> None:
-    """Make a file that only its user can read, or see that the one there is SQLite's. Logs take its mode."""
+    """Create a file that only its user can read, or check that it is a SQLite file. SQLite's logs get its mode."""
     for each in (path, *(path.with_name(path.name + suffix) for suffix in SIDE_FILES)):
         _refuse_special(each)
     _make(path)
-    # Should the path have become a pipe since, this does not wait for its other end.
+    # O_NONBLOCK: if the path has become a pipe since, this does not wait for its other end.
     with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:  # noqa: PTH123
         start = file.read(len(_MAGIC))
     if start not in (b"", _MAGIC):
@@ -99,7 +100,7 @@ def _refuse_special(path: Path) -> None:
 
 
 def _make(path: Path) -> None:
-    """An empty file, and the folders to it, unless they are there; on the disk when this returns."""
+    """Create an empty file and its folders if they are missing, durably."""
     missing = [folder for folder in path.absolute().parents if not folder.exists()]
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
@@ -111,7 +112,7 @@ def _make(path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # a folder that cannot be opened or synced, as on Windows
+    with contextlib.suppress(OSError):  # where folders cannot be opened or synced, as on Windows
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -126,7 +127,7 @@ def _refuse_foreign(connection: Connection, path: Path) -> None:
 
 
 def _enable_wal(engine: Engine, busy_timeout: float) -> None:
-    """Switch to WAL mode, which lasts. SQLite does not always wait here for another process that opens it."""
+    """Switch to WAL mode permanently. SQLite does not always wait here for another process, so this retries."""
     deadline = time.monotonic() + busy_timeout
     while True:
         try:
@@ -142,6 +143,6 @@ def _enable_wal(engine: Engine, busy_timeout: float) -> None:
 
 def _make_private(path: Path) -> None:
     for file in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
-        # Another user's file is that user's to guard; a log may not be there, or go away this moment.
+        # The file may belong to another user; a log may be missing or disappear at any time.
         with contextlib.suppress(FileNotFoundError, PermissionError):
             file.chmod(0o600)

@@ -1,4 +1,4 @@
-"""Room on the disk that is kept for deleting: SQLite writes to its log before anything is gone."""
+"""Disk space reserved for deletions: SQLite writes to its log before a deletion frees space."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pathlib import Path
 RESERVE_BYTES = 8 << 20  # a log of about two thousand pages
 
 
-class Reserve:
-    """A file beside the database that takes room until a deletion needs it."""
+class DiskReserve:
+    """A file beside the database that occupies space until a deletion needs it."""
 
     def __init__(self, database: Path) -> None:
         self._path = database.with_name(database.name + "-reserve")
 
     def make(self) -> None:
-        """Take the room if there is as much again. Raises OSError."""
+        """Create the reserve if at least as much space stays free. Raises OSError."""
         has = self._size()
         if has < RESERVE_BYTES and self._free() + has >= 2 * RESERVE_BYTES:
             self._take(RESERVE_BYTES)
 
-    def give_up(self) -> None:
-        """Free the room. Raises OSError."""
+    def release(self) -> None:
+        """Free the space. Raises OSError."""
         self._path.unlink(missing_ok=True)
 
-    def take_back(self) -> None:
-        """After `give_up`: take the room again, or as much as there is. Raises OSError."""
+    def restore(self) -> None:
+        """Occupy the space again after `release`, or as much as is free. Raises OSError."""
         self._take(min(RESERVE_BYTES, self._free()))
 
     def _size(self) -> int:
@@ -37,11 +37,11 @@ class Reserve:
         return shutil.disk_usage(self._path.parent).free
 
     def _take(self, size: int) -> None:
-        self.give_up()
+        self.release()
         try:
             self._allocate(size)
         except OSError as error:
-            self.give_up()
+            self.release()
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
 

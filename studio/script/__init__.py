@@ -1,13 +1,14 @@
-"""Long texts: cards to be spoken one after the other, and subtitles of what was spoken. No torch, no database.
+"""Scripts: long texts as cards that are spoken one after the other, and subtitles of what was spoken.
 
-`parse_file` and `parse` make cards of a text, `progress` tells how far their speaking is, `cues` with `to_srt` and
-`to_vtt` write the subtitles. The sound of a whole script is written by `engine.audio.concatenate`.
+`parse_file` and `parse` make cards of a text, `progress` estimates how far the speaking is, `cues` with `to_srt` and
+`to_vtt` make subtitles: these need neither torch nor a database. `runner` speaks the cards of a stored script.
+`engine.audio.concatenate` joins the sound of a script.
 """
 
 from studio.script.cards import Card, Script, parse, parse_file
-from studio.script.decode import decode_text
+from studio.script.formats.decode import decode_text
+from studio.script.formats.subtitles import Cue, cues, to_srt, to_vtt
 from studio.script.progress import Progress, progress
-from studio.script.subtitles import Cue, cues, to_srt, to_vtt
 
 __all__ = [
     "Card",

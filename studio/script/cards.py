@@ -1,4 +1,4 @@
-"""A text → the cards of a script: pieces of one to three sentences, each of which is spoken, and redone, by itself."""
+"""A text → the cards of a script: one to three sentences each, spoken and repeated separately."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -12,17 +12,17 @@ from engine.text.cuts import split_to_fit
 from engine.text.marks import is_spoken
 from engine.text.sentences import Span, sentences
 from engine.text.timing import speaking_time
-from studio.script.blocks import MAX_CARDS, SENTENCE_PAUSE, Block, Reading, too_many_cards
-from studio.script.captions import is_captions, read_captions
-from studio.script.decode import checked_text, decode_text
-from studio.script.markdown import is_markdown, read_markdown
-from studio.script.plain import read_plain
+from studio.script.formats.captions import is_captions, read_captions
+from studio.script.formats.decode import checked_text, decode_text
+from studio.script.formats.document import MAX_CARDS, SENTENCE_PAUSE, Document, Paragraph, too_many_cards
+from studio.script.formats.markdown import is_markdown, read_markdown
+from studio.script.formats.plain import read_plain
 
 _SENTENCES = 3  # of a card
 _CHARACTERS = 200
-_SECONDS = 16.0  # of speech: scripts differ much in what a character holds
-_SURE = 32  # characters that fit whatever they are: none takes longer than half a second
-_HUGE = 1.5  # a sentence is cut only when it is longer than a card by that factor
+_SECONDS = 16.0  # of speech: writing systems differ in how much a character says
+_ALWAYS_FITS = 32  # characters: none takes longer than half a second
+_TOLERANCE = 1.5  # a sentence is cut only if it is longer than a card by this factor
 
 _LINE_ENDS = regex.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _NO_CHARACTER = regex.compile(r"[\p{Cs}\p{Co}\p{Noncharacter_Code_Point}\ufeff]|[^\P{Cc}\n\t]")
@@ -31,7 +31,7 @@ _LONG_SPACE = regex.compile(r"[^\S\n]{5,}")
 
 @dataclass(frozen=True)
 class Card:
-    """A piece to be spoken in one go, as the author wrote it. speaker: None for the narrator. pause: seconds after."""
+    """A text to be spoken at once, as its author wrote it. speaker: None for the narrator. pause: seconds after it."""
 
     text: str
     speaker: str | None = None
@@ -40,9 +40,10 @@ class Card:
 
 @dataclass(frozen=True)
 class Script:
-    """cards: at least one; together they hold every word but those omitted and the speakers' names.
+    """The cards of a text.
 
-    omitted: what was not meant to be read aloud, such as code and the addresses of links; for telling the author.
+    cards: at least one; together they have every word except `omitted` and the speakers' names. omitted: source text
+    that is not read aloud, such as code and the addresses of links; the author is told about it.
     """
 
     cards: tuple[Card, ...]
@@ -50,40 +51,40 @@ class Script:
 
     @property
     def speakers(self) -> tuple[str, ...]:
-        """Everyone who is named, in the order in which they begin to speak."""
+        """All named speakers, in the order in which they first speak."""
         return tuple(dict.fromkeys(card.speaker for card in self.cards if card.speaker is not None))
 
 
 def parse_file(data: bytes, name: str) -> Script:
-    """An uploaded text file as cards; its name's ending (.txt, .md, .srt, .vtt) tells how it is read.
+    """Make cards of an uploaded text file; the suffix of its name (.txt, .md, .srt, .vtt) selects the format.
 
-    Raises InvalidText for what is no text, is too long, or holds nothing to say.
+    Raises InvalidText for a file that is not text, is too long, or has no words.
     """
     return parse(decode_text(data), name)
 
 
 def parse(text: str, name: str = "") -> Script:
-    """Text as cards. Without a name that tells, it is looked at: subtitles, Markdown, or plain text.
+    """Make cards of a text. Without a known suffix the format is detected: subtitles, Markdown or plain text.
 
-    Raises InvalidText for what is too long, or holds nothing to say.
+    Raises InvalidText for a text that is too long or has no words.
     """
     text = _NO_CHARACTER.sub("", _LINE_ENDS.sub("\n", checked_text(text)))
-    reading = _read(_LONG_SPACE.sub("    ", text), PurePath(name).suffix.lower())
-    cards = tuple(islice(_cards(map(_storable, reading.blocks)), MAX_CARDS + 1))
+    document = _read(_LONG_SPACE.sub("    ", text), PurePath(name).suffix.lower())
+    cards = tuple(islice(_cards(map(_storable, document.paragraphs)), MAX_CARDS + 1))
     if not cards:
         raise InvalidText("There are no words to say in this text: paste some, or choose another file.")
     if len(cards) > MAX_CARDS:
         raise too_many_cards()
-    return Script(cards, tuple(_NO_CHARACTER.sub("", text) for text in reading.omitted))
+    return Script(cards, tuple(_NO_CHARACTER.sub("", text) for text in document.omitted))
 
 
-def _storable(block: Block) -> Block:
-    """Without what references such as `&#1;` have brought."""
-    speaker = _NO_CHARACTER.sub("", block.speaker or "").strip()
-    return replace(block, text=_NO_CHARACTER.sub("", block.text), speaker=speaker or None)
+def _storable(paragraph: Paragraph) -> Paragraph:
+    """Remove the characters that references such as `&#1;` stand for."""
+    speaker = _NO_CHARACTER.sub("", paragraph.speaker or "").strip()
+    return replace(paragraph, text=_NO_CHARACTER.sub("", paragraph.text), speaker=speaker or None)
 
 
-def _read(text: str, suffix: str) -> Reading:
+def _read(text: str, suffix: str) -> Document:
     if suffix in (".srt", ".vtt") or (suffix not in (".txt", ".md", ".markdown") and is_captions(text)):
         return read_captions(text)
     if suffix in (".md", ".markdown") or (suffix != ".txt" and is_markdown(text)):
@@ -91,47 +92,47 @@ def _read(text: str, suffix: str) -> Reading:
     return read_plain(text)
 
 
-def _cards(blocks: Iterable[Block]) -> Iterator[Card]:
-    """Blocks that say nothing (a row of pictures) stay with a neighbour of the same speaker."""
-    for _, turn in groupby(blocks, key=lambda block: block.speaker):
-        for block in _saying(turn):
-            for text, following in pairwise(chain(_grouped(block), [None])):
-                assert text is not None, "only the last has nothing behind it"
-                yield Card(text, block.speaker, block.pause if following is None else SENTENCE_PAUSE)
+def _cards(paragraphs: Iterable[Paragraph]) -> Iterator[Card]:
+    """Cards of the paragraphs. One without words, such as a row of pictures, joins a neighbour of the same speaker."""
+    for _, same_speaker in groupby(paragraphs, key=lambda paragraph: paragraph.speaker):
+        for paragraph in _spoken(same_speaker):
+            for text, following in pairwise(chain(_groups(paragraph), [None])):
+                assert text is not None, "only the last element is None"
+                yield Card(text, paragraph.speaker, paragraph.pause if following is None else SENTENCE_PAUSE)
 
 
-def _saying(blocks: Iterable[Block]) -> Iterator[Block]:
-    together: list[Block] = []
-    said: Block | None = None  # of those
-    for block in blocks:
-        if not is_spoken(block.text):
-            together.append(block)
-        elif said is None:  # what came before it waited for the first that says something
-            together, said = [replace(block, text=_joined([*together, block]))], block
+def _spoken(paragraphs: Iterable[Paragraph]) -> Iterator[Paragraph]:
+    """Join paragraphs without words to the paragraph before them; at the beginning, to the first with words."""
+    group: list[Paragraph] = []
+    spoken: Paragraph | None = None  # the one with words in the group
+    for paragraph in paragraphs:
+        if not is_spoken(paragraph.text):
+            group.append(paragraph)
+        elif spoken is None:
+            group, spoken = [replace(paragraph, text=_joined([*group, paragraph]))], paragraph
         else:
-            yield _with_silent(said, together)
-            together, said = [block], block
-    if said is not None:
-        yield _with_silent(said, together)
+            yield _merged(spoken, group)
+            group, spoken = [paragraph], paragraph
+    if spoken is not None:
+        yield _merged(spoken, group)
 
 
-def _with_silent(said: Block, together: list[Block]) -> Block:
-    """A block and those behind it that say nothing."""
-    return replace(said, text=_joined(together), pause=max(block.pause for block in together))
+def _merged(spoken: Paragraph, group: list[Paragraph]) -> Paragraph:
+    return replace(spoken, text=_joined(group), pause=max(paragraph.pause for paragraph in group))
 
 
-def _joined(blocks: Iterable[Block]) -> str:
-    return " ".join(block.text for block in blocks)
+def _joined(paragraphs: Iterable[Paragraph]) -> str:
+    return " ".join(paragraph.text for paragraph in paragraphs)
 
 
-def _grouped(block: Block) -> Iterator[str]:
-    """A block's sentences in groups; what says nothing stays with what it follows."""
-    text = block.text
-    if block.whole and _fits(text, _HUGE):
+def _groups(paragraph: Paragraph) -> Iterator[str]:
+    """A paragraph's sentences in groups of a card each; sentences without words join those before them."""
+    text = paragraph.text
+    if paragraph.whole and _fits(text, _TOLERANCE):
         yield text
         return
     group: list[Span] = []
-    for span in _pieces(text):
+    for span in _spans(text):
         if group and not _joins(text, group, span):
             yield text[group[0][0] : group[-1][1]].strip()
             group = []
@@ -140,10 +141,10 @@ def _grouped(block: Block) -> Iterator[str]:
         yield text[group[0][0] : group[-1][1]].strip()
 
 
-def _pieces(text: str) -> Iterator[Span]:
-    """Sentences, and the parts of huge ones."""
+def _spans(text: str) -> Iterator[Span]:
+    """Spans of sentences, and of the parts of very long ones."""
     for start, end in sentences(text, (0, len(text))):
-        if _fits(text[start:end].strip(), _HUGE):
+        if _fits(text[start:end].strip(), _TOLERANCE):
             yield start, end
             continue
         for part in split_to_fit(text[start:end], _fits, whole_text=False):
@@ -160,4 +161,4 @@ def _joins(text: str, group: list[Span], span: Span) -> bool:
 
 
 def _fits(text: str, factor: float = 1.0) -> bool:
-    return len(text) <= _SURE or (len(text) <= factor * _CHARACTERS and speaking_time(text) <= factor * _SECONDS)
+    return len(text) <= _ALWAYS_FITS or (len(text) <= factor * _CHARACTERS and speaking_time(text) <= factor * _SECONDS)

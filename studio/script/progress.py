@@ -1,4 +1,4 @@
-"""How far the speaking of a script is, and how long the rest will take."""
+"""Progress of speaking a script, and an estimate of the time left."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from engine.text.timing import speaking_time
 
 
 class SpokenCard(Protocol):
-    """A card, and how long its take is: seconds, None while there is none."""
+    """A card with the seconds of its take in `duration`; None while it has none."""
 
     @property
     def text(self) -> str: ...
@@ -20,9 +20,10 @@ class SpokenCard(Protocol):
 
 @dataclass(frozen=True)
 class Progress:
-    """cards, done: how many there are, and have a take. spoken: seconds of sound that there are, without pauses.
+    """Progress of a script.
 
-    left: seconds of sound that are missing, about. wait: seconds until they will have been made, about.
+    cards: their number. done: those with a take. spoken: seconds of sound so far, without pauses. left: estimated
+    seconds of sound to be made. wait: estimated seconds until they are made.
     """
 
     cards: int
@@ -33,9 +34,9 @@ class Progress:
 
 
 def progress(cards: Iterable[SpokenCard], real_time_factor: float) -> Progress:
-    """How far it is, for an engine that takes `real_time_factor` seconds for a second of sound.
+    """Estimate the progress for an engine that takes `real_time_factor` seconds for a second of sound.
 
-    What is left is reckoned at the pace of what is spoken already: voices differ.
+    The rest is estimated at the speaking rate of the takes so far, because voices differ.
     """
     durations: list[float] = []
     expected, missing = 0.0, 0.0

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from engine.errors import GenerationNotFound, RepriseError
-from storage.checks import new_id
 from storage.repositories.generations import GenerationRecord, Spoken
+from storage.validation import new_id
 from studio.traces import reason
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from engine.text import normalise, plan_segments
 from engine.text.english.normalization import unspoken
 from studio.script import cues, parse_file, to_srt, to_vtt
-from studio.script.decode import MAX_CHARACTERS
+from studio.script.formats.decode import MAX_CHARACTERS
 from tests.attack.attack import Attack, Broken, randoms
 from tests.attack.spoiling import hostile_text, spoiled
 

@@ -15,7 +15,7 @@ from sqlalchemy import Engine, event, text
 
 from engine.errors import DatabaseUnavailable, DiskFull
 from engine.voice import Voice
-from storage import Studio, VoiceLibrary
+from storage import Storage, VoiceLibrary
 from storage.database import Database
 from storage.models import LEAD_BYTES, Base
 from storage.repositories import voices
@@ -40,8 +40,8 @@ def mark() -> Marker:
 
 
 @pytest.fixture
-def studio(path: Path) -> Iterator[Studio]:
-    with Studio.open(path, busy_timeout=0.1) as opened:
+def storage(path: Path) -> Iterator[Storage]:
+    with Storage.open(path, busy_timeout=0.1) as opened:
         yield opened
 
 
@@ -51,38 +51,38 @@ def test_rows_that_moved_between_pages_leave_nothing(seed: int) -> None:
     assert leftovers.crowded(seed).broken == []
 
 
-def test_a_new_name_takes_the_old_one_out_of_the_files(studio: Studio, path: Path, mark: Marker) -> None:
-    kept = [studio.voices.add(mark.voice()) for _ in range(20)]
+def test_a_new_name_takes_the_old_one_out_of_the_files(storage: Storage, path: Path, mark: Marker) -> None:
+    kept = [storage.voices.add(mark.voice()) for _ in range(20)]
     for record in kept:
-        studio.voices.rename(record.id, mark.token())
-    studio.voices.sweep()
+        storage.voices.rename(record.id, mark.token())
+    storage.voices.purge_expired()
     assert left_over(path) == set()
 
 
-def test_a_reader_that_is_in_the_way_only_delays_it(studio: Studio, path: Path, mark: Marker) -> None:
-    record = studio.voices.add(mark.voice())
+def test_a_reader_that_is_in_the_way_only_delays_it(storage: Storage, path: Path, mark: Marker) -> None:
+    record = storage.voices.add(mark.voice())
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         assert reader.execute("SELECT count(*) FROM voices").fetchone() == (1,)
-        studio.voices.delete(record.id)
+        storage.voices.delete(record.id)
         assert left_over(path) != set()  # in the log, which the reader still reads
-        studio.voices.sweep()
+        storage.voices.purge_expired()
         assert left_over(path) != set()
-    studio.voices.sweep()
+    storage.voices.purge_expired()
     assert left_over(path) == set()
 
 
 def test_the_next_process_does_what_the_last_one_could_not(path: Path, mark: Marker) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
-        with Studio.open(path, busy_timeout=0.1) as studio:
-            record = studio.voices.add(mark.voice())
+        with Storage.open(path, busy_timeout=0.1) as storage:
+            record = storage.voices.add(mark.voice())
             reader.execute("BEGIN")
             assert reader.execute("SELECT count(*) FROM voices").fetchone() == (1,)
-            studio.voices.delete(record.id)
+            storage.voices.delete(record.id)
         assert left_over(path) != set()
         reader.execute("ROLLBACK")
-        with Studio.open(path) as studio:
-            studio.voices.sweep()
+        with Storage.open(path) as storage:
+            storage.voices.purge_expired()
         assert left_over(path) == set()
 
 
@@ -90,21 +90,21 @@ def test_many_readers_and_writers_delay_it_at_most(path: Path, mark: Marker) -> 
     made = [[mark.voice() for _ in range(4)] for _ in range(3)]
     over = threading.Event()
 
-    with Studio.open(path) as studio:
+    with Storage.open(path) as storage:
 
         def write(own: list[Voice]) -> None:
             for voice in own:
-                record = studio.voices.add(voice)
-                studio.voices.load(record.id)
-                studio.voices.delete(record.id)
+                record = storage.voices.add(voice)
+                storage.voices.load(record.id)
+                storage.voices.delete(record.id)
             over.set()
 
         def read() -> None:
             while not over.is_set():
-                studio.voices.list()
+                storage.voices.list()
 
         at_once([*(lambda own=own: write(own) for own in made), read, read])
-        studio.voices.sweep()
+        storage.voices.purge_expired()
         assert living(path) == left_over(path) == set()
 
 
@@ -115,17 +115,17 @@ def test_a_library_of_an_earlier_version_is_cleaned(path: Path) -> None:
         before.execute("PRAGMA foreign_keys = ON")
         before.execute("UPDATE voices SET name = 'renamed', name_key = id, search_key = id")
         before.execute("DELETE FROM voices WHERE rowid % 2")
-    with Studio.open(path) as studio:
-        studio.voices.sweep()
+    with Storage.open(path) as storage:
+        storage.voices.purge_expired()
         assert left_over(path) == set()
-        assert len(studio.voices.list()) == 3
+        assert len(storage.voices.list()) == 3
 
 
 def test_a_deletion_in_spare_room_leaves_no_free_page_behind(path: Path, mark: Marker) -> None:
     database = Database.open(path, busy_timeout=1.0)
     tried: list[str] = []
-    with closing(database), Studio.open(path) as studio:
-        record = studio.history.add(mark.spoken())
+    with closing(database), Storage.open(path) as storage:
+        record = storage.history.add(mark.spoken())
         assert record is not None
 
         def work(session: object) -> None:
@@ -141,13 +141,13 @@ def test_a_deletion_in_spare_room_leaves_no_free_page_behind(path: Path, mark: M
     assert len(tried) == 2
 
 
-def test_sound_and_transcripts_lie_behind_a_page_of_zeros(studio: Studio, path: Path, mark: Marker) -> None:
+def test_sound_and_transcripts_lie_behind_a_page_of_zeros(storage: Storage, path: Path, mark: Marker) -> None:
     led = {table.name: list(table.columns.keys()) for table in Base.metadata.tables.values() if "lead" in table.columns}
     assert {table: columns[columns.index("lead") + 1 :] for table, columns in led.items()} == {
         "voice_references": ["transcript", "clip"],
         "generation_audio": ["audio"],
     }
-    studio.voices.add(mark.voice())
+    storage.voices.add(mark.voice())
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA page_size").fetchone() == (LEAD_BYTES,)
         for table, columns in led.items():
@@ -155,10 +155,10 @@ def test_sound_and_transcripts_lie_behind_a_page_of_zeros(studio: Studio, path: 
         assert connection.execute("SELECT lead FROM voice_references").fetchall() == [(bytes(LEAD_BYTES),)]
 
 
-def test_who_is_not_forgotten_whole_keeps_everything(studio: Studio, path: Path, mark: Marker) -> None:
-    studio.voices.add(mark.voice(), owner="ann")
-    studio.history.add(mark.spoken(), owner="ann")
-    studio.scripts.create("Play", [mark.card()], owner="ann")
+def test_who_is_not_forgotten_whole_keeps_everything(storage: Storage, path: Path, mark: Marker) -> None:
+    storage.voices.add(mark.voice(), owner="ann")
+    storage.history.add(mark.spoken(), owner="ann")
+    storage.scripts.create("Play", [mark.card()], owner="ann")
     before = state_of(path.parent)
     statements = ["DELETE FROM scripts", "DELETE FROM generations", "DELETE FROM voices", "DELETE FROM voice_uses"]
     for statement in [*statements, "DELETE FROM owner_settings", "UPDATE erasures"]:
@@ -170,19 +170,19 @@ def test_who_is_not_forgotten_whole_keeps_everything(studio: Studio, path: Path,
         event.listen(Engine, "before_cursor_execute", fail)
         try:
             with pytest.raises((DatabaseUnavailable, sqlite3.OperationalError)):
-                studio.forget("ann")
+                storage.forget("ann")
         finally:
             event.remove(Engine, "before_cursor_execute", fail)
         assert state_of(path.parent) == before, statement
-    studio.forget("ann")
+    storage.forget("ann")
     assert not any(state_of(path.parent).values())
 
 
-def test_sweeping_keeps_room_for_deleting(studio: Studio, path: Path) -> None:
+def test_sweeping_keeps_room_for_deleting(storage: Storage, path: Path) -> None:
     reserve = path.with_name(f"{NAME}-reserve")
     assert not reserve.exists()
-    studio.voices.sweep()
-    studio.voices.sweep()
+    storage.voices.purge_expired()
+    storage.voices.purge_expired()
     assert reserve.stat().st_size == RESERVE_BYTES
     assert stat.S_IMODE(reserve.stat().st_mode) == 0o600
 
@@ -223,13 +223,13 @@ def test_a_newer_library_stays_as_it_is_to_the_byte(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_rows_that_hold_no_time_or_no_settings_are_told(studio: Studio, path: Path, mark: Marker) -> None:
-    studio.history.add(mark.spoken())
+def test_rows_that_hold_no_time_or_no_settings_are_told(storage: Storage, path: Path, mark: Marker) -> None:
+    storage.history.add(mark.spoken())
     for column, value in (("settings", "{"), ("created", "yesterday")):
         with closing(sqlite3.connect(path)) as direct, direct:
             direct.execute(f"UPDATE generations SET {column} = ?", (value,))
         with pytest.raises(DatabaseUnavailable, match="is damaged"):
-            studio.history.page()
+            storage.history.page()
 
 
 def test_errors_hold_nothing_that_people_typed(path: Path, mark: Marker) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 from engine.errors import GenerationNotFound, InvalidInput, ScriptNotFound
-from storage.storage import Studio
+from storage.storage import Storage
 from tests.storage.speaking import FLAC, card, spoken
 
 OWNERS = ("ann", "bob", "Ann")
@@ -28,7 +28,7 @@ class Keeping(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         self.folder = TemporaryDirectory()
-        self.studio = Studio.open(Path(self.folder.name, "voices.sqlite"))
+        self.storage = Storage.open(Path(self.folder.name, "voices.sqlite"))
         self.kept: dict[str, tuple[str, str, bool, bool, str | None]] = {}  # owner, text, listed, starred, card
         self.off: set[str] = set()
         self.written: dict[str, tuple[str, list[str]]] = {}  # owner, cards
@@ -36,8 +36,8 @@ class Keeping(RuleBasedStateMachine):
         self.chosen: dict[str, str | None] = {}
 
     def teardown(self) -> None:
-        if hasattr(self, "studio"):
-            self.studio.close()
+        if hasattr(self, "storage"):
+            self.storage.close()
             self.folder.cleanup()
 
     def allowed(self, call: Callable[[], object], may: bool) -> bool:
@@ -51,7 +51,7 @@ class Keeping(RuleBasedStateMachine):
 
     @rule(target=generations, owner=owners, text=texts)
     def speak(self, owner: str, text: str) -> str:
-        made = self.studio.history.add(spoken(text), owner=owner)
+        made = self.storage.history.add(spoken(text), owner=owner)
         assert (made is None) == (owner in self.off)
         if made is None:
             return "0" * 32
@@ -60,25 +60,25 @@ class Keeping(RuleBasedStateMachine):
 
     @rule(owner=owners, on=st.booleans())
     def switch(self, owner: str, on: bool) -> None:
-        self.studio.history.change_settings(history=on, owner=owner)
+        self.storage.history.change_settings(history=on, owner=owner)
         self.off = self.off - {owner} if on else self.off | {owner}
 
     @rule(one=generations, owner=owners, starred=st.booleans())
     def star(self, one: str, owner: str, starred: bool) -> None:
         may = one in self.kept and self.kept[one][0] == owner
-        if self.allowed(lambda: self.studio.history.star(one, starred, owner=owner), may):
+        if self.allowed(lambda: self.storage.history.star(one, starred, owner=owner), may):
             _, text, listed, _, of = self.kept[one]
             self.kept[one] = (owner, text, listed or starred, starred, of)
 
     @rule(one=generations, owner=owners)
     def hear(self, one: str, owner: str) -> None:
         may = one in self.kept and self.kept[one][0] == owner
-        self.allowed(lambda: self.studio.history.audio(one, owner=owner), may)
+        self.allowed(lambda: self.storage.history.audio(one, owner=owner), may)
 
     @rule(one=generations, owner=owners)
     def delete(self, one: str, owner: str) -> None:
         may = one in self.kept and self.kept[one][0] == owner
-        if self.allowed(lambda: self.studio.history.delete(one, owner=owner), may):
+        if self.allowed(lambda: self.storage.history.delete(one, owner=owner), may):
             self.lose(one)
 
     def lose(self, one: str) -> None:
@@ -88,8 +88,8 @@ class Keeping(RuleBasedStateMachine):
 
     @rule(target=scripts, owner=owners, written=st.lists(texts, min_size=1, max_size=3))
     def write(self, owner: str, written: list[str]) -> str:
-        script = self.studio.scripts.create("Play", map(card, written), owner=owner)
-        made = [each.id for each in self.studio.scripts.cards(script.id, owner=owner)]
+        script = self.storage.scripts.create("Play", map(card, written), owner=owner)
+        made = [each.id for each in self.storage.scripts.cards(script.id, owner=owner)]
         self.written[script.id] = (owner, made)
         self.texts |= dict(zip(made, written, strict=True))
         self.chosen |= dict.fromkeys(made)
@@ -107,7 +107,7 @@ class Keeping(RuleBasedStateMachine):
     def attach(self, one: str, owner: str, text: str) -> str:
         before = {record.id for record in self.takes_of(one, owner)}
         may = self.owner_of(one) == owner
-        if not self.allowed(lambda: self.studio.scripts.attach(one, spoken(text), owner=owner), may):
+        if not self.allowed(lambda: self.storage.scripts.attach(one, spoken(text), owner=owner), may):
             return "0" * 32
         (made,) = {record.id for record in self.takes_of(one, owner)} - before
         self.kept[made] = (owner, text, owner not in self.off, False, one)
@@ -116,12 +116,12 @@ class Keeping(RuleBasedStateMachine):
         return made
 
     def takes_of(self, one: str, owner: str) -> list:
-        return self.studio.scripts.takes(one, owner=owner) if self.owner_of(one) == owner else []
+        return self.storage.scripts.takes(one, owner=owner) if self.owner_of(one) == owner else []
 
     @rule(one=cards, owner=owners, text=texts)
     def edit(self, one: str, owner: str, text: str) -> None:
         may = self.owner_of(one) == owner
-        if self.allowed(lambda: self.studio.scripts.edit(one, text, owner=owner), may) and text != self.texts[one]:
+        if self.allowed(lambda: self.storage.scripts.edit(one, text, owner=owner), may) and text != self.texts[one]:
             self.texts[one] = text
             self.chosen[one] = None
 
@@ -130,15 +130,15 @@ class Keeping(RuleBasedStateMachine):
         made = next((made for _, made in self.written.values() if one in made), [])
         if self.owner_of(one) == owner and place >= len(made):
             with pytest.raises(InvalidInput):
-                self.studio.scripts.move(one, place, owner=owner)
-        elif self.allowed(lambda: self.studio.scripts.move(one, place, owner=owner), self.owner_of(one) == owner):
+                self.storage.scripts.move(one, place, owner=owner)
+        elif self.allowed(lambda: self.storage.scripts.move(one, place, owner=owner), self.owner_of(one) == owner):
             made.remove(one)
             made.insert(place, one)
 
     @rule(one=cards, owner=owners)
     def delete_card(self, one: str, owner: str) -> None:
         may = self.owner_of(one) == owner
-        if self.allowed(lambda: self.studio.scripts.delete_card(one, owner=owner), may):
+        if self.allowed(lambda: self.storage.scripts.delete_card(one, owner=owner), may):
             next(made for _, made in self.written.values() if one in made).remove(one)
             self.release(one)
 
@@ -153,32 +153,32 @@ class Keeping(RuleBasedStateMachine):
     @rule(script=consumes(scripts), owner=owners)
     def discard(self, script: str, owner: str) -> None:
         may = script in self.written and self.written[script][0] == owner
-        if self.allowed(lambda: self.studio.scripts.discard(script, owner=owner), may):
+        if self.allowed(lambda: self.storage.scripts.discard(script, owner=owner), may):
             for one in self.written.pop(script)[1]:
                 self.release(one)
 
     @rule(owner=owners)
     def forget(self, owner: str) -> None:
-        self.studio.forget(owner)
+        self.storage.forget(owner)
         self.kept = {one: kept for one, kept in self.kept.items() if kept[0] != owner}
         self.written = {one: written for one, written in self.written.items() if written[0] != owner}
         self.off.discard(owner)
 
     @invariant()
     def everyone_sees_their_own(self) -> None:
-        for owner in OWNERS if hasattr(self, "studio") else ():
+        for owner in OWNERS if hasattr(self, "storage") else ():
             seen = {
-                each.id: (each.text, each.starred) for each in self.studio.history.page(owner=owner, limit=500).records
+                each.id: (each.text, each.starred) for each in self.storage.history.page(owner=owner, limit=500).records
             }
             assert seen == {
                 one: (text, starred)
                 for one, (whose, text, listed, starred, _) in self.kept.items()
                 if whose == owner and listed
             }
-            assert self.studio.storage_use(owner=owner).generations == len(FLAC) * sum(
+            assert self.storage.storage_use(owner=owner).generations == len(FLAC) * sum(
                 whose == owner for whose, *_ in self.kept.values()
             )
-            assert {each.id for each in self.studio.scripts.list(owner=owner)} == {
+            assert {each.id for each in self.storage.scripts.list(owner=owner)} == {
                 one for one, (whose, _) in self.written.items() if whose == owner
             }
             self.check_cards(owner)
@@ -188,7 +188,7 @@ class Keeping(RuleBasedStateMachine):
             if whose == owner:
                 assert [
                     (each.position, each.id, each.text, each.take_id)
-                    for each in self.studio.scripts.cards(script, owner=owner)
+                    for each in self.storage.scripts.cards(script, owner=owner)
                 ] == [(place, one, self.texts[one], self.chosen[one]) for place, one in enumerate(made)]
 
 

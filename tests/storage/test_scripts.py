@@ -10,7 +10,7 @@ from sqlalchemy import Engine, event
 
 from engine.errors import GenerationNotFound, InvalidInput, InvalidName, ScriptNotFound, VoiceNotFound
 from storage.repositories.cards import CardRecord
-from storage.storage import Studio
+from storage.storage import Storage
 from studio.script import cues, parse, progress
 from tests.storage.making import count, voice
 from tests.storage.speaking import FLAC, Clock, card, spoken
@@ -25,41 +25,41 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def studio(url: str, clock: Clock) -> Iterator[Studio]:
-    with Studio.open(url, clock=clock) as opened:
+def storage(url: str, clock: Clock) -> Iterator[Storage]:
+    with Storage.open(url, clock=clock) as opened:
         yield opened
 
 
-def made(studio: Studio, *texts: str) -> list[CardRecord]:
-    script = studio.scripts.create("Play", [card(text) for text in texts or ("One.", "Two.", "Three.")])
-    return studio.scripts.cards(script.id)
+def made(storage: Storage, *texts: str) -> list[CardRecord]:
+    script = storage.scripts.create("Play", [card(text) for text in texts or ("One.", "Two.", "Three.")])
+    return storage.scripts.cards(script.id)
 
 
-def said(studio: Studio, script_id: str) -> list[str]:
-    cards = studio.scripts.cards(script_id)
+def said(storage: Storage, script_id: str) -> list[str]:
+    cards = storage.scripts.cards(script_id)
     assert [each.position for each in cards] == list(range(len(cards)))
     return [each.text for each in cards]
 
 
-def take(studio: Studio, each: CardRecord) -> CardRecord:
-    return studio.scripts.attach(each.id, spoken(each.text))
+def take(storage: Storage, each: CardRecord) -> CardRecord:
+    return storage.scripts.attach(each.id, spoken(each.text))
 
 
 def test_a_parsed_text_is_kept_and_outlives_reopening(url: str) -> None:
     parsed = parse(TEXT)
-    with Studio.open(url) as studio:
-        script = studio.scripts.create("  A\tplay 🎭 ", parsed.cards)
-        first, *_ = studio.scripts.cards(script.id)
-        take(studio, first)
-        studio.scripts.queue(script.id)
-    with Studio.open(url) as studio:
-        cards = studio.scripts.cards(script.id)
+    with Storage.open(url) as storage:
+        script = storage.scripts.create("  A\tplay 🎭 ", parsed.cards)
+        first, *_ = storage.scripts.cards(script.id)
+        take(storage, first)
+        storage.scripts.queue(script.id)
+    with Storage.open(url) as storage:
+        cards = storage.scripts.cards(script.id)
         assert [(each.text, each.speaker, each.pause) for each in cards] == [
             (each.text, each.speaker, each.pause) for each in parsed.cards
         ]
         assert [each.state for each in cards] == ["spoken", "queued", "queued"]
-        assert [each.id for each in studio.scripts.waiting(script.id, 1)] == [cards[1].id]
-        (record,) = studio.scripts.list()
+        assert [each.id for each in storage.scripts.waiting(script.id, 1)] == [cards[1].id]
+        (record,) = storage.scripts.list()
         assert (record.name, record.cards, record.done, record.spoken) == ("A play 🎭", 3, 1, 1.5)
         told = progress(cards, 0.5)
         assert (told.cards, told.done, told.spoken) == (3, 1, 1.5)
@@ -67,229 +67,229 @@ def test_a_parsed_text_is_kept_and_outlives_reopening(url: str) -> None:
         assert [cue.lines for cue in cues(cards)] == [("Good morning! שלום.",)]
 
 
-def test_the_list_is_by_change_and_names_can_be_the_same(studio: Studio) -> None:
-    first, second = (studio.scripts.create("Same", [card("One.")]) for _ in range(2))
-    studio.scripts.edit(studio.scripts.cards(first.id)[0].id, "Changed.")
-    assert [record.id for record in studio.scripts.list()] == [first.id, second.id]
-    assert studio.scripts.rename(second.id, " Other ").name == "Other"
-    assert [record.name for record in studio.scripts.list()] == ["Other", "Same"]
+def test_the_list_is_by_change_and_names_can_be_the_same(storage: Storage) -> None:
+    first, second = (storage.scripts.create("Same", [card("One.")]) for _ in range(2))
+    storage.scripts.edit(storage.scripts.cards(first.id)[0].id, "Changed.")
+    assert [record.id for record in storage.scripts.list()] == [first.id, second.id]
+    assert storage.scripts.rename(second.id, " Other ").name == "Other"
+    assert [record.name for record in storage.scripts.list()] == ["Other", "Same"]
     for name in ("", " \n", "a" * 121, "\0"):
         with pytest.raises(InvalidName):
-            studio.scripts.rename(second.id, name)
-    assert studio.scripts.create("Empty", []).cards == 0
+            storage.scripts.rename(second.id, name)
+    assert storage.scripts.create("Empty", []).cards == 0
 
 
-def test_moving_inserting_and_deleting_leave_no_gaps(studio: Studio) -> None:
-    one, two, three = made(studio)
+def test_moving_inserting_and_deleting_leave_no_gaps(storage: Storage) -> None:
+    one, two, three = made(storage)
     script_id = one.script_id
-    studio.scripts.move(one.id, 2)
-    assert said(studio, script_id) == ["Two.", "Three.", "One."]
-    studio.scripts.move(one.id, 0)
-    studio.scripts.move(two.id, 1)
-    assert said(studio, script_id) == ["One.", "Two.", "Three."]
-    studio.scripts.insert(script_id, 1, card("New.", "Ann"))
-    studio.scripts.insert(script_id, 4, card("Last."))
-    studio.scripts.delete_card(two.id)
-    assert said(studio, script_id) == ["One.", "New.", "Three.", "Last."]
+    storage.scripts.move(one.id, 2)
+    assert said(storage, script_id) == ["Two.", "Three.", "One."]
+    storage.scripts.move(one.id, 0)
+    storage.scripts.move(two.id, 1)
+    assert said(storage, script_id) == ["One.", "Two.", "Three."]
+    storage.scripts.insert(script_id, 1, card("New.", "Ann"))
+    storage.scripts.insert(script_id, 4, card("Last."))
+    storage.scripts.delete_card(two.id)
+    assert said(storage, script_id) == ["One.", "New.", "Three.", "Last."]
     for wrong in (-1, 4):
         with pytest.raises(InvalidInput, match="position"):
-            studio.scripts.move(three.id, wrong)
+            storage.scripts.move(three.id, wrong)
     with pytest.raises(InvalidInput, match="something to say"):
-        studio.scripts.insert(script_id, 0, card(" \n"))
+        storage.scripts.insert(script_id, 0, card(" \n"))
 
 
-def test_a_take_counts_while_the_card_says_the_same_in_the_same_voice(studio: Studio) -> None:
-    ada = studio.voices.add(voice("Ada"))
-    each, *_ = made(studio)
-    each = take(studio, each)
+def test_a_take_counts_while_the_card_says_the_same_in_the_same_voice(storage: Storage) -> None:
+    ada = storage.voices.add(voice("Ada"))
+    each, *_ = made(storage)
+    each = take(storage, each)
     assert (each.state, each.duration) == ("spoken", 1.5)
     first = each.take_id
-    assert studio.scripts.edit(each.id, " One. ").take_id == first, "nothing has changed"
-    assert studio.scripts.edit(each.id, "Else.").state == "new"
+    assert storage.scripts.edit(each.id, " One. ").take_id == first, "nothing has changed"
+    assert storage.scripts.edit(each.id, "Else.").state == "new"
     with pytest.raises(InvalidInput, match="other words"):
-        studio.scripts.choose(each.id, str(first))
-    each = studio.scripts.edit(each.id, "One.")
-    assert studio.scripts.choose(each.id, str(first)).take_id == first
-    assert studio.scripts.set_voice(each.id, ada.id).state == "new"
-    assert [record.id for record in studio.scripts.takes(each.id)] == [first]
+        storage.scripts.choose(each.id, str(first))
+    each = storage.scripts.edit(each.id, "One.")
+    assert storage.scripts.choose(each.id, str(first)).take_id == first
+    assert storage.scripts.set_voice(each.id, ada.id).state == "new"
+    assert [record.id for record in storage.scripts.takes(each.id)] == [first]
 
 
-def test_a_take_that_comes_too_late_is_kept_and_does_not_count(studio: Studio) -> None:
-    ada = studio.voices.add(voice("Ada"))
-    one, two, _ = made(studio)
-    studio.scripts.queue(one.script_id)
-    studio.scripts.edit(one.id, "Other words.")
-    late = studio.scripts.attach(one.id, spoken("One."))
+def test_a_take_that_comes_too_late_is_kept_and_does_not_count(storage: Storage) -> None:
+    ada = storage.voices.add(voice("Ada"))
+    one, two, _ = made(storage)
+    storage.scripts.queue(one.script_id)
+    storage.scripts.edit(one.id, "Other words.")
+    late = storage.scripts.attach(one.id, spoken("One."))
     assert (late.take_id, late.state) == (None, "queued")
-    studio.scripts.set_voice(two.id, ada.id)
-    assert studio.scripts.attach(two.id, spoken("Two.")).take_id is None
-    assert studio.scripts.attach(two.id, spoken("Two.", voice_id=ada.id)).state == "spoken"
-    assert len(studio.scripts.takes(two.id)) == 2
+    storage.scripts.set_voice(two.id, ada.id)
+    assert storage.scripts.attach(two.id, spoken("Two.")).take_id is None
+    assert storage.scripts.attach(two.id, spoken("Two.", voice_id=ada.id)).state == "spoken"
+    assert len(storage.scripts.takes(two.id)) == 2
 
 
-def test_a_redone_card_keeps_both_takes(studio: Studio, clock: Clock) -> None:
-    one, *_ = made(studio)
-    first = take(studio, one).take_id
+def test_a_redone_card_keeps_both_takes(storage: Storage, clock: Clock) -> None:
+    one, *_ = made(storage)
+    first = take(storage, one).take_id
     clock.pass_time(seconds=1)
-    assert studio.scripts.queue(one.script_id, [one.id]) == 1
-    queued = studio.scripts.card(one.id)
+    assert storage.scripts.queue(one.script_id, [one.id]) == 1
+    queued = storage.scripts.card(one.id)
     assert (queued.state, queued.take_id) == ("queued", first)
-    second = take(studio, one).take_id
-    assert [record.id for record in studio.scripts.takes(one.id)] == [second, first]
-    assert studio.scripts.choose(one.id, str(first)).take_id == first
+    second = take(storage, one).take_id
+    assert [record.id for record in storage.scripts.takes(one.id)] == [second, first]
+    assert storage.scripts.choose(one.id, str(first)).take_id == first
     with pytest.raises(InvalidInput, match="not one of"):
-        studio.scripts.choose(one.id, NOBODY)
+        storage.scripts.choose(one.id, NOBODY)
 
 
-def test_queueing_speaking_and_failing(studio: Studio) -> None:
-    one, two, three = made(studio)
-    studio.scripts.lock(three.id)
-    assert studio.scripts.queue(one.script_id) == 2
-    take(studio, one)
-    failed = studio.scripts.fail(two.id, "There are too many at once; try again.")
+def test_queueing_speaking_and_failing(storage: Storage) -> None:
+    one, two, three = made(storage)
+    storage.scripts.lock(three.id)
+    assert storage.scripts.queue(one.script_id) == 2
+    take(storage, one)
+    failed = storage.scripts.fail(two.id, "There are too many at once; try again.")
     assert (failed.state, failed.failure) == ("failed", "There are too many at once; try again.")
-    assert studio.scripts.waiting(one.script_id) == []
-    assert studio.scripts.queue(one.script_id) == 1
-    assert studio.scripts.card(two.id).failure is None
-    assert studio.scripts.unqueue(one.script_id) == 1
-    assert [each.state for each in studio.scripts.cards(one.script_id)] == ["spoken", "new", "new"]
+    assert storage.scripts.waiting(one.script_id) == []
+    assert storage.scripts.queue(one.script_id) == 1
+    assert storage.scripts.card(two.id).failure is None
+    assert storage.scripts.unqueue(one.script_id) == 1
+    assert [each.state for each in storage.scripts.cards(one.script_id)] == ["spoken", "new", "new"]
 
 
-def test_splitting_and_merging_keep_every_word(studio: Studio) -> None:
-    (whole,) = made(studio, "One two. Three four.")
-    take(studio, whole)
-    studio.scripts.set_pause(whole.id, 3.0)
-    first, second = studio.scripts.split(whole.id, 9, pause=0.5)
+def test_splitting_and_merging_keep_every_word(storage: Storage) -> None:
+    (whole,) = made(storage, "One two. Three four.")
+    take(storage, whole)
+    storage.scripts.set_pause(whole.id, 3.0)
+    first, second = storage.scripts.split(whole.id, 9, pause=0.5)
     assert (first.text, first.pause, first.take_id) == ("One two.", 0.5, None)
     assert (second.text, second.pause, second.state) == ("Three four.", 3.0, "new")
-    merged = studio.scripts.merge(first.id)
+    merged = storage.scripts.merge(first.id)
     assert (merged.text, merged.pause) == ("One two. Three four.", 3.0)
-    assert said(studio, whole.script_id) == ["One two. Three four."]
+    assert said(storage, whole.script_id) == ["One two. Three four."]
     for wrong in (0, -1, 20, 99):
         with pytest.raises(InvalidInput):
-            studio.scripts.split(whole.id, wrong)
+            storage.scripts.split(whole.id, wrong)
     with pytest.raises(InvalidInput, match="no card after"):
-        studio.scripts.merge(whole.id)
-    other = studio.scripts.insert(whole.script_id, 1, card("Mine.", "Ann"))
+        storage.scripts.merge(whole.id)
+    other = storage.scripts.insert(whole.script_id, 1, card("Mine.", "Ann"))
     with pytest.raises(InvalidInput, match="different speakers"):
-        studio.scripts.merge(whole.id)
-    studio.scripts.set_speaker(other.id, None)
-    studio.scripts.lock(other.id)
+        storage.scripts.merge(whole.id)
+    storage.scripts.set_speaker(other.id, None)
+    storage.scripts.lock(other.id)
     with pytest.raises(InvalidInput, match="locked"):
-        studio.scripts.merge(whole.id)
+        storage.scripts.merge(whole.id)
 
 
-def test_a_locked_card_keeps_its_words_and_its_take(studio: Studio) -> None:
-    ada = studio.voices.add(voice("Ada"))
-    one, *_ = made(studio)
-    kept = take(studio, one)
-    studio.scripts.lock(one.id)
+def test_a_locked_card_keeps_its_words_and_its_take(storage: Storage) -> None:
+    ada = storage.voices.add(voice("Ada"))
+    one, *_ = made(storage)
+    kept = take(storage, one)
+    storage.scripts.lock(one.id)
     for change in (
-        lambda: studio.scripts.edit(one.id, "Else."),
-        lambda: studio.scripts.split(one.id, 1),
-        lambda: studio.scripts.merge(one.id),
-        lambda: studio.scripts.set_voice(one.id, ada.id),
-        lambda: studio.scripts.set_speaker(one.id, "Ann"),
-        lambda: studio.scripts.choose(one.id, str(kept.take_id)),
-        lambda: studio.scripts.delete_card(one.id),
+        lambda: storage.scripts.edit(one.id, "Else."),
+        lambda: storage.scripts.split(one.id, 1),
+        lambda: storage.scripts.merge(one.id),
+        lambda: storage.scripts.set_voice(one.id, ada.id),
+        lambda: storage.scripts.set_speaker(one.id, "Ann"),
+        lambda: storage.scripts.choose(one.id, str(kept.take_id)),
+        lambda: storage.scripts.delete_card(one.id),
     ):
         with pytest.raises(InvalidInput, match="locked"):
             change()
-    assert studio.scripts.queue(one.script_id, [one.id]) == 0
-    assert studio.scripts.cast(one.script_id, None, ada.id) == 2
-    assert take(studio, one).take_id == kept.take_id, "another take does not replace it"
-    moved = studio.scripts.move(studio.scripts.set_pause(one.id, 1.0).id, 2)
+    assert storage.scripts.queue(one.script_id, [one.id]) == 0
+    assert storage.scripts.cast(one.script_id, None, ada.id) == 2
+    assert take(storage, one).take_id == kept.take_id, "another take does not replace it"
+    moved = storage.scripts.move(storage.scripts.set_pause(one.id, 1.0).id, 2)
     assert (moved.take_id, moved.pause, moved.position) == (kept.take_id, 1.0, 2)
-    assert studio.scripts.edit(studio.scripts.lock(one.id, False).id, "Else.").text == "Else."
+    assert storage.scripts.edit(storage.scripts.lock(one.id, False).id, "Else.").text == "Else."
 
 
-def test_speakers_are_cast(studio: Studio) -> None:
-    ada = studio.voices.add(voice("Ada"))
-    script = studio.scripts.create("Play", parse(TEXT).cards)
-    assert studio.scripts.cast(script.id, "Anna", ada.id) == 2
-    assert [each.voice_id for each in studio.scripts.cards(script.id)] == [ada.id, None, ada.id]
-    assert studio.scripts.cast(script.id, "Nobody", ada.id) == 0
-    for stranger in (NOBODY, "x", studio.voices.add(voice("Bob"), owner="other").id):
+def test_speakers_are_cast(storage: Storage) -> None:
+    ada = storage.voices.add(voice("Ada"))
+    script = storage.scripts.create("Play", parse(TEXT).cards)
+    assert storage.scripts.cast(script.id, "Anna", ada.id) == 2
+    assert [each.voice_id for each in storage.scripts.cards(script.id)] == [ada.id, None, ada.id]
+    assert storage.scripts.cast(script.id, "Nobody", ada.id) == 0
+    for stranger in (NOBODY, "x", storage.voices.add(voice("Bob"), owner="other").id):
         with pytest.raises(VoiceNotFound):
-            studio.scripts.cast(script.id, "Ben", stranger)
-    studio.voices.delete(ada.id)
-    assert studio.scripts.cards(script.id)[0].voice_id == ada.id, "that it is gone must show"
+            storage.scripts.cast(script.id, "Ben", stranger)
+    storage.voices.delete(ada.id)
+    assert storage.scripts.cards(script.id)[0].voice_id == ada.id, "that it is gone must show"
 
 
-def test_a_script_begins_in_one_voice_and_so_does_a_card(studio: Studio) -> None:
-    ada = studio.voices.add(voice("Ada"))
-    script = studio.scripts.create("Play", parse(TEXT).cards, voice_id=ada.id)
-    assert {each.voice_id for each in studio.scripts.cards(script.id)} == {ada.id}
-    assert studio.scripts.insert(script.id, 0, card("New.", "Ann"), voice_id=ada.id).voice_id == ada.id
-    bob = studio.voices.add(voice("Bob"), owner="other").id
+def test_a_script_begins_in_one_voice_and_so_does_a_card(storage: Storage) -> None:
+    ada = storage.voices.add(voice("Ada"))
+    script = storage.scripts.create("Play", parse(TEXT).cards, voice_id=ada.id)
+    assert {each.voice_id for each in storage.scripts.cards(script.id)} == {ada.id}
+    assert storage.scripts.insert(script.id, 0, card("New.", "Ann"), voice_id=ada.id).voice_id == ada.id
+    bob = storage.voices.add(voice("Bob"), owner="other").id
     with pytest.raises(VoiceNotFound):
-        studio.scripts.create("Mine", [card("One.")], voice_id=bob)
+        storage.scripts.create("Mine", [card("One.")], voice_id=bob)
     with pytest.raises(VoiceNotFound):
-        studio.scripts.insert(script.id, 0, card("One."), voice_id=bob)
-    assert [record.name for record in studio.scripts.list()] == ["Play"]
+        storage.scripts.insert(script.id, 0, card("One."), voice_id=bob)
+    assert [record.name for record in storage.scripts.list()] == ["Play"]
 
 
-def test_a_card_tells_of_its_takes(studio: Studio) -> None:
-    one, *_ = made(studio)
+def test_a_card_tells_of_its_takes(storage: Storage) -> None:
+    one, *_ = made(storage)
     assert (one.takes, one.cut) == (0, False)
-    assert (take(studio, one).takes, take(studio, one).cut) == (1, False)
-    cut = studio.scripts.attach(one.id, replace(spoken("One."), stop_reason="length"))
+    assert (take(storage, one).takes, take(storage, one).cut) == (1, False)
+    cut = storage.scripts.attach(one.id, replace(spoken("One."), stop_reason="length"))
     assert (cut.takes, cut.cut) == (3, True)
-    outdated = studio.scripts.edit(one.id, "Else.")
+    outdated = storage.scripts.edit(one.id, "Else.")
     assert (outdated.takes, outdated.cut) == (3, False)
 
 
-def test_how_a_card_is_spoken(studio: Studio) -> None:
-    one, *_ = made(studio)
-    told = studio.scripts.configure(one.id, seed=5, settings={"temperature": 0.5})
+def test_how_a_card_is_spoken(storage: Storage) -> None:
+    one, *_ = made(storage)
+    told = storage.scripts.configure(one.id, seed=5, settings={"temperature": 0.5})
     assert (told.seed, told.settings) == (5, {"temperature": 0.5})
-    told = studio.scripts.configure(one.id)
+    told = storage.scripts.configure(one.id)
     assert (told.seed, told.settings) == (None, {})
     with pytest.raises(InvalidInput, match="seed"):
-        studio.scripts.configure(one.id, seed=-1)
+        storage.scripts.configure(one.id, seed=-1)
     for wrong in (-0.1, 61.0, float("nan")):
         with pytest.raises(InvalidInput, match="pause"):
-            studio.scripts.set_pause(one.id, wrong)
+            storage.scripts.set_pause(one.id, wrong)
 
 
-def test_takes_are_generations(studio: Studio, url: str, clock: Clock) -> None:
-    one, two, _ = made(studio)
-    first = take(studio, one)
-    studio.history.change_settings(history=False)
-    second = take(studio, two)
-    (listed,) = studio.history.page().records
+def test_takes_are_generations(storage: Storage, url: str, clock: Clock) -> None:
+    one, two, _ = made(storage)
+    first = take(storage, one)
+    storage.history.change_settings(history=False)
+    second = take(storage, two)
+    (listed,) = storage.history.page().records
     assert (listed.id, listed.script_id) == (first.take_id, one.script_id)
-    assert studio.history.get(str(second.take_id)).listed is False
+    assert storage.history.get(str(second.take_id)).listed is False
     assert count(url, "generation_audio") == 2
-    assert [(each.id, sound) for each, sound in studio.scripts.sounds(one.script_id)] == [
+    assert [(each.id, sound) for each, sound in storage.scripts.sounds(one.script_id)] == [
         (one.id, FLAC),
         (two.id, FLAC),
     ]
     clock.pass_time(days=400)
-    assert studio.history.expire() == 0, "takes stay with their script"
-    studio.history.delete(str(first.take_id))
-    assert studio.scripts.card(one.id).state == "new"
+    assert storage.history.expire() == 0, "takes stay with their script"
+    storage.history.delete(str(first.take_id))
+    assert storage.scripts.card(one.id).state == "new"
 
 
-def test_discarding_a_script_leaves_what_the_history_has(studio: Studio, url: str, clock: Clock) -> None:
-    one, two, three = made(studio)
-    listed = take(studio, one).take_id
-    studio.history.change_settings(history=False)
-    hidden, starred = take(studio, two).take_id, take(studio, three).take_id
-    studio.history.star(str(starred))
-    studio.scripts.discard(one.script_id)
-    assert {record.id for record in studio.history.page().records} == {listed, starred}
+def test_discarding_a_script_leaves_what_the_history_has(storage: Storage, url: str, clock: Clock) -> None:
+    one, two, three = made(storage)
+    listed = take(storage, one).take_id
+    storage.history.change_settings(history=False)
+    hidden, starred = take(storage, two).take_id, take(storage, three).take_id
+    storage.history.star(str(starred))
+    storage.scripts.discard(one.script_id)
+    assert {record.id for record in storage.history.page().records} == {listed, starred}
     with pytest.raises(GenerationNotFound):
-        studio.history.get(str(hidden))
+        storage.history.get(str(hidden))
     assert count(url, "script_cards") == count(url, "card_takes") == 0
     clock.pass_time(days=31)
-    assert studio.history.expire() == 1
-    assert [record.id for record in studio.history.page().records] == [starred]
+    assert storage.history.expire() == 1
+    assert [record.id for record in storage.history.page().records] == [starred]
 
 
 @pytest.mark.parametrize("wrong", [NOBODY, "", "x", "\0", "A" * 32])
-def test_what_is_not_there(studio: Studio, wrong: str) -> None:
-    scripts = studio.scripts
+def test_what_is_not_there(storage: Storage, wrong: str) -> None:
+    scripts = storage.scripts
     for call in (
         lambda: scripts.get(wrong),
         lambda: scripts.rename(wrong, "Name"),
@@ -307,37 +307,37 @@ def test_what_is_not_there(studio: Studio, wrong: str) -> None:
             call()
 
 
-def test_threads_that_change_a_script_at_once(studio: Studio) -> None:
-    cards = made(studio, *(f"Card {number}." for number in range(8)))
+def test_threads_that_change_a_script_at_once(storage: Storage) -> None:
+    cards = made(storage, *(f"Card {number}." for number in range(8)))
     script_id = cards[0].script_id
 
     def work(number: int) -> None:
         for step in range(4):
-            studio.scripts.move(cards[number].id, (number * 3 + step) % 8)
-            extra = studio.scripts.insert(script_id, 0, card("Extra."))
-            take(studio, extra)
-            studio.scripts.delete_card(extra.id)
-        take(studio, cards[number])
+            storage.scripts.move(cards[number].id, (number * 3 + step) % 8)
+            extra = storage.scripts.insert(script_id, 0, card("Extra."))
+            take(storage, extra)
+            storage.scripts.delete_card(extra.id)
+        take(storage, cards[number])
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(work, range(2)))
-    assert sorted(said(studio, script_id)) == sorted(each.text for each in cards)
-    assert studio.scripts.get(script_id).done == 2
-    assert studio.history.page().total == 10
-    assert studio.history.voice_uses()["e" * 32].times == 10
+    assert sorted(said(storage, script_id)) == sorted(each.text for each in cards)
+    assert storage.scripts.get(script_id).done == 2
+    assert storage.history.page().total == 10
+    assert storage.history.voice_uses()["e" * 32].times == 10
 
 
-def test_a_change_that_fails_in_the_middle_changes_nothing(studio: Studio, url: str) -> None:
-    one, two, _ = made(studio)
-    take(studio, one)
+def test_a_change_that_fails_in_the_middle_changes_nothing(storage: Storage, url: str) -> None:
+    one, two, _ = made(storage)
+    take(storage, one)
     with pytest.raises(InvalidInput):
-        studio.scripts.split(one.id, 2, pause=-1.0)
+        storage.scripts.split(one.id, 2, pause=-1.0)
     with pytest.raises(InvalidInput):
-        studio.scripts.merge(studio.scripts.edit(two.id, "b" * 4_999).id)
-    assert [each.position for each in studio.scripts.cards(one.script_id)] == [0, 1, 2]
-    assert studio.scripts.card(one.id).state == "spoken"
+        storage.scripts.merge(storage.scripts.edit(two.id, "b" * 4_999).id)
+    assert [each.position for each in storage.scripts.cards(one.script_id)] == [0, 1, 2]
+    assert storage.scripts.card(one.id).state == "spoken"
     with pytest.raises(InvalidInput):
-        studio.scripts.create("Play", [card("One."), card("")])
+        storage.scripts.create("Play", [card("One."), card("")])
     assert count(url, "scripts") == 1
 
 
@@ -363,27 +363,29 @@ def interrupted(work: Callable[[], object], statement: int) -> bool:
 
 @pytest.mark.parametrize("change", ["merge", "split", "move", "attach", "discard"])
 def test_a_change_happens_as_a_whole_wherever_it_is_interrupted(sqlite: str, change: str) -> None:
-    with Studio.open(sqlite) as studio:
-        one, two, three = (take(studio, each) for each in made(studio))
+    with Storage.open(sqlite) as storage:
+        one, two, three = (take(storage, each) for each in made(storage))
         script_id = one.script_id
         work: Callable[[], object] = {
-            "merge": lambda: studio.scripts.merge(one.id),
-            "split": lambda: studio.scripts.split(two.id, 2),
-            "move": lambda: studio.scripts.move(three.id, 0),
-            "attach": lambda: take(studio, two),
-            "discard": lambda: studio.scripts.discard(script_id),
+            "merge": lambda: storage.scripts.merge(one.id),
+            "split": lambda: storage.scripts.split(two.id, 2),
+            "move": lambda: storage.scripts.move(three.id, 0),
+            "attach": lambda: take(storage, two),
+            "discard": lambda: storage.scripts.discard(script_id),
         }[change]
 
         def state() -> object:
-            if not studio.scripts.list():
+            if not storage.scripts.list():
                 return "discarded"
-            cards = studio.scripts.cards(script_id)
-            return cards, studio.history.page(), [studio.scripts.takes(each.id) for each in cards]
+            cards = storage.scripts.cards(script_id)
+            return cards, storage.history.page(), [storage.scripts.takes(each.id) for each in cards]
 
         before, statement = state(), 1
         while interrupted(work, statement) and state() == before:
             statement += 1
         # Once it is done, only the overwriting of what is gone can be interrupted.
-        assert state() == "discarded" or len(studio.scripts.cards(script_id)) == {"merge": 2, "split": 4}.get(change, 3)
+        assert state() == "discarded" or len(storage.scripts.cards(script_id)) == {"merge": 2, "split": 4}.get(
+            change, 3
+        )
         assert state() != before
         assert statement > 4

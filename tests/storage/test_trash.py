@@ -1,4 +1,4 @@
-"""Voices that are deleted, and put back: nothing is lost on the way, and in the end nothing is left."""
+"""Voices that are trashed, and restored: nothing is lost on the way, and in the end nothing is left."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from engine.errors import NameTaken, VoiceNotFound, VoiceProtected
 from engine.voice import MAX_NAME, Voice
-from storage import Studio, VoiceLibrary
-from storage.library import UNDO_TIME
+from storage import Storage, VoiceLibrary
+from storage.library import TRASH_RETENTION
 from storage.repositories.shared_voices import Sample
 from tests.storage.making import count, recoded, voice
 from tests.storage.speaking import Clock
@@ -27,40 +27,40 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def studio(url: str, clock: Clock) -> Iterator[Studio]:
-    with Studio.open(url, clock=clock) as opened:
+def storage(url: str, clock: Clock) -> Iterator[Storage]:
+    with Storage.open(url, clock=clock) as opened:
         yield opened
 
 
 @pytest.fixture
-def library(studio: Studio) -> VoiceLibrary:
-    return studio.voices
+def library(storage: Storage) -> VoiceLibrary:
+    return storage.voices
 
 
 def tagged(name: str = "Ada") -> Voice:
     return replace(voice(name), tags=("warm", "story"), description="Low.", language="fr")
 
 
-def test_what_is_put_back_is_as_it_was(library: VoiceLibrary) -> None:
+def test_a_restored_voice_is_as_it_was(library: VoiceLibrary) -> None:
     record = library.add(tagged())
     codes = library.ready(record.id, "codec-b", lambda kept: replace(recoded(kept, "codec-b"), tags=kept.tags))
-    gone = library.set_aside(record.id)
+    gone = library.trash(record.id)
     assert gone == record
-    assert library.put_back(record.id) == record
+    assert library.restore(record.id) == record
     assert library.list() == [record]
     assert library.load(record.id) == tagged()
     assert library.ready(record.id, "codec-b", pytest.fail).references == codes.references
 
 
-def test_what_is_set_aside_is_nowhere_to_be_found(library: VoiceLibrary, studio: Studio) -> None:
+def test_a_voice_in_the_trash_is_nowhere_to_be_found(library: VoiceLibrary, storage: Storage) -> None:
     record = library.add(tagged())
-    library.set_aside(record.id)
+    library.trash(record.id)
     assert library.list() == library.list(search="ada") == []
     for act in (
         library.get,
         library.load,
         library.delete,
-        library.set_aside,
+        library.trash,
         library.export_voice,
         library.duplicate,
         lambda voice_id: library.rename(voice_id, "Bea"),
@@ -70,90 +70,90 @@ def test_what_is_set_aside_is_nowhere_to_be_found(library: VoiceLibrary, studio:
             act(record.id)
     with pytest.raises(VoiceNotFound):
         library.find("Ada")
-    assert studio.storage_use().voices == 0
-    (aside,) = library.aside()
-    assert replace(aside, set_aside=None) == record
+    assert storage.storage_use().voices == 0
+    (trashed,) = library.trashed()
+    assert replace(trashed, trashed=None) == record
 
 
 def test_its_name_is_free_and_undoing_finds_another(library: VoiceLibrary) -> None:
     first = library.add(voice("Ada"))
-    library.set_aside(first.id)
+    library.trash(first.id)
     second = library.add(voice("ADA", seed=1))
-    library.set_aside(second.id)
+    library.trash(second.id)
     third = library.rename(library.add(voice("Bea")).id, "ada")
-    back = library.put_back(first.id)
-    assert (back.name, library.put_back(second.id).name) == ("Ada 2", "ADA 3")
+    back = library.restore(first.id)
+    assert (back.name, library.restore(second.id).name) == ("Ada 2", "ADA 3")
     assert library.find("ada") == third
     assert library.load(first.id).references == voice("Ada").references
     assert library.list(search="2") == [back]
 
 
-def test_only_the_owner_can_set_aside_and_put_back(library: VoiceLibrary) -> None:
+def test_only_the_owner_can_trash_and_restore(library: VoiceLibrary) -> None:
     record = library.add(voice(), owner="her")
     with pytest.raises(VoiceNotFound):
-        library.set_aside(record.id, owner="him")
-    library.set_aside(record.id, owner="her")
-    assert library.aside(owner="him") == []
-    assert library.delete_aside(owner="him") == 0
+        library.trash(record.id, owner="him")
+    library.trash(record.id, owner="her")
+    assert library.trashed(owner="him") == []
+    assert library.empty_trash(owner="him") == 0
     for voice_id in (record.id, "nonsense"):
         with pytest.raises(VoiceNotFound):
-            library.put_back(voice_id, owner="him")
-    assert library.put_back(record.id, owner="her") == record
+            library.restore(voice_id, owner="him")
+    assert library.restore(record.id, owner="her") == record
     with pytest.raises(VoiceNotFound):
-        library.put_back(record.id, owner="her")
+        library.restore(record.id, owner="her")
 
 
-def test_samples_are_not_set_aside(library: VoiceLibrary) -> None:
+def test_samples_cannot_be_trashed(library: VoiceLibrary) -> None:
     library.share([Sample(voice("Ben"), "I am Ben.")])
     with pytest.raises(VoiceProtected):
-        library.set_aside(library.find("Ben").id)
+        library.trash(library.find("Ben").id)
 
 
 def test_after_ten_minutes_it_is_gone_for_good(library: VoiceLibrary, clock: Clock, url: str) -> None:
     early, late, kept = (library.add(voice(name)) for name in ("Early", "Late", "Kept"))
-    library.set_aside(early.id)
+    library.trash(early.id)
     clock.now += timedelta(minutes=1)
-    library.set_aside(late.id)
-    assert [each.name for each in library.aside()] == ["Late", "Early"]
-    clock.now += UNDO_TIME - timedelta(seconds=30)
-    assert [each.name for each in library.aside()] == ["Late"]
-    assert library.sweep() == 1
-    assert library.sweep() == 0
+    library.trash(late.id)
+    assert [each.name for each in library.trashed()] == ["Late", "Early"]
+    clock.now += TRASH_RETENTION - timedelta(seconds=30)
+    assert [each.name for each in library.trashed()] == ["Late"]
+    assert library.purge_expired() == 1
+    assert library.purge_expired() == 0
     assert [count(url, table) for table in TABLES] == [2, 4, 4]
     with pytest.raises(VoiceNotFound):
-        library.put_back(early.id)
-    assert library.delete_aside() == 1
+        library.restore(early.id)
+    assert library.empty_trash() == 1
     assert [count(url, table) for table in TABLES] == [1, 2, 2]
     assert library.list() == [kept]
 
 
 def test_who_opens_the_library_again_can_still_undo(url: str, clock: Clock) -> None:
-    with Studio.open(url, clock=clock) as studio:
-        record = studio.voices.add(voice())
-        studio.voices.set_aside(record.id)
-    with Studio.open(url, clock=clock) as studio:
-        assert studio.voices.sweep() == 0
-        assert studio.voices.put_back(record.id) == record
+    with Storage.open(url, clock=clock) as storage:
+        record = storage.voices.add(voice())
+        storage.voices.trash(record.id)
+    with Storage.open(url, clock=clock) as storage:
+        assert storage.voices.purge_expired() == 0
+        assert storage.voices.restore(record.id) == record
 
 
-def test_forgetting_takes_what_is_set_aside_too(studio: Studio, url: str) -> None:
-    studio.voices.set_aside(studio.voices.add(voice(), owner="her").id, owner="her")
-    studio.forget("her")
+def test_forgetting_empties_the_trash_too(storage: Storage, url: str) -> None:
+    storage.voices.trash(storage.voices.add(voice(), owner="her").id, owner="her")
+    storage.forget("her")
     assert [count(url, table) for table in TABLES] == [0, 0, 0]
 
 
-def test_swept_bytes_are_overwritten(tmp_path: Path, clock: Clock) -> None:
+def test_purged_bytes_are_overwritten(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "voices.sqlite"
     clip = voice().references[0].clip
-    with Studio.open(path, clock=clock) as studio:
-        record = studio.voices.add(voice())
-        studio.voices.set_aside(record.id)
-        clock.now += UNDO_TIME + timedelta(seconds=1)
+    with Storage.open(path, clock=clock) as storage:
+        record = storage.voices.add(voice())
+        storage.voices.trash(record.id)
+        clock.now += TRASH_RETENTION + timedelta(seconds=1)
         with sqlite3.connect(path) as look:
             look.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         look.close()
         assert clip[60:160] in path.read_bytes()
-        studio.voices.sweep()
+        storage.voices.purge_expired()
         written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert clip[60:160] not in written
 

@@ -6,7 +6,7 @@ from sqlalchemy import create_engine, text
 
 from engine.voice import codes_to_bytes
 from storage import migrations
-from storage.storage import Studio
+from storage.storage import Storage
 from tests.storage.making import clip, codes
 from tests.storage.speaking import card, spoken
 
@@ -40,16 +40,16 @@ def write_voice(url: str, version: str) -> None:
 @pytest.mark.parametrize("version", ["0001", "0002"])
 def test_a_library_of_a_version_before_keeps_its_voices(url: str, version: str) -> None:
     write_voice(url, version)
-    with Studio.open(url) as studio:
-        whole = studio.voices.load(VOICE)
+    with Storage.open(url) as storage:
+        whole = storage.voices.load(VOICE)
         assert (whole.name, len(whole.references)) == ("Ada", 1)
-        assert studio.storage_use().voices > len(clip())
-        assert studio.history.page().total == 0
-        made = studio.history.add(spoken(voice_id=VOICE))
+        assert storage.storage_use().voices > len(clip())
+        assert storage.history.page().total == 0
+        made = storage.history.add(spoken(voice_id=VOICE))
         assert made is not None
-        script = studio.scripts.create("Play", [card("Hello.")])
-        (first,) = studio.scripts.cards(script.id)
-        assert studio.scripts.set_voice(first.id, VOICE).voice_id == VOICE
-    with Studio.open(url) as studio:
-        assert studio.voices.load(VOICE) == whole
-        assert studio.history.get(made.id) == made
+        script = storage.scripts.create("Play", [card("Hello.")])
+        (first,) = storage.scripts.cards(script.id)
+        assert storage.scripts.set_voice(first.id, VOICE).voice_id == VOICE
+    with Storage.open(url) as storage:
+        assert storage.voices.load(VOICE) == whole
+        assert storage.history.get(made.id) == made

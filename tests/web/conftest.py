@@ -15,7 +15,7 @@ from playwright.sync_api import Browser
 
 from benchmarks import browser
 from engine.audio import to_int16
-from storage import Studio
+from storage import Storage
 from studio.model_manager import Engines
 from studio.takes.kept import Takes
 from tests.fake_engine import FakeEngine
@@ -30,13 +30,13 @@ from web.ui.i18n import Translations
 
 
 @pytest.fixture
-def house(engine: FakeEngine, studio: Studio, tmp_path: Path) -> House:
+def house(engine: FakeEngine, studio: Storage, tmp_path: Path) -> House:
     """For events without a page; uploads lie in `uploads`."""
     (tmp_path / "uploads").mkdir()
     return furnished(engine, studio, tmp_path / "uploads")
 
 
-def furnished(engine: Any, studio: Studio, folder: Path, way: Way = "local", root_path: str = "") -> House:
+def furnished(engine: Any, studio: Storage, folder: Path, way: Way = "local", root_path: str = "") -> House:
     owners = Owners(way, studio.voices.secret(SIGNING))
     takes = Takes(studio.history)
     links = links_to(studio, takes, root_path)
@@ -62,7 +62,7 @@ def serving() -> Iterator[Callable[..., str]]:
 
         def start(
             engine: object,
-            studio: Studio,
+            studio: Storage,
             way: Way = "local",
             allowed_hosts: Sequence[str] = (PLAIN_HTTP_HOST,),
             **options: Any,

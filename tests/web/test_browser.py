@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from engine.engine import Engine
-from storage import Studio, VoiceLibrary
+from storage import Storage, VoiceLibrary
 from storage.samples import install_samples
 from tests.fake_engine import FakeEngine, Script, voice
 from tests.web.conftest import PLAIN_HTTP_HOST, read_wav
@@ -35,7 +35,7 @@ def download(page: Page) -> tuple[str, bytes]:
 
 
 def test_pick_speak_hear_download_stop_reload(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio, speaker: Any
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage, speaker: Any
 ) -> None:
     install_samples(library)
     with visit(chromium, serve(speaker, studio)) as page:
@@ -82,7 +82,7 @@ def test_pick_speak_hear_download_stop_reload(
 
 
 def test_a_newcomer_hears_a_sample_say_its_sentence(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage
 ) -> None:
     install_samples(library)
     adam, ben = library.list()[:2]
@@ -103,7 +103,7 @@ def test_a_newcomer_hears_a_sample_say_its_sentence(
 
 
 def test_a_voices_sentence_that_arrives_late_is_not_put_where_somebody_types(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
 ) -> None:
     install_samples(library)
     adam, ben = library.list()[:2]
@@ -119,7 +119,7 @@ def test_a_voices_sentence_that_arrives_late_is_not_put_where_somebody_types(
 
 
 def test_what_is_picked_while_the_list_is_on_its_way_stays_picked(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
 ) -> None:
     library.add(voice("Anna"))
     ben = library.add(voice("Ben"))
@@ -139,7 +139,7 @@ def test_what_is_picked_while_the_list_is_on_its_way_stays_picked(
 
 
 def test_over_plain_http_it_sounds_all_the_same(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage
 ) -> None:
     name = "Anna `${alert(1)}` <b>{{x}}</b>"
     library.add(voice(name))
@@ -156,7 +156,7 @@ def test_over_plain_http_it_sounds_all_the_same(
 
 
 def test_whoever_waits_may_leave_and_whoever_leaves_frees_the_engine(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage
 ) -> None:
     engine = FakeEngine(Script(pace=0.5, line=True))
     library.add(voice("Ben"))
@@ -182,7 +182,7 @@ def test_whoever_waits_may_leave_and_whoever_leaves_frees_the_engine(
 
 @pytest.mark.parametrize("history", [True, False])
 def test_two_at_the_same_time_never_see_each_others_takes(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio, history: bool
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage, history: bool
 ) -> None:
     install_samples(library)
     url = serve(FakeEngine(Script(pace=0.2)), studio, "browser")

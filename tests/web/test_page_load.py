@@ -5,7 +5,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from storage import Studio, VoiceLibrary, VoiceRecord
+from storage import Storage, VoiceLibrary, VoiceRecord
 from storage.repositories.shared_voices import Sample
 from tests.fake_engine import FakeEngine, voice
 from tests.storage.speaking import spoken
@@ -32,7 +32,7 @@ def names(picker: gr.Dropdown) -> list[str]:
 
 
 def test_a_newcomer_can_speak_at_once(
-    events: Arrival, library: VoiceLibrary, studio: Studio, samples: list[VoiceRecord]
+    events: Arrival, library: VoiceLibrary, studio: Storage, samples: list[VoiceRecord]
 ) -> None:
     ada, ben = samples
     _, _, welcome, said, picker, bell = events.arrive(None, None, NOBODY)
@@ -81,7 +81,7 @@ def test_the_heading_names_the_model_of_the_moment(house: House, events: Arrival
 
 
 def test_a_browser_gets_a_key_once_and_another_for_a_forged_one(
-    engine: FakeEngine, studio: Studio, house: House
+    engine: FakeEngine, studio: Storage, house: House
 ) -> None:
     events = Arrival(furnished(engine, studio, house.folder, "browser"))
     _, token, _, said, _, _ = events.arrive(None, None, NOBODY)

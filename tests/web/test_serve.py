@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from storage import Studio, VoiceLibrary
+from storage import Storage, VoiceLibrary
 from tests.fake_engine import FakeEngine, voice
 from tests.storage.speaking import Clock, spoken
 from tests.web.visitor import page_config
@@ -19,7 +19,7 @@ Serve = Callable[..., str]
 
 
 @pytest.fixture
-def url(serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio) -> str:
+def url(serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage) -> str:
     engine.notice = "Cannot <sing>."
     library.add(voice("Wilhelmina"))
     return serve(engine, studio)
@@ -68,7 +68,7 @@ def test_uploads_are_bounded(url: str) -> None:
 
 def test_what_is_old_goes_and_the_log_says_so_only_then(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock(datetime(2026, 11, 21, tzinfo=UTC))
-    with Studio.open(tmp_path / "v.db", clock=clock) as studio, caplog.at_level(logging.INFO):
+    with Storage.open(tmp_path / "v.db", clock=clock) as studio, caplog.at_level(logging.INFO):
         studio.history.add(spoken())
         expire(studio)
         assert caplog.text == ""

@@ -9,7 +9,7 @@ from functools import cache
 from tests.attack.storage.power import Disk, lay_out
 from tests.attack.storage.tally import Tally
 from tests.attack.storage.vfs import OK, Operation, shim
-from tests.attack.storage.workloads import State, Workload, damage_in, open_studio, same_ids, state_of, workloads
+from tests.attack.storage.workloads import State, Workload, damage_in, open_storage, same_ids, state_of, workloads
 from tests.storage.scratch import scratch
 
 
@@ -37,11 +37,11 @@ def recording(workload_number: int) -> Recording:
     acknowledged, states = [], []
     with scratch() as folder:
         lay_out(workload.before, folder)
-        with shim().watching(folder, watch), same_ids(), open_studio(folder) as studio:
+        with shim().watching(folder, watch), same_ids(), open_storage(folder) as storage:
             acknowledged.append(len(operations))
             states.append(state_of(folder))
             for step in workload.steps:
-                step(studio)
+                step(storage)
                 acknowledged.append(len(operations))
                 states.append(state_of(folder))
     return Recording(workload, operations, acknowledged, states)
@@ -67,7 +67,7 @@ def _broken(record: Recording, at: int, chance: random.Random) -> str | None:
     with scratch() as folder:
         lay_out(files, folder)
         try:
-            open_studio(folder).close()
+            open_storage(folder).close()
         except Exception as error:  # whatever it is: the library cannot be opened any more
             return f"the library cannot be opened: {error!r}"
         if damage := damage_in(folder):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.errors import DatabaseUnavailable
-from storage import Studio
+from storage import Storage
 from tests.attack.storage.cuts import recording
 from tests.attack.storage.marked import Marker
 from tests.attack.storage.power import lay_out
@@ -22,7 +22,7 @@ from tests.attack.storage.vfs import (
     Operation,
     shim,
 )
-from tests.attack.storage.workloads import State, damage_in, open_studio, same_ids, state_of, workloads
+from tests.attack.storage.workloads import State, damage_in, open_storage, same_ids, state_of, workloads
 from tests.storage.scratch import scratch
 
 _ERRORS = {"write": IOERR_WRITE, "sync": IOERR_FSYNC, "truncate": IOERR_TRUNCATE, "delete": IOERR_DELETE}
@@ -76,15 +76,15 @@ def _broken(workload_number: int, fault: Fault) -> str | None:
         lay_out(workload.before, folder)
         with shim().watching(folder, fault), same_ids():
             try:
-                studio = open_studio(folder)
+                storage = open_storage(folder)
             except DatabaseUnavailable:
                 fault.mended = True
                 return _wrong(folder, states[:1])
-            with studio:
+            with storage:
                 done = 0
                 try:
                     for step in workload.steps:
-                        step(studio)
+                        step(storage)
                         done += 1
                 except DatabaseUnavailable:
                     pass
@@ -92,21 +92,21 @@ def _broken(workload_number: int, fault: Fault) -> str | None:
                 fault.mended = True
                 if state_of(folder) not in allowed:
                     return f"after step {done} it holds neither what it did before nor after"
-                if not _works(studio):
+                if not _works(storage):
                     return f"after step {done} nothing can be saved, although the disk is mended"
         return _wrong(folder, allowed)
 
 
-def _works(studio: Studio) -> bool:
+def _works(storage: Storage) -> bool:
     """Save something and take it away again."""
-    record = studio.voices.add(Marker(random.Random(1)).voice(), owner="after")
-    studio.voices.sweep()
-    studio.voices.delete(record.id, owner="after")
-    return studio.voices.list(owner="after") == []
+    record = storage.voices.add(Marker(random.Random(1)).voice(), owner="after")
+    storage.voices.purge_expired()
+    storage.voices.delete(record.id, owner="after")
+    return storage.voices.list(owner="after") == []
 
 
 def _wrong(folder: Path, allowed: list[State]) -> str | None:
-    open_studio(folder).close()
+    open_storage(folder).close()
     if damage := damage_in(folder):
         return f"it is damaged: {damage[:3]}"
     if state_of(folder) not in allowed:

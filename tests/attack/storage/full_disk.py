@@ -15,11 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.errors import DiskFull
-from storage import Studio
+from storage import Storage
 from storage.sqlite.reserve import RESERVE_BYTES
 from tests.attack.storage.marked import Marker, left_over
 from tests.attack.storage.tally import Tally
-from tests.attack.storage.workloads import State, damage_in, open_studio, state_of
+from tests.attack.storage.workloads import State, damage_in, open_storage, state_of
 
 _ROOT = Path(__file__).parents[3]
 _MEGABYTES = 40
@@ -63,23 +63,23 @@ class Full:
         self.folder, self.chance = folder, random.Random(seed)
         self.mark, self.tally = Marker(self.chance), Tally("")
         self.filler = folder / "filler"
-        self.studio = open_studio(folder)
+        self.storage = open_storage(folder)
 
     def live(self) -> None:
-        self.studio.voices.sweep()  # which makes the reserve
+        self.storage.voices.purge_expired()  # which makes the reserve
         with self.filler.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, _OTHERS)
         self._save_until_full()
-        for delete in (self._delete_take, self._delete_voice, self._set_aside, self._discard, self._reopen):
+        for delete in (self._delete_take, self._delete_voice, self._trash, self._discard, self._reopen):
             self._fill()
             self._delete(delete)
             self._refused()
         self._fill()
-        self._delete(lambda: self.studio.forget("ann"))
-        self._delete(lambda: self.studio.forget("local"))
+        self._delete(lambda: self.storage.forget("ann"))
+        self._delete(lambda: self.storage.forget("local"))
         self.filler.unlink()
         self._recovers()
-        self.studio.close()
+        self.storage.close()
 
     def _check(self, holds: object, sentence: str) -> None:
         self.tally.tried += 1
@@ -92,9 +92,9 @@ class Full:
     def _save_until_full(self) -> None:
         for owner in ("local", "ann"):  # whatever is to be deleted later is there
             for _ in range(3):
-                self.studio.voices.add(self.mark.voice(), owner=owner)
-            self.studio.history.add(self.mark.spoken(), owner=owner)
-            self.studio.scripts.create("Play", [self.mark.card()], owner=owner)
+                self.storage.voices.add(self.mark.voice(), owner=owner)
+            self.storage.history.add(self.mark.spoken(), owner=owner)
+            self.storage.scripts.create("Play", [self.mark.card()], owner=owner)
         while True:
             before = self._state()
             try:
@@ -107,13 +107,13 @@ class Full:
     def _save(self) -> None:
         owner = self.chance.choice(["local", "ann"])
         if self.chance.random() < 0.3:
-            self.studio.voices.add(self.mark.voice(), owner=owner)
+            self.storage.voices.add(self.mark.voice(), owner=owner)
         elif self.chance.random() < 0.2:
-            self.studio.scripts.create("Play", [self.mark.card() for _ in range(50)], owner=owner)
+            self.storage.scripts.create("Play", [self.mark.card() for _ in range(50)], owner=owner)
         else:
             spoken = self.mark.spoken()
             long = spoken.audio * self.chance.randint(1, 1 + (5 << 20) // len(spoken.audio))
-            self.studio.history.add(replace(spoken, audio=long), owner=owner)
+            self.storage.history.add(replace(spoken, audio=long), owner=owner)
 
     def _fill(self) -> None:
         with self.filler.open("ab", buffering=0) as file, suppress(OSError):
@@ -133,43 +133,43 @@ class Full:
         """Saving works or changes nothing."""
         before = self._state()
         with suppress(DiskFull):
-            self.studio.voices.add(self.mark.voice(), owner="bob")
-            self.studio.voices.delete_all("bob")
+            self.storage.voices.add(self.mark.voice(), owner="bob")
+            self.storage.voices.delete_all("bob")
         self._check(self._state() == before, "of what did not fit, something was saved")
 
     def _delete_take(self) -> None:
-        records = [self.studio.history.page(owner=owner).records for owner in ("local", "ann")]
+        records = [self.storage.history.page(owner=owner).records for owner in ("local", "ann")]
         largest = max((record for each in records for record in each), key=lambda record: record.size)
-        self.studio.history.delete(largest.id, owner=largest.owner)
+        self.storage.history.delete(largest.id, owner=largest.owner)
 
     def _voice(self) -> tuple[str, str]:
-        found = [record for owner in ("local", "ann") for record in self.studio.voices.list(owner=owner)]
+        found = [record for owner in ("local", "ann") for record in self.storage.voices.list(owner=owner)]
         return found[0].id, found[0].owner
 
     def _delete_voice(self) -> None:
         voice_id, owner = self._voice()
-        self.studio.voices.delete(voice_id, owner=owner)
+        self.storage.voices.delete(voice_id, owner=owner)
 
-    def _set_aside(self) -> None:
+    def _trash(self) -> None:
         voice_id, owner = self._voice()
-        self.studio.voices.set_aside(voice_id, owner=owner)
+        self.storage.voices.trash(voice_id, owner=owner)
 
     def _discard(self) -> None:
         for owner in ("local", "ann"):
-            for record in self.studio.scripts.list(owner=owner)[:1]:
-                self.studio.scripts.discard(record.id, owner=owner)
+            for record in self.storage.scripts.list(owner=owner)[:1]:
+                self.storage.scripts.discard(record.id, owner=owner)
 
     def _reopen(self) -> None:
-        self.studio.close()
-        self.studio: Studio = open_studio(self.folder)
+        self.storage.close()
+        self.storage: Storage = open_storage(self.folder)
         self._delete_take()
 
     def _recovers(self) -> None:
         """Once there is room again, the reserve is back, and nothing is left of what was deleted."""
-        self.studio.voices.sweep()
+        self.storage.voices.purge_expired()
         self._check((self.folder / "voices.db-reserve").stat().st_size == RESERVE_BYTES, "there is no reserve")
         self._check(not left_over(self.folder / "voices.db"), "bytes of what was deleted are in the files")
-        self.studio.voices.add(self.mark.voice())
+        self.storage.voices.add(self.mark.voice())
 
 
 if __name__ == "__main__":

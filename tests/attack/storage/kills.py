@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.attack.storage.cuts import Recording, recording
 from tests.attack.storage.power import lay_out
 from tests.attack.storage.tally import Tally
-from tests.attack.storage.workloads import damage_in, open_studio, same_ids, state_of, workloads
+from tests.attack.storage.workloads import damage_in, open_storage, same_ids, state_of, workloads
 from tests.storage.saver import ended, in_child, until_statement
 from tests.storage.scratch import scratch
 
@@ -52,7 +52,7 @@ def _kill(record: Recording, chance: random.Random, most_seconds: float) -> str 
         if (code := ended(child)) not in (0, -signal.SIGKILL):
             return f"the child ended with {code}"
         done = said.stat().st_size
-        open_studio(folder).close()
+        open_storage(folder).close()
         if damage := damage_in(folder):
             return f"it is damaged: {damage[:3]}"
         if state_of(folder) not in record.states[max(0, done - 1) : done + 1]:
@@ -62,10 +62,10 @@ def _kill(record: Recording, chance: random.Random, most_seconds: float) -> str 
 
 def _do(record: Recording, folder: Path, said: Path) -> None:
     """One byte is said for each step that is done, the first when the library is open."""
-    with said.open("ab", buffering=0) as file, same_ids(), open_studio(folder) as studio:
+    with said.open("ab", buffering=0) as file, same_ids(), open_storage(folder) as storage:
         file.write(b".")
         for step in record.workload.steps:
-            step(studio)
+            step(storage)
             file.write(b".")
 
 

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from engine.voice import Voice
-from storage import Studio
-from storage.library import UNDO_TIME
+from storage import Storage
+from storage.library import TRASH_RETENTION
 from tests.attack.storage.marked import Marker, left_over
 from tests.attack.storage.tally import Tally
 from tests.storage.scratch import scratch
@@ -27,39 +27,39 @@ class Life:
         self.mark = Marker(self.chance)
         self.clock = Clock(datetime(2026, 11, 22, 9, tzinfo=UTC))
         self.path = path
-        self.studio = Studio.open(path, clock=self.clock)
+        self.storage = Storage.open(path, clock=self.clock)
         self.making: list[Callable[[str], object]] = [
-            lambda owner: self.studio.voices.add(self.mark.voice(), owner=owner),
-            lambda owner: self.studio.history.add(self.mark.spoken(), owner=owner),
-            lambda owner: self.studio.scripts.create(
+            lambda owner: self.storage.voices.add(self.mark.voice(), owner=owner),
+            lambda owner: self.storage.history.add(self.mark.spoken(), owner=owner),
+            lambda owner: self.storage.scripts.create(
                 self.mark.text(120), [self.mark.card() for _ in range(self.chance.randint(1, 12))], owner=owner
             ),
         ]
-        self.changing = [self.change_voice, self.recode, self.copy, self.set_aside, self.change_card, self.take]
-        self.deleting = [self.delete_voice, self.sweep, self.delete_take, self.discard, self.delete_card]
+        self.changing = [self.change_voice, self.recode, self.copy, self.trash, self.change_card, self.take]
+        self.deleting = [self.delete_voice, self.purge, self.delete_take, self.discard, self.delete_card]
 
     def close(self) -> None:
-        self.studio.close()
+        self.storage.close()
 
     def live(self, steps: int) -> None:
         """Grow first, then change and delete more than is made."""
         for step in range(steps):
             ways = self.chance.choices([self.making, self.changing, self.deleting], self._weights(step / steps))[0]
             self.chance.choice(ways)(self.chance.choice(OWNERS))
-            self.clock.now += UNDO_TIME / 5
+            self.clock.now += TRASH_RETENTION / 5
 
     def _weights(self, progress: float) -> list[float]:
         return [4, 1, 0.2] if progress < 0.5 else [1, 2, 3]
 
     def _voice(self, owner: str) -> str | None:
-        found = self.studio.voices.list(owner=owner)
+        found = self.storage.voices.list(owner=owner)
         return self.chance.choice(found).id if found else None
 
     def _card(self, owner: str) -> tuple[str, str] | None:
-        found = self.studio.scripts.list(owner=owner)
+        found = self.storage.scripts.list(owner=owner)
         if not found:
             return None
-        cards = self.studio.scripts.cards(self.chance.choice(found).id, owner=owner)
+        cards = self.storage.scripts.cards(self.chance.choice(found).id, owner=owner)
         if not cards:
             return None
         chosen = self.chance.choice(cards)
@@ -68,28 +68,28 @@ class Life:
     def change_voice(self, owner: str) -> None:
         if voice_id := self._voice(owner):
             new = self.mark.voice()
-            self.studio.voices.update(
+            self.storage.voices.update(
                 voice_id, name=new.name, description=new.description, tags=new.tags, consent=new.consent, owner=owner
             )
 
     def recode(self, owner: str) -> None:
         if voice_id := self._voice(owner):
-            self.studio.voices.ready(voice_id, "codec-b", self.mark.recoded, owner=owner)
+            self.storage.voices.ready(voice_id, "codec-b", self.mark.recoded, owner=owner)
 
     def copy(self, owner: str) -> None:
         if voice_id := self._voice(owner):
-            self.studio.voices.duplicate(voice_id, owner=owner)
+            self.storage.voices.duplicate(voice_id, owner=owner)
 
-    def set_aside(self, owner: str) -> None:
+    def trash(self, owner: str) -> None:
         if voice_id := self._voice(owner):
-            self.studio.voices.set_aside(voice_id, owner=owner)
+            self.storage.voices.trash(voice_id, owner=owner)
             if self.chance.random() < 0.3:
-                self.studio.voices.put_back(voice_id, owner=owner)
+                self.storage.voices.restore(voice_id, owner=owner)
 
     def change_card(self, owner: str) -> None:
         if found := self._card(owner):
             card_id, text = found
-            scripts = self.studio.scripts
+            scripts = self.storage.scripts
             if self.chance.random() < 0.4 and len(text) > 40:
                 scripts.split(card_id, 17, owner=owner)
             else:
@@ -103,26 +103,26 @@ class Life:
     def take(self, owner: str) -> None:
         if found := self._card(owner):
             card_id, text = found
-            self.studio.scripts.attach(card_id, self.mark.spoken(text), owner=owner)
+            self.storage.scripts.attach(card_id, self.mark.spoken(text), owner=owner)
 
     def delete_voice(self, owner: str) -> None:
         if voice_id := self._voice(owner):
-            self.studio.voices.delete(voice_id, owner=owner)
+            self.storage.voices.delete(voice_id, owner=owner)
 
-    def sweep(self, _: str) -> None:
-        self.studio.voices.sweep()
+    def purge(self, _: str) -> None:
+        self.storage.voices.purge_expired()
 
     def delete_take(self, owner: str) -> None:
-        if found := self.studio.history.page(owner=owner).records:
-            self.studio.history.delete(self.chance.choice(found).id, owner=owner)
+        if found := self.storage.history.page(owner=owner).records:
+            self.storage.history.delete(self.chance.choice(found).id, owner=owner)
 
     def discard(self, owner: str) -> None:
-        if found := self.studio.scripts.list(owner=owner):
-            self.studio.scripts.discard(self.chance.choice(found).id, owner=owner)
+        if found := self.storage.scripts.list(owner=owner):
+            self.storage.scripts.discard(self.chance.choice(found).id, owner=owner)
 
     def delete_card(self, owner: str) -> None:
         if found := self._card(owner):
-            self.studio.scripts.delete_card(found[0], owner=owner)
+            self.storage.scripts.delete_card(found[0], owner=owner)
 
 
 def crowded(number: int, *, voices: int = 120) -> Tally:
@@ -133,18 +133,18 @@ def crowded(number: int, *, voices: int = 120) -> Tally:
         try:
             for _ in range(voices):
                 name = " ".join([life.mark.token()] * life.chance.randint(1, 4))
-                life.studio.voices.add(
+                life.storage.voices.add(
                     Voice(name, (life.mark.reference(),), "codec-a"), owner=life.chance.choice(OWNERS)
                 )
             for owner in OWNERS:
-                _check(tally, life, number, f"crowded, {owner} left", partial(life.studio.forget, owner))
+                _check(tally, life, number, f"crowded, {owner} left", partial(life.storage.forget, owner))
         finally:
             life.close()
     return tally
 
 
 def run(count: int, seed: int = 0, *, steps: int = 120) -> Tally:
-    """So many libraries; of each the files are read after it was swept, after an owner left, and after all did."""
+    """So many libraries; of each the files are read after it was purged, after an owner left, and after all did."""
     tally = Tally("bytes of what was deleted or changed")
     for number in range(seed, seed + count):
         tally.add(crowded(number))
@@ -152,9 +152,9 @@ def run(count: int, seed: int = 0, *, steps: int = 120) -> Tally:
             life = Life(folder / "voices.db", number)
             try:
                 life.live(steps)
-                _check(tally, life, number, "swept", life.studio.voices.sweep)
+                _check(tally, life, number, "purged", life.storage.voices.purge_expired)
                 for owner in OWNERS:
-                    _check(tally, life, number, f"{owner} left", partial(life.studio.forget, owner))
+                    _check(tally, life, number, f"{owner} left", partial(life.storage.forget, owner))
             finally:
                 life.close()
     return tally

@@ -9,11 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import RepriseError
-from storage import Studio
+from storage import Storage
 from tests.attack.storage.marked import Marker
 from tests.attack.storage.power import lay_out
 from tests.attack.storage.tally import Tally
-from tests.attack.storage.workloads import NAME, filled, open_studio
+from tests.attack.storage.workloads import NAME, filled, open_storage
 from tests.storage.scratch import scratch
 
 PAGE = 4096
@@ -58,7 +58,7 @@ def spoil(data: bytearray, chance: random.Random) -> bytes:
 
 def _broken(folder: Path, chance: random.Random) -> Iterator[str]:
     try:
-        studio = open_studio(folder, later=True)
+        storage = open_storage(folder, later=True)
     except RepriseError as error:
         if found := _told(error, folder):
             yield found
@@ -66,7 +66,7 @@ def _broken(folder: Path, chance: random.Random) -> Iterator[str]:
     except Exception:
         yield traceback.format_exc(limit=-3)
         return
-    for act in _acts(studio, chance):
+    for act in _acts(storage, chance):
         try:
             act()
         except RepriseError as error:
@@ -74,37 +74,37 @@ def _broken(folder: Path, chance: random.Random) -> Iterator[str]:
                 yield found
         except Exception:  # whatever it is, it is no sentence
             yield traceback.format_exc(limit=-3)
-    studio.close()
+    storage.close()
 
 
 def _told(error: RepriseError, folder: Path) -> str | None:
     return f"the place is told: {error}" if str(folder) in str(error) else None
 
 
-def _acts(studio: Studio, chance: random.Random) -> list[Callable[[], object]]:
+def _acts(storage: Storage, chance: random.Random) -> list[Callable[[], object]]:
     mark = Marker(chance)
     acts: list[Callable[[], object]] = []
     for owner in ("local", "ann"):
         voices, takes, cards = ["0" * 32], ["0" * 32], ["0" * 32]
         with suppress(Exception):
-            voices = [record.id for record in studio.voices.list(owner=owner)]
+            voices = [record.id for record in storage.voices.list(owner=owner)]
         with suppress(Exception):
-            takes = [record.id for record in studio.history.page(owner=owner).records]
+            takes = [record.id for record in storage.history.page(owner=owner).records]
         with suppress(Exception):
-            script = studio.scripts.list(owner=owner)[0].id
-            cards = [card.id for card in studio.scripts.cards(script, owner=owner)]
+            script = storage.scripts.list(owner=owner)[0].id
+            cards = [card.id for card in storage.scripts.cards(script, owner=owner)]
         acts += [
-            lambda owner=owner: studio.voices.list(owner=owner),
-            lambda owner=owner: studio.history.page(owner=owner),
-            lambda owner=owner: studio.scripts.list(owner=owner),
-            lambda owner=owner: studio.holdings(owner=owner),
-            *(lambda one=one, owner=owner: studio.voices.export_voice(one, owner=owner) for one in voices),
-            *(lambda one=one, owner=owner: studio.history.audio(one, owner=owner) for one in takes),
-            *(lambda one=one, owner=owner: studio.scripts.takes(one, owner=owner) for one in cards),
-            *(lambda one=one, owner=owner: studio.voices.rename(one, mark.token(), owner=owner) for one in voices[:1]),
-            lambda owner=owner: studio.voices.add(mark.voice(), owner=owner),
-            lambda owner=owner: studio.history.add(mark.spoken(), owner=owner),
-            *(lambda one=one, owner=owner: studio.voices.set_aside(one, owner=owner) for one in voices[1:2]),
-            *(lambda one=one, owner=owner: studio.history.delete(one, owner=owner) for one in takes[:1]),
+            lambda owner=owner: storage.voices.list(owner=owner),
+            lambda owner=owner: storage.history.page(owner=owner),
+            lambda owner=owner: storage.scripts.list(owner=owner),
+            lambda owner=owner: storage.holdings(owner=owner),
+            *(lambda one=one, owner=owner: storage.voices.export_voice(one, owner=owner) for one in voices),
+            *(lambda one=one, owner=owner: storage.history.audio(one, owner=owner) for one in takes),
+            *(lambda one=one, owner=owner: storage.scripts.takes(one, owner=owner) for one in cards),
+            *(lambda one=one, owner=owner: storage.voices.rename(one, mark.token(), owner=owner) for one in voices[:1]),
+            lambda owner=owner: storage.voices.add(mark.voice(), owner=owner),
+            lambda owner=owner: storage.history.add(mark.spoken(), owner=owner),
+            *(lambda one=one, owner=owner: storage.voices.trash(one, owner=owner) for one in voices[1:2]),
+            *(lambda one=one, owner=owner: storage.history.delete(one, owner=owner) for one in takes[:1]),
         ]
-    return [*acts, studio.voices.sweep, studio.history.expire, lambda: studio.forget("ann")]
+    return [*acts, storage.voices.purge_expired, storage.history.expire, lambda: storage.forget("ann")]

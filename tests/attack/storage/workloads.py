@@ -18,8 +18,8 @@ from unittest import mock
 from alembic import command
 from sqlalchemy import create_engine, text
 
-from storage import Studio, migrations
-from storage.library import UNDO_TIME
+from storage import Storage, migrations
+from storage.library import TRASH_RETENTION
 from tests.attack.storage.marked import Marker
 from tests.attack.storage.power import contents
 from tests.storage.scratch import scratch
@@ -35,21 +35,21 @@ _SEED = 4711
 State = dict[str, list[str]]
 """All rows by table, as far as they are the same whenever the same is done."""
 
-Step = Callable[[Studio], object]
+Step = Callable[[Storage], object]
 
 
 @dataclass(frozen=True)
 class Workload:
-    """before: the files to begin with. steps: after the library was opened; the sweep is the same as doing nothing."""
+    """before: the files to begin with. steps: after the library was opened; the purge is the same as doing nothing."""
 
     name: str
     before: dict[str, bytes]
     steps: tuple[Step, ...]
 
 
-def open_studio(folder: Path, *, later: bool = False) -> Studio:
-    """With a clock that stands still; later: after everything set aside is gone for good."""
-    return Studio.open(folder / NAME, busy_timeout=0.2, clock=Clock(BEGIN + 2 * UNDO_TIME if later else BEGIN))
+def open_storage(folder: Path, *, later: bool = False) -> Storage:
+    """With a clock that stands still; later: after everything in the trash is gone for good."""
+    return Storage.open(folder / NAME, busy_timeout=0.2, clock=Clock(BEGIN + 2 * TRASH_RETENTION if later else BEGIN))
 
 
 @contextmanager
@@ -102,12 +102,12 @@ def _saves() -> Workload:
         "saves",
         {},
         (
-            *(lambda studio, voice=voice: studio.voices.add(voice) for voice in voices),
-            lambda studio: studio.voices.ready(studio.voices.find(voices[0].name).id, "codec-b", lambda _: recoded),
-            lambda studio: studio.history.add(take),
-            lambda studio: studio.scripts.create("Play", script),
-            lambda studio: studio.scripts.attach(_cards(studio)[0], spoken),
-            lambda studio: studio.scripts.edit(_cards(studio)[1], "Other words."),
+            *(lambda storage, voice=voice: storage.voices.add(voice) for voice in voices),
+            lambda storage: storage.voices.ready(storage.voices.find(voices[0].name).id, "codec-b", lambda _: recoded),
+            lambda storage: storage.history.add(take),
+            lambda storage: storage.scripts.create("Play", script),
+            lambda storage: storage.scripts.attach(_cards(storage)[0], spoken),
+            lambda storage: storage.scripts.edit(_cards(storage)[1], "Other words."),
         ),
     )
 
@@ -119,8 +119,8 @@ def _imports() -> Workload:
         "imports",
         filled(),
         (
-            *(lambda studio, data=data: studio.voices.import_voice(data, name=f"New {len(data)}") for data in files),
-            lambda studio: studio.voices.duplicate(_voices(studio)[0]),
+            *(lambda storage, data=data: storage.voices.import_voice(data, name=f"New {len(data)}") for data in files),
+            lambda storage: storage.voices.duplicate(_voices(storage)[0]),
         ),
     )
 
@@ -130,12 +130,12 @@ def _deletes() -> Workload:
         "deletes",
         filled(),
         (
-            lambda studio: studio.voices.delete(_voices(studio)[0]),
-            lambda studio: studio.history.delete(studio.history.page().records[0].id),
-            lambda studio: studio.scripts.merge(_cards(studio)[0]),
-            lambda studio: studio.scripts.delete_card(_cards(studio)[1]),
-            lambda studio: studio.scripts.discard(studio.scripts.list()[0].id),
-            lambda studio: studio.history.clear(),
+            lambda storage: storage.voices.delete(_voices(storage)[0]),
+            lambda storage: storage.history.delete(storage.history.page().records[0].id),
+            lambda storage: storage.scripts.merge(_cards(storage)[0]),
+            lambda storage: storage.scripts.delete_card(_cards(storage)[1]),
+            lambda storage: storage.scripts.discard(storage.scripts.list()[0].id),
+            lambda storage: storage.history.clear(),
         ),
     )
 
@@ -145,12 +145,12 @@ def _undo() -> Workload:
         "undo",
         filled(),
         (
-            lambda studio: studio.voices.set_aside(_voices(studio)[0]),
-            lambda studio: studio.voices.put_back(studio.voices.aside()[0].id),
-            lambda studio: studio.voices.rename(_voices(studio)[1], "Renamed"),
-            lambda studio: studio.voices.set_aside(_voices(studio)[1]),
-            lambda studio: studio.voices.sweep(),
-            lambda studio: studio.voices.delete_aside(),
+            lambda storage: storage.voices.trash(_voices(storage)[0]),
+            lambda storage: storage.voices.restore(storage.voices.trashed()[0].id),
+            lambda storage: storage.voices.rename(_voices(storage)[1], "Renamed"),
+            lambda storage: storage.voices.trash(_voices(storage)[1]),
+            lambda storage: storage.voices.purge_expired(),
+            lambda storage: storage.voices.empty_trash(),
         ),
     )
 
@@ -160,23 +160,23 @@ def _forget() -> Workload:
         "forget",
         filled(),
         (
-            lambda studio: studio.history.change_settings(retention_days=3, owner="ann"),
-            lambda studio: studio.forget("ann"),
-            lambda studio: studio.forget("local"),
+            lambda storage: storage.history.change_settings(retention_days=3, owner="ann"),
+            lambda storage: storage.forget("ann"),
+            lambda storage: storage.forget("local"),
         ),
     )
 
 
 def _migration(version: str) -> Workload:
-    return Workload(f"migration from {version}", earlier(version), (lambda studio: studio.voices.sweep(),))
+    return Workload(f"migration from {version}", earlier(version), (lambda storage: storage.voices.purge_expired(),))
 
 
-def _voices(studio: Studio) -> list[str]:
-    return [record.id for record in studio.voices.list()]
+def _voices(storage: Storage) -> list[str]:
+    return [record.id for record in storage.voices.list()]
 
 
-def _cards(studio: Studio) -> list[str]:
-    return [card.id for card in studio.scripts.cards(studio.scripts.list()[0].id)]
+def _cards(storage: Storage) -> list[str]:
+    return [card.id for card in storage.scripts.cards(storage.scripts.list()[0].id)]
 
 
 @cache
@@ -184,16 +184,16 @@ def filled() -> dict[str, bytes]:
     """A library of two owners, each with voices, takes and a script."""
     mark = Marker(random.Random(_SEED + 2))
     with scratch() as folder:
-        with open_studio(folder) as studio, same_ids(first=1):
+        with open_storage(folder) as storage, same_ids(first=1):
             for owner in ("local", "ann"):
                 for _ in range(3):
-                    studio.voices.add(mark.voice(), owner=owner)
-                    studio.history.add(mark.spoken(), owner=owner)
+                    storage.voices.add(mark.voice(), owner=owner)
+                    storage.history.add(mark.spoken(), owner=owner)
                 cards = [mark.card() for _ in range(4)]
                 cards[1] = cards[0]
-                script = studio.scripts.create("Play", cards, owner=owner)
-                for card in studio.scripts.cards(script.id, owner=owner)[:2]:
-                    studio.scripts.attach(card.id, mark.spoken(card.text), owner=owner)
+                script = storage.scripts.create("Play", cards, owner=owner)
+                for card in storage.scripts.cards(script.id, owner=owner)[:2]:
+                    storage.scripts.attach(card.id, mark.spoken(card.text), owner=owner)
         return contents(folder)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from engine.errors import InvalidText
 from engine.text import plan_segments
 from studio.script import Card, Script, parse
-from studio.script.blocks import PARAGRAPH_PAUSE, SECTION_PAUSE, SENTENCE_PAUSE
+from studio.script.formats.document import PARAGRAPH_PAUSE, SECTION_PAUSE, SENTENCE_PAUSE
 from tests.studio.script.words import WORDS, plain_texts, words
 
 

@@ -11,8 +11,8 @@ from engine.errors import InvalidText
 from engine.text import normalise, plan_segments
 from studio.script import Script, cues, parse, parse_file, to_srt, to_vtt
 from tests.long_texts import LEXICON
+from tests.studio.script.formats.test_subtitles import SRT, VTT, Spoken
 from tests.studio.script.test_cards import PAGE
-from tests.studio.script.test_subtitles import SRT, VTT, Spoken
 
 NAMES = ("a.srt", "a.vtt", "a.md", "a.txt", "")
 PIECES = (
@@ -129,7 +129,7 @@ def test_what_the_parser_fails_at_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         def events_with_range(self, text: str) -> None:
             raise PanicException("begin <= end")
 
-    monkeypatch.setattr("studio.script.markdown_page._PARSER", Failing())
+    monkeypatch.setattr("studio.script.formats.markdown_blocks._PARSER", Failing())
     with pytest.raises(InvalidText, match="cannot be read"):
         parse("# Title", "a.md")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.errors import DatabaseUnavailable, GenerationNotFound
-from storage import Studio
+from storage import Storage
 from storage.repositories.generations import GenerationRecord, Spoken
 from studio.takes.kept import Takes, TakeShelf
 
@@ -56,7 +56,7 @@ def test_the_shelf_forgets_after_hours() -> None:
 
 
 @pytest.mark.parametrize("history", [True, False])
-def test_a_take_is_its_owners_alone_wherever_it_is(studio: Studio, history: bool) -> None:
+def test_a_take_is_its_owners_alone_wherever_it_is(studio: Storage, history: bool) -> None:
     studio.history.change_settings(history=history, owner=ANNA)
     takes = Takes(studio.history)
     kept = takes.keep(spoken(), owner=ANNA, begun=takes.begin())
@@ -80,7 +80,7 @@ def test_a_take_is_its_owners_alone_wherever_it_is(studio: Studio, history: bool
         takes.get(kept.id, owner=ANNA)
 
 
-def test_where_the_history_fails_the_take_is_still_there(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_history_fails_the_take_is_still_there(studio: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise DatabaseUnavailable("The disk is full.")
 
@@ -97,7 +97,7 @@ def test_where_the_history_fails_the_take_is_still_there(studio: Studio, monkeyp
 
 @pytest.mark.parametrize("history", [True, False])
 def test_what_was_being_spoken_when_everything_was_forgotten_is_not_kept(
-    studio: Studio, history: bool, monkeypatch: pytest.MonkeyPatch
+    studio: Storage, history: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     studio.history.change_settings(history=history, owner=ANNA)
     shelf, clock = TakeShelf(), Clock()
@@ -128,7 +128,7 @@ def test_what_was_being_spoken_when_everything_was_forgotten_is_not_kept(
         takes.get(kept[0].id, owner=ANNA)
 
 
-def test_nothing_is_forgotten_when_the_database_fails(studio: Studio) -> None:
+def test_nothing_is_forgotten_when_the_database_fails(studio: Storage) -> None:
     takes = Takes(studio.history)
     studio.history.change_settings(history=False, owner=ANNA)
     begun = takes.begin()

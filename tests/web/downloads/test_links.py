@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
 from engine.voice import Voice
-from storage import Studio, VoiceLibrary
+from storage import Storage, VoiceLibrary
 from tests.fake_engine import FakeEngine, voice
 from tests.waiting import until
 from web.downloads.links import MAX_SECONDS, SECONDS, File, Links, is_export, span, voice_files
@@ -56,7 +56,7 @@ def links(library: VoiceLibrary, clock: Clock) -> Links:
 
 @pytest.fixture
 def http(
-    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio, links: Links
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage, links: Links
 ) -> Iterator[httpx.Client]:
     url = serve(engine, studio, "browser", routes=links.routes())
     with httpx.Client(base_url=url, timeout=60) as client:
@@ -165,7 +165,7 @@ def test_our_own_failures_tell_nothing(http: httpx.Client, links: Links) -> None
 
 
 def test_links_work_where_a_proxy_serves_the_page(
-    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio, clock: Clock
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage, clock: Clock
 ) -> None:
     for root in ("/reprise", "https://voices.example/reprise/"):
         links = Links(SECRET, {"voice": voice_files(library)}, root_path=root, clock=clock)
@@ -207,7 +207,7 @@ def test_a_range_that_cannot_be_read_is_no_range(text: str) -> None:
         assert span(asked, 100) is None
 
 
-def test_exports_have_a_line_of_their_own(serve: Serve, engine: FakeEngine, studio: Studio) -> None:
+def test_exports_have_a_line_of_their_own(serve: Serve, engine: FakeEngine, studio: Storage) -> None:
     """Two of an owner that take long: a third is refused, and what is quick is not held up."""
     go, begun = threading.Event(), []
 

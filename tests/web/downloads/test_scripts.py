@@ -11,7 +11,7 @@ import pytest
 import soundfile
 
 from engine.errors import InvalidInput, LibraryError
-from storage import Studio
+from storage import Storage
 from storage.repositories.generations import Spoken
 from studio.script import Card, parse
 from tests.fake_engine import SAMPLE_RATE, FakeEngine, buzz
@@ -31,7 +31,7 @@ def spoken(text: str, seconds: float) -> Spoken:
 
 
 @pytest.fixture
-def script(studio: Studio) -> str:
+def script(studio: Storage) -> str:
     """Three cards, the second without a take."""
     cards = [Card("One.", "Ann", 0.5), Card("Two.", "Ben", 0.25), Card("Three.", None, 9.0)]
     made = studio.scripts.create("A play / in parts", cards, owner=OWNER).id
@@ -41,7 +41,7 @@ def script(studio: Studio) -> str:
     return made
 
 
-def made(studio: Studio, script: str, format: str, owner: str = OWNER) -> tuple[str, bytes]:
+def made(studio: Storage, script: str, format: str, owner: str = OWNER) -> tuple[str, bytes]:
     file = script_files(studio.scripts)(owner, f"{script}.{format}")
     if isinstance(file, File):
         return file.name, file.data
@@ -50,7 +50,7 @@ def made(studio: Studio, script: str, format: str, owner: str = OWNER) -> tuple[
 
 
 @pytest.mark.parametrize("format", ["wav", "flac", "mp3", "opus"])
-def test_sound_has_the_takes_and_the_pauses_between(studio: Studio, script: str, format: str) -> None:
+def test_sound_has_the_takes_and_the_pauses_between(studio: Storage, script: str, format: str) -> None:
     name, data = made(studio, script, format)
     assert name == f"A play / in parts.{format}"
     samples, rate = soundfile.read(io.BytesIO(data), dtype="float32")
@@ -61,7 +61,7 @@ def test_sound_has_the_takes_and_the_pauses_between(studio: Studio, script: str,
     assert loud[round(1.6 * rate) :].any()
 
 
-def test_subtitles_are_timed_by_the_same_takes(studio: Studio, script: str) -> None:
+def test_subtitles_are_timed_by_the_same_takes(studio: Storage, script: str) -> None:
     name, data = made(studio, script, "srt")
     assert name.endswith(".srt")
     assert data.decode() == "1\n00:00:00,000 --> 00:00:01,000\nOne.\n\n2\n00:00:01,500 --> 00:00:03,500\nThree.\n\n"
@@ -70,7 +70,7 @@ def test_subtitles_are_timed_by_the_same_takes(studio: Studio, script: str) -> N
 
 
 @pytest.mark.parametrize("format", SCRIPT_FORMATS)
-def test_nothing_spoken_nothing_strange_and_nobody_elses(studio: Studio, script: str, format: str) -> None:
+def test_nothing_spoken_nothing_strange_and_nobody_elses(studio: Storage, script: str, format: str) -> None:
     empty = studio.scripts.create("Empty", [Card("One.")], owner=OWNER).id
     with pytest.raises(InvalidInput, match=UNSPOKEN.partition(":")[0]):
         made(studio, empty, format)
@@ -81,7 +81,7 @@ def test_nothing_spoken_nothing_strange_and_nobody_elses(studio: Studio, script:
             made(studio, script, wrong)
 
 
-def test_a_damaged_take_leaves_no_file_open(studio: Studio, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_take_leaves_no_file_open(studio: Storage, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     two = studio.scripts.cards(script, owner=OWNER)[1]
     broken = Spoken(text="Two.", audio=b"fLaC and nothing", duration=1.0, seed=7, voice_name="Ann")
     studio.scripts.attach(two.id, broken, owner=OWNER)
@@ -93,7 +93,7 @@ def test_a_damaged_take_leaves_no_file_open(studio: Studio, script: str, monkeyp
 
 
 def test_a_link_sends_it_all_and_keeps_nothing(
-    serve: Serve, engine: FakeEngine, studio: Studio, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, engine: FakeEngine, studio: Storage, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (temporary := tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))  # of this test alone: others run beside it

@@ -8,7 +8,7 @@ import soundfile
 
 from engine.audio import encode_flac, to_int16
 from engine.errors import GenerationNotFound, VoiceNotFound
-from storage import Studio, VoiceLibrary
+from storage import Storage, VoiceLibrary
 from storage.repositories.generations import GenerationRecord, Spoken
 from studio.takes.kept import Takes
 from tests.fake_engine import SAMPLE_RATE, buzz, voice
@@ -18,7 +18,7 @@ SOUND = buzz(0, SAMPLE_RATE * 2, 120)
 
 
 @pytest.fixture
-def takes(studio: Studio) -> Takes:
+def takes(studio: Storage) -> Takes:
     return Takes(studio.history)
 
 

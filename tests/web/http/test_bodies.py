@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from storage import Studio
+from storage import Storage
 from tests.fake_engine import FakeEngine
 from tests.web.conftest import furnished
 from web.http.bodies import ITEMS, NO_FILE, CallRefused, Calls
@@ -141,7 +141,7 @@ def test_other_calls_are_not_there(calls: Calls, call: str) -> None:
     assert refused(calls, call, quick()) == 404
 
 
-def test_the_real_page_is_known(engine: FakeEngine, studio: Studio, tmp_path: Path) -> None:
+def test_the_real_page_is_known(engine: FakeEngine, studio: Storage, tmp_path: Path) -> None:
     demo = create_app(furnished(engine, studio, tmp_path))
     calls = Calls(demo.config, tmp_path)
     for event in demo.config["dependencies"]:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from engine.errors import InvalidOption
-from storage import Studio, VoiceLibrary
+from storage import Storage, VoiceLibrary
 from tests.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
 from tests.web.visitor import Visitor
@@ -26,7 +26,7 @@ EVIL = "http://evil.example"
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with Studio.open(tmp_path_factory.mktemp("gate") / "voices.db") as studio, serving() as serve:
+    with Storage.open(tmp_path_factory.mktemp("gate") / "voices.db") as studio, serving() as serve:
         yield serve(FakeEngine(), studio, "local", allowed_hosts=["voices.example.org", ".house.example"])
 
 
@@ -244,7 +244,7 @@ def test_every_answer_is_dressed(ask: Ask, path: str) -> None:
     assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
 
 
-def test_cookies_stay_with_the_page(serve: Serve, engine: FakeEngine, studio: Studio) -> None:
+def test_cookies_stay_with_the_page(serve: Serve, engine: FakeEngine, studio: Storage) -> None:
     visitor = Visitor(serve(engine, studio, "user", accounts=accounts_from(["anna:a good password"])))
     answer = visitor.http.post("login", data={"username": "anna", "password": "a good password"})
     cookies = answer.headers.get_list("set-cookie")
@@ -260,7 +260,7 @@ def test_cookies_stay_with_the_page(serve: Serve, engine: FakeEngine, studio: St
 
 @pytest.fixture(scope="module")
 def link(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with Studio.open(tmp_path_factory.mktemp("machine") / "voices.db") as studio, serving() as serve:
+    with Storage.open(tmp_path_factory.mktemp("machine") / "voices.db") as studio, serving() as serve:
         studio.voices.add(voice("The machine's"))
         yield serve(FakeEngine(), studio, "machine")
 

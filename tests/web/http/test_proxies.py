@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from benchmarks.browser import another
-from storage import Studio
+from storage import Storage
 from tests.fake_engine import FakeEngine, voice
 from tests.paths import ROOT
 from tests.web.conftest import serving
@@ -104,7 +104,7 @@ def test_the_page_behind_https_and_a_sibling_that_attacks_it(proxy: Proxy, tmp_p
     if not shutil.which(proxy.__name__) or not shutil.which("openssl"):
         pytest.skip(f"{proxy.__name__} is not installed (Debian: apt-get install nginx-light caddy openssl)")
     with ExitStack() as stack:
-        studio = stack.enter_context(Studio.open(tmp_path / "voices.db"))
+        studio = stack.enter_context(Storage.open(tmp_path / "voices.db"))
         serve = stack.enter_context(serving())
         strange = stack.enter_context(strangers())
         kept = studio.voices.add(voice(SECRET), owner="user:anna")
@@ -152,7 +152,7 @@ def test_a_proxy_that_says_nothing_lets_nobody_in(tmp_path: Path) -> None:
         config.write_text(re.sub(r"proxy_(set_header|http_version) [^;]*;", "", config.read_text()))
         return command, environment
 
-    with Studio.open(tmp_path / "voices.db") as studio, serving() as serve:
+    with Storage.open(tmp_path / "voices.db") as studio, serving() as serve:
         studio.voices.add(voice(SECRET))
         link = serve(FakeEngine(), studio, "machine")
         (folder := tmp_path / "proxy").mkdir()

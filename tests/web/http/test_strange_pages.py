@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext
 
 from benchmarks.browser import another
-from storage import Studio
+from storage import Storage
 from storage.library import LOCAL
 from tests.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
@@ -133,7 +133,7 @@ def attacks(context: BrowserContext, origins: Sequence[str], target: str, calls:
 
 
 def test_a_strange_page_gets_nothing_of_this_machines_library(open_browser: Browser, tmp_path: Path) -> None:
-    with Studio.open(tmp_path / "voices.db") as studio, serving() as serve, strangers() as port:
+    with Storage.open(tmp_path / "voices.db") as studio, serving() as serve, strangers() as port:
         kept = studio.voices.add(voice(SECRET))
         engine = FakeEngine()
         link = serve(engine, studio, "machine")

@@ -10,7 +10,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from storage import Studio
+from storage import Storage
 from tests.fake_engine import FakeEngine
 from tests.web.conftest import serving
 from tests.web.visitor import Visitor
@@ -136,7 +136,7 @@ def test_what_nobody_uses_goes(send: Send, taken: Uploads, clock: Clock, tmp_pat
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with Studio.open(tmp_path_factory.mktemp("uploads") / "voices.db") as studio, serving() as serve:
+    with Storage.open(tmp_path_factory.mktemp("uploads") / "voices.db") as studio, serving() as serve:
         yield serve(FakeEngine(), studio)
 
 
@@ -158,7 +158,7 @@ def test_a_broken_off_upload_leaves_nothing_and_gives_its_place_back(served: str
 
 
 def test_who_is_not_logged_in_sends_nothing(served: str, tmp_path: Path) -> None:
-    with Studio.open(tmp_path / "voices.db") as studio, serving() as serve:
+    with Storage.open(tmp_path / "voices.db") as studio, serving() as serve:
         accounts = accounts_from(["anna:a good password"])
         anna, nobody = (Visitor(url) for url in [serve(FakeEngine(), studio, "user", accounts=accounts)] * 2)
         file = {"files": ("a", b"x")}

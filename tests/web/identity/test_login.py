@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from storage import Studio
+from storage import Storage
 from tests.fake_engine import FakeEngine
 from tests.looping import run
 from tests.web.visitor import page_config
@@ -203,7 +203,7 @@ def test_everything_else_passes() -> None:
 def test_a_served_page_makes_wrong_passwords_wait_and_logs_nothing_of_them(
     serve: Serve,
     engine: FakeEngine,
-    studio: Studio,
+    studio: Storage,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:

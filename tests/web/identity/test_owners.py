@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from playwright.sync_api import Browser, expect
 
 from engine.errors import InvalidInput, InvalidOption
-from storage import Studio, VoiceLibrary
+from storage import Storage, VoiceLibrary
 from storage.library import LOCAL
 from tests.fake_engine import FakeEngine, voice
 from tests.web.visiting import open_tab
@@ -162,7 +162,7 @@ def test_on_the_hub_a_user_is_a_number_and_the_signed_out_are_browsers() -> None
 
 
 def test_browsers_do_not_see_nor_reach_each_others_voices(
-    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
 ) -> None:
     url = serve(engine, studio, "browser")
     anna, ben = Visitor(url), Visitor(url)
@@ -194,7 +194,7 @@ def test_browsers_do_not_see_nor_reach_each_others_voices(
 
 
 def test_users_log_in_and_keep_to_themselves(
-    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
 ) -> None:
     url = serve(engine, studio, "user", accounts=accounts_from(["anna:one of hers", "ben:one of his"]))
     anna, ben, nobody = (Visitor(url) for _ in range(3))
@@ -214,7 +214,7 @@ def test_users_log_in_and_keep_to_themselves(
 
 
 def test_signed_in_users_are_told_apart_from_browsers(
-    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = {"access_token": "t", "scope": "openid", "userinfo": {"sub": "17", "preferred_username": "anna"}}
     monkeypatch.setattr("gradio.oauth._get_mocked_oauth_info", lambda: info)
@@ -232,7 +232,7 @@ def test_signed_in_users_are_told_apart_from_browsers(
 
 
 def test_who_comes_through_a_proxy_is_not_the_machines_owner(
-    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
 ) -> None:
     url = serve(engine, studio, "machine")
     library.add(voice("The machine's"))
@@ -241,7 +241,7 @@ def test_who_comes_through_a_proxy_is_not_the_machines_owner(
 
 
 def test_a_browser_keeps_its_key_and_its_voices(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
 ) -> None:
     url = serve(engine, studio, "browser")
     one, two = chromium.new_context(), chromium.new_context()
@@ -275,7 +275,7 @@ def test_a_browser_keeps_its_key_and_its_voices(
 
 
 def test_a_browser_that_keeps_nothing_is_told(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
 ) -> None:
     context = chromium.new_context()
     context.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw new Error('no') } })")
@@ -342,7 +342,7 @@ def test_the_servers_secret_stays_the_same(library: VoiceLibrary, tmp_path: Path
 
 
 def test_nothing_of_the_secret_is_served(
-    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
 ) -> None:
     url = serve(engine, studio, "browser")
     page = httpx.get(url).text

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from storage import Studio
+from storage import Storage
 from tests.fake_engine import FakeEngine
 from tests.web.conftest import serving
 from web.limits import connections
@@ -20,7 +20,7 @@ PATIENCE = 20.0  # seconds: a busy machine is slow, not wrong
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with Studio.open(tmp_path_factory.mktemp("connections") / "voices.db") as studio, serving() as serve:
+    with Storage.open(tmp_path_factory.mktemp("connections") / "voices.db") as studio, serving() as serve:
         yield serve(FakeEngine(), studio)
 
 

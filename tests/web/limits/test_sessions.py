@@ -10,7 +10,7 @@ import pytest
 from gradio.queueing import Queue
 from gradio.state_holder import SessionState, StateHolder
 
-from storage import Studio, VoiceLibrary
+from storage import Storage, VoiceLibrary
 from tests.fake_engine import FakeEngine, voice
 from tests.web.visitor import Visitor
 from web.context import House
@@ -101,7 +101,7 @@ def test_cancelled_events_are_not_remembered_for_ever() -> None:
 
 def test_invented_sessions_of_a_served_page_stay_few(
     serve: Callable[..., str],
-    studio: Studio,
+    studio: Storage,
     library: VoiceLibrary,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pydantic import Field
 
 from engine.errors import DatabaseUnavailable, EngineFailed, InvalidCheckpoint, UnusableReference
-from storage import Studio
+from storage import Storage
 from studio.traces import reason, trace
 from tests.attack.events import forge_events
 from tests.fake_engine import FakeEngine, voice
@@ -98,7 +98,7 @@ def test_out_of_step_is_said_in_the_readers_language() -> None:
 def test_forged_events_are_answered_without_a_traceback(
     serve: Serve,
     engine: FakeEngine,
-    studio: Studio,
+    studio: Storage,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -155,7 +155,7 @@ def test_no_door_shows_where_things_lie_on_the_server(
         raise failure
 
     told = [list(Speaking(house).speak("Hi.", anna.id, "", 0.7, 0.8, 30, None, "t", NOBODY))]
-    for name in ("list", "get", "update", "set_aside", "duplicate", "aside"):
+    for name in ("list", "get", "update", "trash", "duplicate", "trashed"):
         monkeypatch.setattr(house.studio.voices, name, fail)
     for name in ("star", "get", "page", "settings", "clear"):
         monkeypatch.setattr(house.studio.history, name, fail)
@@ -195,7 +195,7 @@ def test_of_a_path_the_files_name_is_said() -> None:
 def test_nothing_that_visitors_write_or_are_given_is_logged(
     serve: Serve,
     engine: FakeEngine,
-    studio: Studio,
+    studio: Storage,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:

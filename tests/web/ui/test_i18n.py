@@ -12,7 +12,7 @@ import gradio as gr
 import pytest
 from playwright.sync_api import Browser, expect
 
-from storage import Studio, VoiceLibrary
+from storage import Storage, VoiceLibrary
 from tests.fake_engine import FakeEngine
 from tests.paths import ROOT
 from web.context import House
@@ -167,7 +167,7 @@ def test_a_browser_shows_its_language(
     serve: Serve,
     engine: FakeEngine,
     library: VoiceLibrary,
-    studio: Studio,
+    studio: Storage,
     locale: str,
     language: str,
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from storage import Studio
+from storage import Storage
 from storage.samples import install_samples
 from tests.fake_engine import FakeEngine, voice
 from tests.web.visiting import open_tab, picker, visit
@@ -18,7 +18,7 @@ SERIOUS = ("serious", "critical")
 
 
 @pytest.fixture
-def url(serve: Serve, engine: FakeEngine, studio: Studio) -> str:
+def url(serve: Serve, engine: FakeEngine, studio: Storage) -> str:
     install_samples(studio.voices)
     studio.voices.add(voice("A voice with a rather long name, as people give them"))
     return serve(engine, studio)

@@ -22,7 +22,7 @@ import gradio as gr
 from pydantic import Field
 
 from engine.errors import InvalidInput
-from storage.library import UNDO_TIME
+from storage.library import TRASH_RETENTION
 from web.downloads.voice_archive import voice_files_in
 from web.tabs.library import views
 from web.ui.events import Id, Line, Picked, Sent, otherwise, parsed
@@ -113,7 +113,7 @@ class Keeping:
             nonlocal picker
             sent = parsed(OfVoice, event)
             views.forget_voice(self._house, owner.key, sent.id)
-            self._library.set_aside(sent.id, owner=owner.key)
+            self._library.trash(sent.id, owner=owner.key)
             others = self._library.list(owner=owner.key)
             if not others or not sent.picked:
                 return _answer("", about=sent.id)
@@ -129,8 +129,8 @@ class Keeping:
         def back(owner: Owner, words: Words) -> Answer:
             nonlocal picker
             sent = parsed(OfVoice, event)
-            before = next((each.name for each in self._library.aside(owner=owner.key) if each.id == sent.id), "")
-            name = self._library.put_back(sent.id, owner=owner.key).name
+            before = next((each.name for each in self._library.trashed(owner=owner.key) if each.id == sent.id), "")
+            name = self._library.restore(sent.id, owner=owner.key).name
             if sent.picked:
                 picker = views.picker(self._house, owner.key, sent.id, words)
             if before in ("", name):
@@ -143,7 +143,7 @@ class Keeping:
         """List, bell: what was deleted is deleted for good."""
 
         def gone(owner: Owner, words: Words) -> Answer:
-            self._library.delete_aside(owner=owner.key)
+            self._library.empty_trash(owner=owner.key)
             return _answer(words("library.gone"))
 
         return self._answered(gone, token, request)
@@ -200,11 +200,11 @@ class Keeping:
 
     def _value(self, owner: Owner) -> dict[str, Any]:
         at = time.time()  # what was looked up later is newer: events may overtake each other
-        until = datetime.now(UTC) - UNDO_TIME
+        until = datetime.now(UTC) - TRASH_RETENTION
         aside = [
-            {"id": each.id, "name": each.name, "left": (each.set_aside - until).total_seconds()}
-            for each in self._library.aside(owner=owner.key)
-            if each.set_aside
+            {"id": each.id, "name": each.name, "left": (each.trashed - until).total_seconds()}
+            for each in self._library.trashed(owner=owner.key)
+            if each.trashed
         ]
         return {"at": at, **views.contents(self._house, owner), "aside": aside}
 

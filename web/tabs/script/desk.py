@@ -20,7 +20,7 @@ from web.ui.events import OutOfStep
 
 if TYPE_CHECKING:
     from storage.repositories.generations import GenerationRecord
-    from studio.script_runner import ScriptRunner
+    from studio.script.runner import ScriptRunner
     from web.context import House
     from web.identity.owners import Owner
     from web.ui.i18n import Words

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from engine.errors import InvalidInput, RepriseError, ScriptNotFound, VoiceNotFound
-from studio.casting import first_cast
 from studio.script import Script, parse, parse_file
-from studio.script_runner import ScriptRunner
+from studio.script.casting import initial_cast
+from studio.script.runner import ScriptRunner
 from web.tabs.script.desk import ScriptDesk, Told
 from web.tabs.script.requests import Asked, number_of
 from web.tabs.script.views import ScriptViews
@@ -120,7 +120,7 @@ class Scripts:
         ids = [voice.id for voice in voices]
         voice = picked if picked in ids else next(iter(ids), None)
         made = scripts.create(name, script.cards, voice_id=voice, owner=owner).id
-        cast = first_cast((card.speaker for card in script.cards), voices, voice) if voice else {}
+        cast = initial_cast((card.speaker for card in script.cards), voices, voice) if voice else {}
         for speaker, theirs in cast.items():
             if theirs != voice:
                 with suppress(VoiceNotFound):  # it was deleted this moment

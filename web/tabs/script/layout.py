@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import gradio as gr
 
-from studio.script_runner import ScriptRunner
+from studio.script.runner import ScriptRunner
 from web.tabs.script.handlers import Scripts
 from web.ui.components import script_editor
 from web.ui.wiring import Shared, line, quick, title

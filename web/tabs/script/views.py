@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from studio.script import progress
 
 if TYPE_CHECKING:
-    from storage import Studio
+    from storage import Storage
     from storage.repositories.cards import CardRecord
     from storage.repositories.scripts import ScriptRecord
-    from studio.script_runner import ScriptRunner
+    from studio.script.runner import ScriptRunner
 
 KEPT = 16  # versions of scripts that pages have, of all owners
 Patch = dict[str, Any]
@@ -28,7 +28,7 @@ class ScriptViews:
     A version that is remembered no more costs only that the whole script is sent again.
     """
 
-    def __init__(self, studio: Studio, runner: ScriptRunner) -> None:
+    def __init__(self, studio: Storage, runner: ScriptRunner) -> None:
         self._studio, self._runner = studio, runner
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, str, str], Digests] = OrderedDict()
@@ -46,7 +46,7 @@ class ScriptViews:
         """
         record = self._studio.scripts.get(script_id, owner=owner)
         speaking = self._runner.speaking(owner, script_id)
-        trouble = self._runner.trouble(owner, script_id)
+        trouble = self._runner.failure(owner, script_id)
         mark = _digest(record.updated.isoformat(), speaking, trouble)
         if not look and seen.partition(".")[0] == mark:
             return None

@@ -9,7 +9,7 @@ import soundfile
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from engine.audio import encode_audio
-from storage import Studio
+from storage import Storage
 from storage.repositories.generations import Spoken
 from storage.samples import install_samples
 from tests.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
@@ -19,7 +19,7 @@ Serve = Callable[..., str]
 LENGTH = 20 * SAMPLE_RATE  # of a take, so that it does not end while a slow machine looks for it
 
 
-def keep(studio: Studio, text: str, *, owner: str = "local", **how: Any) -> str:
+def keep(studio: Storage, text: str, *, owner: str = "local", **how: Any) -> str:
     flac = encode_audio(buzz(0, LENGTH, 120), SAMPLE_RATE, "flac")
     made = studio.history.add(Spoken(text, flac, LENGTH / SAMPLE_RATE, 7, "Anna", **how), owner=owner)
     assert made is not None
@@ -35,7 +35,7 @@ def entry(page: Page, text: str) -> Locator:
 
 
 @pytest.fixture
-def url(serve: Serve, studio: Studio) -> str:
+def url(serve: Serve, studio: Storage) -> str:
     anna = studio.voices.add(voice("Anna"))
     keep(studio, "An older take.", voice_id=anna.id, settings={"temperature": 1.2}, model="fake")
     keep(studio, "By someone who is gone. " * 20, voice_id="b" * 32)
@@ -58,7 +58,7 @@ def test_what_is_spoken_is_in_the_history_and_can_be_used_again(chromium: Browse
         expect(page.locator("#rp-seed textarea, #rp-seed input")).to_have_value("7")
 
 
-def test_takes_play_are_starred_downloaded_and_deleted(chromium: Browser, url: str, studio: Studio) -> None:
+def test_takes_play_are_starred_downloaded_and_deleted(chromium: Browser, url: str, studio: Storage) -> None:
     with visit(chromium, url) as page:
         open_tab(page, "History")
         older = entry(page, "An older take.")
@@ -97,7 +97,7 @@ def test_takes_play_are_starred_downloaded_and_deleted(chromium: Browser, url: s
 
 
 def test_the_history_is_switched_off_emptied_and_everything_forgotten(
-    chromium: Browser, url: str, studio: Studio
+    chromium: Browser, url: str, studio: Storage
 ) -> None:
     with visit(chromium, url) as page:
         open_tab(page, "History")
@@ -120,7 +120,7 @@ def test_the_history_is_switched_off_emptied_and_everything_forgotten(
     assert studio.history.settings().history
 
 
-def test_two_visitors_have_histories_of_their_own(chromium: Browser, serve: Serve, studio: Studio) -> None:
+def test_two_visitors_have_histories_of_their_own(chromium: Browser, serve: Serve, studio: Storage) -> None:
     install_samples(studio.voices)
     url = serve(FakeEngine(), studio, way="browser")
     with visit(chromium, url) as mine, visit(chromium, url) as theirs:
@@ -134,7 +134,7 @@ def test_two_visitors_have_histories_of_their_own(chromium: Browser, serve: Serv
         expect(entries(theirs)).to_have_count(0)
 
 
-def test_a_long_history_is_shown_bit_by_bit(chromium: Browser, serve: Serve, studio: Studio) -> None:
+def test_a_long_history_is_shown_bit_by_bit(chromium: Browser, serve: Serve, studio: Storage) -> None:
     for number in range(45):
         keep(studio, f"Number {number}.")
     with visit(chromium, serve(FakeEngine(), studio)) as page:

@@ -13,7 +13,7 @@ import gradio as gr
 import pytest
 
 from engine.voice import Consent
-from storage import Studio, VoiceLibrary, VoiceRecord
+from storage import Storage, VoiceLibrary, VoiceRecord
 from storage.repositories.shared_voices import Sample
 from tests.fake_engine import FakeEngine, voice
 from tests.storage.speaking import spoken
@@ -57,7 +57,7 @@ def names(library: VoiceLibrary, **which: str) -> list[str]:
 
 
 def test_the_list_says_all_that_is_known_of_a_voice(
-    events: Keeping, library: VoiceLibrary, studio: Studio, samples: list[VoiceRecord]
+    events: Keeping, library: VoiceLibrary, studio: Storage, samples: list[VoiceRecord]
 ) -> None:
     mine = library.add(
         replace(voice("Zoe", 2.0), description="<b>Low</b>", language="fr", tags=("warm",), consent=CONSENT)
@@ -311,19 +311,19 @@ def test_only_what_was_uploaded_here_is_read(
 
 def test_voices_of_others_are_out_of_reach(events: Keeping, library: VoiceLibrary) -> None:
     theirs, gone = library.add(voice("Secret"), owner="somebody"), library.add(voice("Gone"), owner="somebody")
-    library.set_aside(gone.id, owner="somebody")
+    library.trash(gone.id, owner="somebody")
     assert events.list(None, None)["voices"] == events.list(None, None)["aside"] == []
     for event in (events.revise, events.duplicate, events.remove, events.put_back):
         for wrong in (theirs.id, gone.id, "nonsense", None, 7, ["x"]):
             assert answer(event, id=wrong, name="Mine")[0] == "bad"
     events.let_go(None, None)
     assert names(library, owner="somebody") == ["Secret"]
-    assert [each.id for each in library.aside(owner="somebody")] == [gone.id]
+    assert [each.id for each in library.trashed(owner="somebody")] == [gone.id]
     assert library.list() == []
 
 
 def test_a_page_without_a_key_changes_nothing(
-    engine: FakeEngine, studio: Studio, library: VoiceLibrary, tmp_path: Path
+    engine: FakeEngine, studio: Storage, library: VoiceLibrary, tmp_path: Path
 ) -> None:
     events = Keeping(furnished(engine, studio, tmp_path, "browser"))
     request: Any = SimpleNamespace(headers={}, username=None, request=None)

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, FloatRect, Locator, Page, expect
 
 from engine.voice import Voice
-from storage import Studio, VoiceLibrary
+from storage import Storage, VoiceLibrary
 from storage.samples import install_samples
 from tests.fake_engine import FakeEngine, Script, voice
 from tests.web.visiting import downloaded, open_tab, pick, picker, visit, wait_for
@@ -44,7 +44,7 @@ def rename(page: Page, before: str, after: str) -> None:
 
 
 def test_describe_find_hear_and_speak_with(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
 ) -> None:
     library.add(replace(voice("Anna", 2.0), language="de"))
     library.add(voice("Ben", 4.0))
@@ -97,7 +97,7 @@ def test_describe_find_hear_and_speak_with(
 
 
 def test_delete_undo_reload_and_delete_for_good(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
 ) -> None:
     ben, anna = library.add(voice("Ben")), library.add(voice("Anna"))
     with visit(chromium, serve(engine, studio)) as page:
@@ -128,11 +128,11 @@ def test_delete_undo_reload_and_delete_for_good(
         expect(page.get_by_role("button", name="Undo")).to_have_count(0)
         expect(page.get_by_text("Deleted for good.")).to_be_visible()
     assert [record.id for record in library.list()] == [ben.id]
-    assert anna.id not in {record.id for record in library.aside()}
+    assert anna.id not in {record.id for record in library.trashed()}
 
 
 def test_undoing_the_deletion_of_the_picked_voice_picks_it_again_unless_another_was_picked(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
 ) -> None:
     for name in ("Anna", "Ben", "Zoe"):
         library.add(voice(name))
@@ -161,7 +161,7 @@ def test_undoing_the_deletion_of_the_picked_voice_picks_it_again_unless_another_
 
 
 def test_voices_go_out_and_come_in(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio, tmp_path: Path
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage, tmp_path: Path
 ) -> None:
     install_samples(library)
     with visit(chromium, serve(engine, studio)) as page:
@@ -202,7 +202,7 @@ def test_voices_go_out_and_come_in(
 
 
 def test_two_pages_of_a_browser_stay_in_step_and_nothing_typed_is_lost(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
 ) -> None:
     library.add(voice("Anna"))
     ben = library.add(voice("Ben"))
@@ -233,7 +233,7 @@ def test_two_pages_of_a_browser_stay_in_step_and_nothing_typed_is_lost(
 
 
 def test_a_phone_needs_no_scrolling_sideways(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Studio
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
 ) -> None:
     library.add(replace(voice("W" * 80), description="x" * 300, tags=("y" * 40,)))
     phone = {"width": 390, "height": 844}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from storage import Studio
+from storage import Storage
 from tests.fake_engine import FakeEngine
 from tests.paths import CLIP
 from tests.web.visiting import open_tab, visit
@@ -46,7 +46,7 @@ def in_sight(page: Page, *selectors: str) -> None:
 
 
 def test_the_other_tabs_show_that_the_microphone_is_open_and_it_records_on(
-    chromium: Browser, serve: Serve, studio: Studio, engine: FakeEngine
+    chromium: Browser, serve: Serve, studio: Storage, engine: FakeEngine
 ) -> None:
     with visit(chromium, serve(engine, studio)) as page:
         begin_recording(page)
@@ -63,7 +63,7 @@ def test_the_other_tabs_show_that_the_microphone_is_open_and_it_records_on(
 
 
 def test_on_a_phone_all_that_recording_needs_is_in_sight(
-    chromium: Browser, serve: Serve, studio: Studio, engine: FakeEngine
+    chromium: Browser, serve: Serve, studio: Storage, engine: FakeEngine
 ) -> None:
     needed = [".rp-script-text", ".rp-record", ".rp-levels", ".rp-say"]
     with visit(chromium, serve(engine, studio), viewport=PHONE) as page:
@@ -79,7 +79,7 @@ def test_on_a_phone_all_that_recording_needs_is_in_sight(
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
 def test_what_is_missing_is_seen_at_once_and_the_keyboard_is_where_it_begins(
-    chromium: Browser, serve: Serve, studio: Studio, engine: FakeEngine, size: dict[str, int]
+    chromium: Browser, serve: Serve, studio: Storage, engine: FakeEngine, size: dict[str, int]
 ) -> None:
     with visit(chromium, serve(engine, studio), viewport=size) as page:
         open_tab(page, "New voice")
@@ -107,7 +107,7 @@ def test_what_is_missing_is_seen_at_once_and_the_keyboard_is_where_it_begins(
 
 
 def test_saving_is_seen_and_then_there_is_a_text_to_write(
-    chromium: Browser, serve: Serve, studio: Studio, engine: FakeEngine
+    chromium: Browser, serve: Serve, studio: Storage, engine: FakeEngine
 ) -> None:
     allowed = Event()
     encode = engine.encode_voice

@@ -14,7 +14,7 @@ import soundfile
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from storage import Studio, VoiceLibrary
+from storage import Storage, VoiceLibrary
 from tests.engine.spoiled import silent_film
 from tests.fake_engine import FakeEngine, Script, voice
 from tests.paths import CLIP
@@ -49,7 +49,7 @@ def upload(page: Page, *files: Path) -> None:
 
 
 def test_four_actions_after_the_recording_until_the_new_voice_is_heard(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio, engine: FakeEngine
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage, engine: FakeEngine
 ) -> None:
     with visit(chromium, serve(engine, studio)) as page:
         open_tab(page, "New voice")
@@ -78,7 +78,7 @@ def test_four_actions_after_the_recording_until_the_new_voice_is_heard(
 
 
 def test_several_clips_trimmed_and_named_after_somebody_else_become_one_voice(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio, engine: FakeEngine
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage, engine: FakeEngine
 ) -> None:
     with visit(chromium, serve(engine, studio)) as page:
         open_tab(page, "New voice")
@@ -108,7 +108,7 @@ def test_several_clips_trimmed_and_named_after_somebody_else_become_one_voice(
 
 
 def test_a_taken_name_costs_nothing_but_another_name(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio, engine: FakeEngine
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage, engine: FakeEngine
 ) -> None:
     library.add(voice("Anna"))
     with visit(chromium, serve(engine, studio)) as page:
@@ -128,7 +128,7 @@ def test_a_taken_name_costs_nothing_but_another_name(
 
 
 def test_by_keyboard_alone_in_german_over_plain_http(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio, engine: FakeEngine, tmp_path: Path
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage, engine: FakeEngine, tmp_path: Path
 ) -> None:
     samples, rate = soundfile.read(STORY, dtype="float32")
     soundfile.write(tmp_path / "leise.wav", samples * 0.002, rate, subtype="FLOAT")
@@ -160,7 +160,7 @@ def test_by_keyboard_alone_in_german_over_plain_http(
 
 @pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1920, "light")])
 def test_with_clips_nothing_sticks_out_and_axe_finds_nothing_serious(
-    chromium: Browser, serve: Serve, studio: Studio, engine: FakeEngine, width: int, theme: str, tmp_path: Path
+    chromium: Browser, serve: Serve, studio: Storage, engine: FakeEngine, width: int, theme: str, tmp_path: Path
 ) -> None:
     samples, rate = soundfile.read(STORY, dtype="float32")
     soundfile.write(tmp_path / "quiet.wav", samples * 0.002, rate, subtype="FLOAT")
@@ -235,7 +235,7 @@ def outline(page: Page) -> np.ndarray:
 
 
 def test_each_promised_format_becomes_a_clip_that_is_drawn_and_judged_and_goes_into_a_voice(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio, engine: FakeEngine, tmp_path: Path
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage, engine: FakeEngine, tmp_path: Path
 ) -> None:
     outlines: dict[str, np.ndarray] = {}
     with visit(chromium, serve(engine, studio)) as page:
@@ -297,7 +297,7 @@ def uploads() -> list[Path]:
 
 
 def test_rubbish_is_one_sentence_and_costs_nothing_of_what_was_there(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio, engine: FakeEngine, tmp_path: Path
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage, engine: FakeEngine, tmp_path: Path
 ) -> None:
     with visit(chromium, serve(engine, studio)) as page:
         open_tab(page, "New voice")

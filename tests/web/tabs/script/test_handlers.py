@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from storage import Studio
-from studio.casting import first_cast
-from studio.script_runner import ScriptRunner
+from storage import Storage
+from studio.script.casting import initial_cast
+from studio.script.runner import ScriptRunner
 from tests.fake_engine import FakeEngine, voice
 from tests.waiting import until
 from tests.web.conftest import furnished
@@ -78,12 +78,12 @@ def events(house: House) -> Scripts:
 
 
 @pytest.fixture
-def page(events: Scripts, studio: Studio) -> Page:
+def page(events: Scripts, studio: Storage) -> Page:
     studio.voices.add(voice("Ann"))
     return Page(events)
 
 
-def test_a_text_becomes_cards_in_the_picked_voice(page: Page, studio: Studio) -> None:
+def test_a_text_becomes_cards_in_the_picked_voice(page: Page, studio: Storage) -> None:
     ben = studio.voices.add(voice("Ben")).id
     page.make("One thing.\n\nAnother.", ben)
     assert [(card["speaker"], card["text"], card["voice"], card["state"]) for card in page.cards] == [
@@ -100,7 +100,7 @@ def test_a_text_becomes_cards_in_the_picked_voice(page: Page, studio: Studio) ->
     assert listed["changed"] == studio.scripts.get(page.script).updated.isoformat()
 
 
-def test_a_dialogue_is_spoken_by_several(page: Page, studio: Studio) -> None:
+def test_a_dialogue_is_spoken_by_several(page: Page, studio: Storage) -> None:
     (ann,) = (record.id for record in studio.voices.list())
     ben = studio.voices.add(voice("Ben")).id
     page.make(PLAY, ben)
@@ -130,12 +130,12 @@ def test_who_speaks_first_with_which_voice(
     speakers: list[str | None], picked: str, cast: dict[str | None, str]
 ) -> None:
     voices: Any = [SimpleNamespace(id=name, name=name) for name in ("Ann", "Ben", "José", "Zoe")]
-    assert first_cast(speakers, voices, picked) == cast
+    assert initial_cast(speakers, voices, picked) == cast
 
 
 def test_of_two_voices_of_a_name_ones_own_speaks() -> None:
     voices: Any = [SimpleNamespace(id="mine", name="Ben"), SimpleNamespace(id="sample", name="Ben")]
-    assert first_cast(["Ben"], voices, "sample") == {"Ben": "mine"}
+    assert initial_cast(["Ben"], voices, "sample") == {"Ben": "mine"}
 
 
 @pytest.mark.parametrize("text", ["", " \n", None, 5, ["x"]])
@@ -181,7 +181,7 @@ def test_only_what_changed_is_sent(page: Page) -> None:
     assert page.ask("open")["state"] is None
 
 
-def test_two_pages_see_the_same_and_a_page_left_behind_is_sent_all(page: Page, house: House, studio: Studio) -> None:
+def test_two_pages_see_the_same_and_a_page_left_behind_is_sent_all(page: Page, house: House, studio: Storage) -> None:
     other = Page(page.events)
     other.open(page.make(PLAY))
     page.ask("edit", card=page.cards[0]["id"], text="Changed here.")
@@ -196,7 +196,7 @@ def test_two_pages_see_the_same_and_a_page_left_behind_is_sent_all(page: Page, h
     assert page.ask("poll")["gone"] is True
 
 
-def test_what_goes_behind_the_scripts_back_shows_when_looked_at(page: Page, studio: Studio) -> None:
+def test_what_goes_behind_the_scripts_back_shows_when_looked_at(page: Page, studio: Storage) -> None:
     page.make("One.")
     page.ask("speak")
     page.spoken()
@@ -240,7 +240,7 @@ def test_speaking_stopping_and_redoing(page: Page, engine: FakeEngine) -> None:
     assert page.cards[1]["state"] == "spoken", "what was there is kept"
 
 
-def test_cards_are_edited_in_every_way(page: Page, studio: Studio) -> None:
+def test_cards_are_edited_in_every_way(page: Page, studio: Storage) -> None:
     ben = studio.voices.add(voice("Ben")).id
     page.make(PLAY)
     first, second, third = (card["id"] for card in page.cards)
@@ -302,7 +302,7 @@ def test_no_question_breaks_anything(page: Page, question: dict[str, Any]) -> No
     assert answer["asked"] == (asked if type(asked) is int and 0 <= asked <= 2**53 else None)
 
 
-def test_nobody_sees_or_changes_anothers(engine: FakeEngine, studio: Studio, tmp_path: Path) -> None:
+def test_nobody_sees_or_changes_anothers(engine: FakeEngine, studio: Storage, tmp_path: Path) -> None:
     house = furnished(engine, studio, tmp_path, "browser")
     events = Scripts(house, ScriptRunner(house.engine, studio))
     owners: Owners = house.owners
@@ -332,7 +332,7 @@ def test_a_name_from_the_text_is_short(page: Page) -> None:
     assert page.state["head"]["name"] == "A sentence with so many words that no list of…"
 
 
-def test_a_version_that_nobody_has_costs_a_whole_script(house: House, page: Page, studio: Studio) -> None:
+def test_a_version_that_nobody_has_costs_a_whole_script(house: House, page: Page, studio: Storage) -> None:
     views = ScriptViews(studio, ScriptRunner(house.engine, studio))
     script = page.make("One.")
     first = views.patch("local", script)

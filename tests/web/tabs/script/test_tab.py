@@ -7,10 +7,10 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 from sqlalchemy import select
 
-from storage import Studio
+from storage import Storage
 from storage.models import ScriptRow
 from tests.fake_engine import SAMPLE_RATE, voice
-from tests.studio.test_script_runner import Actor
+from tests.studio.script.test_runner import Actor
 from tests.waiting import until
 from tests.web.conftest import read_wav
 from tests.web.visiting import downloaded, open_tab, visit
@@ -32,7 +32,7 @@ HEARD = """
 
 
 @pytest.fixture
-def actor(studio: Studio) -> Actor:
+def actor(studio: Storage) -> Actor:
     for name in ("Ann", "Ben"):
         studio.voices.add(voice(name))
     made = Actor()
@@ -70,7 +70,7 @@ def save(page: Page, format: str) -> tuple[str, bytes]:
 
 
 def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
-    chromium: Browser, serve: Serve, studio: Studio, actor: Actor
+    chromium: Browser, serve: Serve, studio: Storage, actor: Actor
 ) -> None:
     actor.hold(HELD)
     with visit(chromium, serve(actor, studio)) as page:
@@ -140,7 +140,7 @@ def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
 
 
 def test_cards_are_written_parted_joined_and_failures_are_told(
-    chromium: Browser, serve: Serve, studio: Studio, actor: Actor, tmp_path: Path
+    chromium: Browser, serve: Serve, studio: Storage, actor: Actor, tmp_path: Path
 ) -> None:
     file = tmp_path / "A film.srt"
     file.write_text(
@@ -203,7 +203,7 @@ def test_cards_are_written_parted_joined_and_failures_are_told(
         assert studio.scripts.list() == []
 
 
-def test_two_pages_of_one_owner_and_a_stranger(chromium: Browser, serve: Serve, studio: Studio, actor: Actor) -> None:
+def test_two_pages_of_one_owner_and_a_stranger(chromium: Browser, serve: Serve, studio: Storage, actor: Actor) -> None:
     actor.slots = 5
     actor.hold("One.", "Mine.")
     url = serve(actor, studio, "browser")

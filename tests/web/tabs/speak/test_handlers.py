@@ -10,7 +10,7 @@ import pytest
 import soundfile
 
 from engine.errors import EngineFailed, InvalidOption
-from storage import Studio, VoiceLibrary
+from storage import Storage, VoiceLibrary
 from storage.library import LOCAL
 from studio.error_text import INTERNAL_ERROR
 from tests.fake_engine import CHUNK, FRAME, FakeEngine, voice
@@ -125,7 +125,7 @@ def test_stop_before_the_first_chunk_keeps_nothing(speaking: Speaking, anna: str
 
 
 def test_a_page_that_leaves_ends_the_speech_and_what_was_spoken_is_kept(
-    speaking: Speaking, engine: FakeEngine, studio: Studio, anna: str
+    speaking: Speaking, engine: FakeEngine, studio: Storage, anna: str
 ) -> None:
     take = messages(speaking, "Long text. " * 20, anna)
     next(take), next(take)
@@ -137,7 +137,7 @@ def test_a_page_that_leaves_ends_the_speech_and_what_was_spoken_is_kept(
     assert left.duration == pytest.approx(CHUNK * FRAME / 22_050)
 
 
-def test_a_page_that_leaves_after_the_end_has_its_take_once(speaking: Speaking, studio: Studio, anna: str) -> None:
+def test_a_page_that_leaves_after_the_end_has_its_take_once(speaking: Speaking, studio: Storage, anna: str) -> None:
     take = messages(speaking, "Hi.", anna)
     while next(take)["kind"] != "end":
         pass
@@ -146,7 +146,7 @@ def test_a_page_that_leaves_after_the_end_has_its_take_once(speaking: Speaking, 
 
 
 def test_a_take_under_way_when_everything_is_forgotten_is_not_kept(
-    speaking: Speaking, house: House, studio: Studio, anna: str
+    speaking: Speaking, house: House, studio: Storage, anna: str
 ) -> None:
     take = messages(speaking, "Long text. " * 5, anna)
     next(take), next(take)
@@ -209,7 +209,7 @@ def test_an_error_on_the_way_keeps_what_was_spoken(
     assert engine.speeches[0].closed
 
 
-def test_the_history_has_what_it_takes_to_say_it_again(speaking: Speaking, studio: Studio, anna: str) -> None:
+def test_the_history_has_what_it_takes_to_say_it_again(speaking: Speaking, studio: Storage, anna: str) -> None:
     end = list(messages(speaking, "Hello there.", anna, settings=("", 0.9, 0.5, 7)))[-1]
     (record,) = studio.history.page().records
     assert record.id == end["take"]
@@ -221,7 +221,7 @@ def test_the_history_has_what_it_takes_to_say_it_again(speaking: Speaking, studi
 
 
 def test_without_a_history_the_take_is_kept_for_its_page_alone(
-    speaking: Speaking, house: House, studio: Studio, anna: str
+    speaking: Speaking, house: House, studio: Storage, anna: str
 ) -> None:
     studio.history.change_settings(history=False)
     sent = list(messages(speaking, "Hello there.", anna))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from storage import Studio, VoiceLibrary
+from storage import Storage, VoiceLibrary
 from tests.fake_engine import FakeEngine, Script, voice
 from tests.waiting import until
 from tests.web.visitor import Visitor
@@ -34,7 +34,7 @@ def talkative(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def anna(library: VoiceLibrary, studio: Studio) -> str:
+def anna(library: VoiceLibrary, studio: Storage) -> str:
     made = library.add(voice("Anna"))
     return made.id
 
@@ -67,7 +67,7 @@ def spoken(said: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.usefixtures("impatient")
 def test_a_take_that_no_page_fetches_is_ended_and_kept(
-    serve: Serve, studio: Studio, anna: str, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, studio: Storage, anna: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages: list[Any] = []
     unread = sessions.unread
@@ -86,7 +86,7 @@ def test_a_take_that_no_page_fetches_is_ended_and_kept(
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_connection_that_is_never_read_is_no_reader(serve: Serve, studio: Studio, anna: str) -> None:
+def test_a_connection_that_is_never_read_is_no_reader(serve: Serve, studio: Storage, anna: str) -> None:
     """What fits into the buffers between is made, and nothing more."""
     engine = FakeEngine()
     visitor = Visitor(serve(engine, studio))
@@ -105,7 +105,7 @@ def test_a_connection_that_is_never_read_is_no_reader(serve: Serve, studio: Stud
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_slow_reader_hears_everything(serve: Serve, studio: Studio, anna: str) -> None:
+def test_a_slow_reader_hears_everything(serve: Serve, studio: Storage, anna: str) -> None:
     engine = FakeEngine()
     visitor = Visitor(serve(engine, studio))
     join(visitor, LONG, anna)
@@ -118,7 +118,7 @@ def test_a_slow_reader_hears_everything(serve: Serve, studio: Studio, anna: str)
     assert chunks[-1]["stop_reason"] == "end"
 
 
-def test_a_page_that_is_gone_leaves_the_line(serve: Serve, studio: Studio, anna: str) -> None:
+def test_a_page_that_is_gone_leaves_the_line(serve: Serve, studio: Storage, anna: str) -> None:
     engine = FakeEngine(Script(pace=5, line=True))
     url = serve(engine, studio)
     first, second = Visitor(url), Visitor(url)
@@ -133,7 +133,7 @@ def test_a_page_that_is_gone_leaves_the_line(serve: Serve, studio: Studio, anna:
     engine.speeches[0].cancel()
 
 
-def test_many_posts_of_one_visitor_leave_room_for_another(serve: Serve, studio: Studio, anna: str) -> None:
+def test_many_posts_of_one_visitor_leave_room_for_another(serve: Serve, studio: Storage, anna: str) -> None:
     """Browsers' owners: 24 sessions of one visitor, who reads none of them."""
     engine = FakeEngine(Script(pace=0.01, line=True))
     engine.slots = 5
@@ -152,7 +152,7 @@ def test_many_posts_of_one_visitor_leave_room_for_another(serve: Serve, studio: 
     assert "4 of your takes" in refused["status"]
 
 
-def test_quick_events_do_not_wait_for_takes(serve: Serve, studio: Studio, anna: str) -> None:
+def test_quick_events_do_not_wait_for_takes(serve: Serve, studio: Storage, anna: str) -> None:
     engine = FakeEngine(Script(pace=0.1, line=True))
     url = serve(engine, studio)
     visitor = Visitor(url)

@@ -6,7 +6,7 @@ import numpy as np
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from engine.text import speaking_time
-from storage import Studio, VoiceLibrary
+from storage import Storage, VoiceLibrary
 from storage.samples import install_samples
 from tests.fake_engine import FakeEngine, Script, voice
 from tests.web.conftest import read_wav
@@ -39,7 +39,7 @@ def open_settings(page: Page) -> None:
     page.wait_for_timeout(500)  # Gradio fills in what it has just shown
 
 
-def test_keys_alone_speak_and_stop(chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio) -> None:
+def test_keys_alone_speak_and_stop(chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage) -> None:
     library.add(voice("Ben"))
     engine = FakeEngine(Script(pace=0.5))
     with visit(chromium, serve(engine, studio)) as page:
@@ -76,7 +76,7 @@ def test_keys_alone_speak_and_stop(chromium: Browser, serve: Serve, library: Voi
 
 
 def test_what_would_be_refused_costs_nothing_and_is_mended_by_writing(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage
 ) -> None:
     library.add(voice("Ben"))
     engine = FakeEngine()
@@ -106,7 +106,7 @@ def test_what_would_be_refused_costs_nothing_and_is_mended_by_writing(
 
 
 def test_the_downloads_are_a_menu_on_any_screen(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage
 ) -> None:
     library.add(voice("Ben"))
     with visit(chromium, serve(FakeEngine(), studio), viewport={"width": 390, "height": 844}) as page:
@@ -129,7 +129,7 @@ def test_the_downloads_are_a_menu_on_any_screen(
 
 
 def test_takes_are_played_compared_starred_saved_and_deleted(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage
 ) -> None:
     library.add(voice("Ben"))
     with visit(chromium, serve(FakeEngine(), studio), accept_downloads=True) as page:
@@ -176,7 +176,7 @@ def test_takes_are_played_compared_starred_saved_and_deleted(
 
 
 def test_the_same_again_another_take_and_keeping_a_seed(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio
+    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage
 ) -> None:
     library.add(voice("Ben"))
     studio.history.change_settings(history=False)
@@ -207,7 +207,7 @@ def test_the_same_again_another_take_and_keeping_a_seed(
         expect(page.locator("#rp-seed input")).to_have_value("42")
 
 
-def test_what_helps_with_the_text(chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Studio) -> None:
+def test_what_helps_with_the_text(chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage) -> None:
     install_samples(library)
     adam, ben = library.list()[:2]
     engine = FakeEngine(Script(pace=0.1))

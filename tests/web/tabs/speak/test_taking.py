@@ -6,7 +6,7 @@ import gradio as gr
 import pytest
 
 from engine.audio import encode_flac
-from storage import Studio, VoiceLibrary
+from storage import Storage, VoiceLibrary
 from storage.repositories.generations import Spoken
 from storage.samples import install_samples
 from tests.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
@@ -20,7 +20,7 @@ SOUND = encode_flac(buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE)
 
 
 @pytest.fixture
-def house(engine: FakeEngine, studio: Studio, tmp_path: Any) -> House:
+def house(engine: FakeEngine, studio: Storage, tmp_path: Any) -> House:
     return furnished(engine, studio, tmp_path, "browser")
 
 
@@ -67,7 +67,7 @@ def test_whatever_the_browser_sends_as_ids_is_no_trouble(house: House, anna: Any
 
 @pytest.mark.parametrize("history", [True, False])
 def test_nobody_sees_stars_or_deletes_anothers_take(
-    house: House, studio: Studio, anna: Any, ben: Any, history: bool
+    house: House, studio: Storage, anna: Any, ben: Any, history: bool
 ) -> None:
     studio.history.change_settings(history=history, owner=anna.owner.key)
     hers, events = keep(house, anna), Taking(house)
@@ -82,7 +82,7 @@ def test_nobody_sees_stars_or_deletes_anothers_take(
 
 
 @pytest.mark.parametrize("history", [True, False])
-def test_a_star_and_deleting_reach_the_history(house: House, studio: Studio, anna: Any, history: bool) -> None:
+def test_a_star_and_deleting_reach_the_history(house: House, studio: Storage, anna: Any, history: bool) -> None:
     studio.history.change_settings(history=history, owner=anna.owner.key)
     take, events = keep(house, anna), Taking(house)
     answer, said, rung = events.star(anna.token, None, event(ids=[take], id=take, starred=True))  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.errors import DoesNotFit
-from storage import Studio
+from storage import Storage
 from studio.model_manager import Choice, Loading
 from tests.fake_engine import FakeEngine
 from tests.web.conftest import furnished
@@ -42,7 +42,7 @@ def waiting(house: House, *sessions: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def choosing(engine: FakeEngine, studio: Studio, tmp_path: Path) -> House:
+def choosing(engine: FakeEngine, studio: Storage, tmp_path: Path) -> House:
     """A house whose host allows two models."""
 
     def load(model: str, _report: object) -> FakeEngine:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
-from storage import Studio
+from storage import Storage
 from studio.model_manager import Choice, Engines
 from tests.fake_engine import FakeEngine, Script, voice
 from tests.web import conftest
@@ -20,7 +20,7 @@ def row(page: Page, name: str) -> Any:
     return page.locator(".rp-status-rows > div").filter(has=page.get_by_text(name, exact=True)).locator("dd")
 
 
-def test_what_the_server_does_is_seen_while_one_looks(chromium: Browser, serve: Serve, studio: Studio) -> None:
+def test_what_the_server_does_is_seen_while_one_looks(chromium: Browser, serve: Serve, studio: Storage) -> None:
     studio.voices.add(voice("Anna"))
     with visit(chromium, serve(FakeEngine(Script(pace=0.01)), studio)) as page:
         open_tab(page, "Status")
@@ -35,7 +35,7 @@ def test_what_the_server_does_is_seen_while_one_looks(chromium: Browser, serve: 
         expect(row(page, "Real-time factor of the last takes")).to_contain_text("as fast as real time")
 
 
-def test_nobody_is_asked_while_nobody_looks(chromium: Browser, serve: Serve, studio: Studio) -> None:
+def test_nobody_is_asked_while_nobody_looks(chromium: Browser, serve: Serve, studio: Storage) -> None:
     with visit(chromium, serve(FakeEngine(), studio)) as page:
         open_tab(page, "Status")
         expect(row(page, "Model")).to_have_text("fake")
@@ -53,7 +53,7 @@ def test_nobody_is_asked_while_nobody_looks(chromium: Browser, serve: Serve, stu
 
 
 def test_another_model_is_loaded_and_named_everywhere(
-    chromium: Browser, serve: Serve, studio: Studio, monkeypatch: pytest.MonkeyPatch
+    chromium: Browser, serve: Serve, studio: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     studio.voices.add(voice("Anna"))
 

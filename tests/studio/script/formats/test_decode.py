@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.errors import InvalidText
 from studio.script import decode_text, parse_file
-from studio.script.decode import MAX_CHARACTERS
+from studio.script.formats.decode import MAX_CHARACTERS
 
 GERMAN = "Grüße aus Köln – „schön“, sagte sie. Das kostet 5 €."
 HEBREW = "שלום, עולם. مرحبا بالعالم. 👩‍🚀 says hello."

@@ -1,4 +1,4 @@
-"""HTML within Markdown → its words. Tags that browsers know are left out, unknown ones such as `<sigh>` are text."""
+"""HTML within Markdown → text. Tags that browsers know are removed; others such as `<sigh>` are text."""
 
 import html
 
@@ -12,17 +12,17 @@ _TAG = regex.compile(
     r"|img|ins|kbd|li|mark|ol|p|pre|q|rp|rt|ruby|s|small|span|strike|strong|sub|summary|sup|table|tbody|td|th|thead"
     r"|tr|tt|u|ul|video|wbr)(?P<attributes>\s[^<>]*)?/?>"
 )
-# Longer than any character's number: Python refuses to convert the longest of these.
+# Longer than any code point: Python refuses to convert the longest of these.
 _HUGE_NUMBER = regex.compile(r"&#(?:[0-9]{8,}+|[xX][0-9a-fA-F]{8,}+);?")
 
 
 def unescape(text: str) -> str:
-    """Character references (`&amp;`, `&#8212;`) as the characters that they name."""
+    """Replace character references (`&amp;`, `&#8212;`) by their characters."""
     return html.unescape(_HUGE_NUMBER.sub("\ufffd", text))
 
 
-def words_of_html(source: str, omitted: list[str]) -> str:
-    """A block of HTML without tags; comments, scripts and the tags' attributes go to `omitted`."""
+def text_of_html(source: str, omitted: list[str]) -> str:
+    """Remove the tags of an HTML block; comments, scripts and attributes are added to `omitted`."""
     if _NOT_READ.match(source):
         omitted.append(source.strip())
         return ""
@@ -32,19 +32,19 @@ def words_of_html(source: str, omitted: list[str]) -> str:
         return "\n"
 
     text = _COMMENT.sub(leave_out, source)
-    return unescape(_TAG.sub(lambda found: _instead_of(found, omitted), text))
+    return unescape(_TAG.sub(lambda found: _replacement(found, omitted), text))
 
 
-def words_of_tag(source: str, omitted: list[str]) -> str:
-    """What is read instead of one tag or comment within a paragraph: mostly nothing, a space, or an unknown tag."""
+def text_of_tag(source: str, omitted: list[str]) -> str:
+    """The text in place of one tag or comment within a paragraph: empty, a space, or the unknown tag itself."""
     if source.startswith(("<!", "<?")):
         omitted.append(source.strip())
         return " "
     found = _TAG.fullmatch(source)
-    return _instead_of(found, omitted) if found else source
+    return _replacement(found, omitted) if found else source
 
 
-def _instead_of(tag: "regex.Match[str]", omitted: list[str]) -> str:
+def _replacement(tag: "regex.Match[str]", omitted: list[str]) -> str:
     if attributes := (tag["attributes"] or "").strip():
         omitted.append(attributes)
     return "" if tag["name"].lower() in _INLINE else " "

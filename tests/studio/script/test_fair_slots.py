@@ -1,19 +1,19 @@
-"""Places are handed out in the order in which they were asked for."""
+"""Slots are handed out in the order in which they were asked for, fairly between owners."""
 
 import threading
 from functools import partial
 
-from studio.script_places import Places
+from studio.script.fair_slots import FairSlots
 from tests.waiting import until
 
 
 def test_first_come_first_served_and_never_too_many() -> None:
-    places = Places(lambda: 2)
+    slots = FairSlots(lambda: 2)
     order: list[int] = []
     go = [threading.Event() for _ in range(5)]
 
     def take(number: int) -> None:
-        with places.place():
+        with slots.slot():
             order.append(number)
             go[number].wait(30)
 
@@ -21,7 +21,7 @@ def test_first_come_first_served_and_never_too_many() -> None:
     for number in range(5):
         threads.append(threading.Thread(target=take, args=(number,), daemon=True))
         threads[-1].start()
-        until(partial(lambda n: len(order) == min(2, n + 1) and len(places._queue) == max(0, n - 1), number))
+        until(partial(lambda n: len(order) == min(2, n + 1) and len(slots._queue) == max(0, n - 1), number))
     assert sorted(order) == [0, 1]
     for number in range(5):
         go[number].set()
@@ -31,42 +31,42 @@ def test_first_come_first_served_and_never_too_many() -> None:
         thread.join(30)
 
 
-def test_a_place_comes_back_from_whoever_fails() -> None:
-    places = Places(lambda: 1)
+def test_a_slot_comes_back_from_whoever_fails() -> None:
+    slots = FairSlots(lambda: 1)
     for _ in range(2):
         try:
-            with places.place():
+            with slots.slot():
                 raise ValueError
         except ValueError:
             continue
-    with places.place():
+    with slots.slot():
         assert True, "nobody holds it any more"
 
 
 def test_there_may_be_more_places_later() -> None:
     count = 1
-    places = Places(lambda: count)
-    with places.place():
+    slots = FairSlots(lambda: count)
+    with slots.slot():
         count = 2
-        with places.place():
-            assert places._held.total() == 2
+        with slots.slot():
+            assert slots._held.total() == 2
 
 
 def test_who_holds_the_fewest_comes_next() -> None:
-    places = Places(lambda: 2)
+    slots = FairSlots(lambda: 2)
     order: list[str] = []
     threads: list[threading.Thread] = []
     go = [threading.Event() for _ in range(6)]
 
     def take(number: int, owner: str) -> None:
-        with places.place(owner):
+        with slots.slot(owner):
             order.append(owner)
             go[number].wait(30)
 
     for number, owner in enumerate(("ann", "ann", "ann", "ann", "ben", "carl")):
         threads.append(threading.Thread(target=take, args=(number, owner), daemon=True))
         threads[-1].start()
-        until(partial(lambda n: len(order) + len(places._queue) == n + 1, number))
+        until(partial(lambda n: len(order) + len(slots._queue) == n + 1, number))
     for number, comes in ((0, "ben"), (1, "ann"), (4, "carl")):
         before = len(order)
         go[number].set()
@@ -76,4 +76,4 @@ def test_who_holds_the_fewest_comes_next() -> None:
         each.set()
     for thread in threads:
         thread.join(30)
-    assert not places._held
+    assert not slots._held

@@ -1,7 +1,7 @@
-"""Speaks the cards of scripts that wait for it, whether or not anyone has the page open.
+"""Speaks the queued cards of scripts, independently of any open page.
 
-What is to be spoken is in the database: the runner takes the first card that waits, speaks it, attaches the take and
-goes on until none waits. When the process ends in between, the cards wait on until someone has them spoken again.
+The queue is in the database: the runner takes the first queued card, speaks it, attaches the take, and continues until
+the queue is empty. When the process ends, the remaining cards stay queued until the script is started again.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from engine.engine import SpeakOptions
 from engine.errors import DatabaseUnavailable, EngineBusy, EngineClosed, InvalidInput, RepriseError, ScriptNotFound
 from storage.repositories.generations import Spoken
 from studio.error_text import error_text
-from studio.script_places import Places
+from studio.script.fair_slots import FairSlots
 from studio.takes.take import Take
 from studio.traces import reason
 
 if TYPE_CHECKING:
     from engine.request import SpeechResult
     from engine.voice import Voice
-    from storage import Studio
+    from storage import Storage
     from storage.repositories.cards import CardRecord
     from studio.model_manager import Engines, MeasuredSpeech
 
 log = logging.getLogger(__name__)
 
-AHEAD = 2  # cards of a script at once, where the engine has the places
-BUSY_SECONDS = 0.5  # before an engine that was full is asked again
+CARDS_AT_ONCE = 2  # of a script, if the engine has the slots
+BUSY_SECONDS = 0.5  # before the next attempt after EngineBusy
 MAX_FAILURE = 1_000  # characters
 SETTINGS = ("temperature", "top_p", "top_k")
 NO_VOICE = "This card has no voice: choose one, then speak it again."
@@ -43,51 +43,51 @@ Key = tuple[str, str]  # owner, script
 class _Run:
     """A script that is being spoken.
 
-    over: called when its last worker has left it. speeches: by card, None until the engine has begun with it.
+    on_end: called when the last worker has ended. speeches: by card; None until the engine has accepted the card.
     """
 
     owner: str
     script_id: str
     workers: int = 0
-    over: list[Callable[[], None]] = field(default_factory=list)
+    on_end: list[Callable[[], None]] = field(default_factory=list)
     speeches: dict[str, MeasuredSpeech | None] = field(default_factory=dict)
     stopped: threading.Event = field(default_factory=threading.Event)
 
 
 class ScriptRunner:
-    """Runs of scripts: at most one for each, on threads of their own. One place in the engine is left to others."""
+    """Speaks scripts on threads of its own, each script at most once at a time. One slot of the engine stays free."""
 
-    def __init__(self, engine: Engines, studio: Studio) -> None:
-        self._engine, self._studio = engine, studio
-        self._places = Places(self._places_now)
+    def __init__(self, engine: Engines, storage: Storage) -> None:
+        self._engine, self._storage = engine, storage
+        self._slots = FairSlots(self._slots_now)
         self._lock = threading.Lock()
         self._runs: dict[Key, _Run] = {}
-        self._troubles: dict[Key, str] = {}
+        self._failures: dict[Key, str] = {}
 
     @property
     def real_time_factor(self) -> float | None:
-        """Seconds that a second of a script's sound takes; None while nothing was spoken."""
+        """Seconds of work for a second of a script's sound; None before anything was spoken."""
         factor = self._engine.pace.factor
-        return None if factor is None else factor / min(AHEAD, self._places_now())
+        return None if factor is None else factor / min(CARDS_AT_ONCE, self._slots_now())
 
-    def start(self, owner: str, script_id: str, over: Callable[[], None] | None = None) -> None:
-        """Have the cards spoken that wait; they are taken in order, also those that are queued meanwhile.
+    def start(self, owner: str, script_id: str, on_end: Callable[[], None] | None = None) -> None:
+        """Speak the queued cards in order, including those that are queued meanwhile.
 
-        over: called once the script is no longer being spoken.
+        on_end: called when the script is no longer being spoken.
         """
         with self._lock:
             run = self._runs.setdefault((owner, script_id), _Run(owner, script_id))
-            run.over += [over] if over else []
-            self._troubles.pop((owner, script_id), None)
-            while run.workers < min(AHEAD, self._places_now()):
+            run.on_end += [on_end] if on_end else []
+            self._failures.pop((owner, script_id), None)
+            while run.workers < min(CARDS_AT_ONCE, self._slots_now()):
                 run.workers += 1
                 threading.Thread(target=self._work, args=(run,), name="script", daemon=True).start()
 
     def stop(self, owner: str, script_id: str) -> None:
-        """End a run at once. Cards that are half spoken are not kept; those that wait, wait on."""
+        """Stop speaking a script at once. Unfinished takes are dropped; queued cards stay queued."""
         with self._lock:
             run = self._runs.pop((owner, script_id), None)
-            self._troubles.pop((owner, script_id), None)
+            self._failures.pop((owner, script_id), None)
             if run is None:
                 return
             run.stopped.set()
@@ -96,25 +96,25 @@ class ScriptRunner:
             speech.cancel()
 
     def speaking(self, owner: str, script_id: str) -> tuple[str, ...] | None:
-        """The cards that the engine is speaking; None when the script is not being spoken."""
+        """Return the cards that are being spoken; None when the script is not running."""
         with self._lock:
             run = self._runs.get((owner, script_id))
             return None if run is None else tuple(run.speeches)
 
-    def trouble(self, owner: str, script_id: str) -> str:
-        """Why a run ended before its time, until the script is started again."""
-        return self._troubles.get((owner, script_id), "")
+    def failure(self, owner: str, script_id: str) -> str:
+        """Return why the last run failed, as a sentence; empty if it did not. Cleared by `start` and `stop`."""
+        return self._failures.get((owner, script_id), "")
 
-    def _places_now(self) -> int:
-        """In the engine as it is now: it may be another one than before."""
+    def _slots_now(self) -> int:
+        """Slots for scripts in the current engine, which can be replaced by another."""
         return max(1, self._engine.slots - 1)
 
-    # ---- on a run's own threads
+    # ---- on the threads of a run
 
     def _work(self, run: _Run) -> None:
         try:
             while True:
-                with self._places.place(run.owner):
+                with self._slots.slot(run.owner):
                     card = self._next(run)
                     if card is None:
                         return
@@ -123,17 +123,17 @@ class ScriptRunner:
             self._give_up(run, error)
 
     def _next(self, run: _Run) -> CardRecord | None:
-        """The first card that waits and that nobody speaks yet. Without one the worker leaves the run."""
+        """Return the first queued card that no worker speaks yet; without one the worker leaves the run."""
         with self._lock:
-            card = None if run.stopped.is_set() else self._waiting(run)
+            card = None if run.stopped.is_set() else self._queued(run)
             if card is None:
                 self._leave(run)
             else:
                 run.speeches[card.id] = None
             return card
 
-    def _waiting(self, run: _Run) -> CardRecord | None:
-        cards = self._studio.scripts.waiting(run.script_id, len(run.speeches) + 1, owner=run.owner)
+    def _queued(self, run: _Run) -> CardRecord | None:
+        cards = self._storage.scripts.waiting(run.script_id, len(run.speeches) + 1, owner=run.owner)
         return next((card for card in cards if card.id not in run.speeches), None)
 
     def _leave(self, run: _Run) -> None:
@@ -143,23 +143,23 @@ class ScriptRunner:
             return
         if self._runs.get(key) is run:
             del self._runs[key]
-        for over in run.over:
-            over()
+        for on_end in run.on_end:
+            on_end()
 
     def _give_up(self, run: _Run, error: Exception) -> None:
-        """The engine or the database is gone, or the script; what waits stays as it is."""
+        """End a run because the engine, the database or the script is gone; queued cards stay queued."""
         with self._lock:
             if not run.stopped.is_set() and not isinstance(error, ScriptNotFound):
-                self._troubles[run.owner, run.script_id] = error_text(error)
+                self._failures[run.owner, run.script_id] = error_text(error)
             self._leave(run)
 
     def _speak(self, run: _Run, card: CardRecord) -> None:
         try:
             spoken = self._spoken(run, card)
             if spoken is not None:
-                self._studio.scripts.attach(card.id, spoken, owner=run.owner)
+                self._storage.scripts.attach(card.id, spoken, owner=run.owner)
         except EngineBusy:
-            run.stopped.wait(BUSY_SECONDS)  # the card waits on, and is taken again
+            run.stopped.wait(BUSY_SECONDS)  # the card stays queued
         except (EngineClosed, DatabaseUnavailable):
             raise
         except Exception as error:
@@ -169,7 +169,7 @@ class ScriptRunner:
                 run.speeches.pop(card.id, None)
 
     def _spoken(self, run: _Run, card: CardRecord) -> Spoken | None:
-        """The card's take; None when it was stopped. Raises whatever the engine does, InvalidInput."""
+        """Speak a card; None when it was stopped. Raises InvalidInput, and what the engine raises."""
         engine = self._engine
         voice = self._voice(run, card)
         with closing(engine.speak(card.text, voice, options_of(card, engine.usual), owner=run.owner)) as speech:
@@ -178,7 +178,7 @@ class ScriptRunner:
             for chunk in speech:
                 take.add(chunk)
         result = speech.result
-        assert result is not None, "a speech that ended has a result"
+        assert result is not None, "speech that ended has a result"
         if result.stop_reason == "cancelled":
             return None
         if not take.length:
@@ -189,7 +189,7 @@ class ScriptRunner:
         if card.voice_id is None:
             raise InvalidInput(NO_VOICE)
         engine = self._engine
-        return self._studio.voices.ready(card.voice_id, engine.codec_fingerprint, engine.reencode, owner=run.owner)
+        return self._storage.voices.ready(card.voice_id, engine.codec_fingerprint, engine.reencode, owner=run.owner)
 
     def _began(self, run: _Run, card: CardRecord, speech: MeasuredSpeech) -> None:
         with self._lock:
@@ -214,18 +214,18 @@ class ScriptRunner:
         )
 
     def _fail(self, run: _Run, card: CardRecord, sentence: str) -> None:
-        """The next card is spoken all the same. A card that was changed or deleted meanwhile has not failed."""
+        """Store why a card failed, unless it was changed or deleted meanwhile."""
         try:
-            now = self._studio.scripts.card(card.id, owner=run.owner)
+            now = self._storage.scripts.card(card.id, owner=run.owner)
             if (now.text, now.voice_id) == (card.text, card.voice_id) and not run.stopped.is_set():
-                self._studio.scripts.fail(card.id, sentence[:MAX_FAILURE], owner=run.owner)
+                self._storage.scripts.fail(card.id, sentence[:MAX_FAILURE], owner=run.owner)
         except DatabaseUnavailable:
             raise
         except RepriseError as error:
-            log.info("a card went while it was spoken: %s", reason(error))
+            log.info("a card was deleted while it was spoken: %s", reason(error))
 
 
 def options_of(card: CardRecord, usual: SpeakOptions) -> SpeakOptions:
-    """How a card is to be spoken: its own settings, else the engine's."""
+    """Return the options for a card: its own settings, else the engine's."""
     own: dict[str, Any] = {name: card.settings.get(name, getattr(usual, name)) for name in SETTINGS}
     return SpeakOptions(**own, seed=card.seed)

@@ -1,4 +1,4 @@
-"""The bytes of an uploaded text file → text, whatever program wrote it; no guess is made where one would be bad."""
+"""Bytes of an uploaded text file → text. An encoding that cannot be told with confidence is refused."""
 
 import codecs
 
@@ -18,7 +18,7 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 
-# What people take for text files, by how they begin.
+# Documents that are often uploaded as text files, by their first bytes.
 _DOCUMENTS = (
     (b"%PDF", "a PDF"),
     (b"PK\x03\x04", "a Word, OpenDocument or EPUB file"),
@@ -38,9 +38,9 @@ _TOO_LONG = (
 
 
 def decode_text(data: bytes) -> str:
-    """A text file's content: UTF-8, UTF-16 or UTF-32 with a byte order mark, UTF-16 without, else Windows-1252.
+    """Decode a text file: UTF-8, UTF-16 or UTF-32 with a byte order mark, UTF-16 without one, else Windows-1252.
 
-    Raises InvalidText for what is empty, no text, of another encoding, or of more than 500,000 characters.
+    Raises InvalidText for a file that is empty, not text, of another encoding, or over 500,000 characters.
     """
     _refuse_documents(data)
     if len(data) > _MAX_BYTES:
@@ -49,7 +49,7 @@ def decode_text(data: bytes) -> str:
 
 
 def checked_text(text: str) -> str:
-    """The text, if it is one that a script can be made of. Raises InvalidText."""
+    """Return the text. Raises InvalidText if it is empty or too long for a script."""
     if len(text) > MAX_CHARACTERS:
         raise InvalidText(_TOO_LONG)
     if not text.strip("\ufeff \t\r\n"):
@@ -83,7 +83,7 @@ def _strict(data: bytes, encoding: str) -> str:
 
 
 def _unmarked_utf16(data: bytes) -> str:
-    """Spaces and line ends have a zero byte on one side, always the same."""
+    """The byte order of UTF-16: spaces and line ends have their zero byte always on the same side."""
     return "utf-16-le" if data[1::2].count(0) > data[::2].count(0) else "utf-16-be"
 
 
@@ -94,7 +94,7 @@ def _sane(text: str) -> str:
 
 
 def _western(text: str) -> str:
-    """Any bytes can be read as Windows-1252: Russian or Japanese then comes out as rows of accented letters."""
+    """Refuse text that is mostly accented letters: any bytes decode as Windows-1252, also Russian or Japanese."""
     letters = "".join(_LETTERS.findall(text))
     if len(_FOREIGN.findall(letters)) > _MOST_FOREIGN * len(letters):
         raise InvalidText("The encoding of this file is not known: save it as UTF-8 and upload that.")

@@ -1,4 +1,4 @@
-"""Who says what: lines `Name: …` and `[Name] …`, told apart from `Note: …`, times, addresses and style tags."""
+"""Speakers of lines `Name: …` and `[Name] …`, distinguished from `Note: …`, times, addresses and style tags."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ import regex
 
 MAX_SPEAKER = 40  # characters
 
-# One to four words, as a name is written: with capitals where the script has any.
+# One to four words, capitalised where the writing system has capitals.
 _WORD = r"[\p{L}\p{M}\p{N}.'’\-]{0,39}+"
 _NAME = rf"[\p{{Lu}}\p{{Lt}}\p{{Lo}}]{_WORD}(?:\ [\p{{L}}\p{{N}}]{_WORD}){{0,3}}+"
 _LINE = regex.compile(
@@ -18,18 +18,18 @@ _LINE = regex.compile(
 
 
 @dataclass(frozen=True)
-class Turn:
-    """Lines that one speaker says; None: nobody is named."""
+class SpeakerLines:
+    """Consecutive lines of one speaker; None where no speaker is named."""
 
     speaker: str | None
     lines: list[str]
 
 
 def find_speakers(lines: Iterable[str]) -> frozenset[str]:
-    """The names that lines begin with, where the text is a dialogue.
+    """Find the names at the beginning of lines, if the text is a dialogue.
 
-    One line that begins like that is a remark, as `Note: …`; names count when they return, or when at least half of
-    all lines are theirs, up to the end of the paragraph (an empty line), and something is said there.
+    A single such line is a remark, as `Note: …`. Names count when they occur at least twice, or when at least half of
+    all lines belong to speakers (up to the end of the paragraph, an empty line) and are not empty.
     """
     count, theirs, opened = 0, 0, False
     names, saying = Counter[str](), Counter[str]()
@@ -47,24 +47,24 @@ def find_speakers(lines: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name, times in names.items() if times >= 2)
 
 
-def split_turns(lines: Sequence[str], speakers: frozenset[str]) -> list[Turn]:
-    """The lines of a paragraph by who says them: who is named speaks to its end, or until another is.
+def split_by_speaker(lines: Sequence[str], speakers: frozenset[str]) -> list[SpeakerLines]:
+    """Split the lines of a paragraph by speaker. A speaker's lines end at the next name or with the paragraph.
 
-    A name behind which nothing follows is no speaker's, but something to read out.
+    A name that nothing follows is read aloud as text.
     """
-    turns = [Turn(None, [])]
+    parts = [SpeakerLines(None, [])]
     for number, line in enumerate(lines, 1):
         found = _match(line)
         if found is None or found[0] not in speakers or (not found[1] and number == len(lines)):
-            turns[-1].lines.append(line)
+            parts[-1].lines.append(line)
         else:
             name, text = found
-            turns.append(Turn(name, [text] if text else []))
-    return [turn for turn in turns if turn.lines]
+            parts.append(SpeakerLines(name, [text] if text else []))
+    return [part for part in parts if part.lines]
 
 
 def _match(line: str) -> tuple[str, str] | None:
-    """Who says a line, and what."""
+    """The speaker and the text of a line; None where it names no speaker."""
     found = _LINE.match(line)
     if found is None:
         return None

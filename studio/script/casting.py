@@ -1,4 +1,4 @@
-"""Who speaks with which voice in a script that is new, before anyone has chosen."""
+"""The voices that the speakers of a new script start with."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 Cast = dict[str | None, str]  # a voice's id by speaker; None is the narrator
 
 
-def first_cast(speakers: Iterable[str | None], voices: Sequence[VoiceRecord], picked: str) -> Cast:
-    """A voice for everyone who speaks, so that a dialogue is none with oneself.
+def initial_cast(speakers: Iterable[str | None], voices: Sequence[VoiceRecord], picked: str) -> Cast:
+    """Choose a voice for every speaker.
 
-    Who is called as a voice is has that one. The picked voice is the narrator's; without a narrator, the first's of the
-    others. Each of those has a voice that nobody else has, as long as there are such.
+    A speaker with the name of a voice gets that voice. The narrator gets the picked voice; without a narrator, the
+    first of the other speakers gets it. The other speakers get different voices as long as there are enough.
 
-    speakers: those of all cards, each as often as they like. voices: at least the picked one.
+    speakers: those of all cards, with repetitions. voices: at least the picked one.
     """
     everyone = dict.fromkeys(speakers)
-    called = {fold(voice.name): voice.id for voice in reversed(voices)}  # of two of a name, the first
+    called = {fold(voice.name): voice.id for voice in reversed(voices)}  # of two with one name, the first
     cast: Cast = {name: called[fold(name)] for name in everyone if name is not None and fold(name) in called}
     if None in everyone:
         cast[None] = picked

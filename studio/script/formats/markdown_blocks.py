@@ -1,6 +1,6 @@
-"""Markdown → paragraphs, by the events of pulldown-cmark (through pyromark).
+"""Markdown → blocks of text, from the events of pulldown-cmark (through pyromark).
 
-Tables and footnotes are read from the text of paragraphs: the parser's own events for them cost more than their size.
+Tables and footnotes are read from the text of paragraphs: the parser's own events for them take superlinear time.
 """
 
 from collections.abc import Iterator
@@ -11,17 +11,17 @@ import regex
 from pyromark import Markdown, Options
 
 from engine.errors import InvalidText
-from studio.script.blocks import MAX_CARDS, PARAGRAPH_PAUSE, SECTION_PAUSE, is_break, too_many_cards
-from studio.script.raw_html import words_of_html, words_of_tag
+from studio.script.formats.document import MAX_CARDS, PARAGRAPH_PAUSE, SECTION_PAUSE, is_break, too_many_cards
+from studio.script.formats.raw_html import text_of_html, text_of_tag
 
 _HEADING_PAUSE = 0.8
 _ITEM_PAUSE = 0.4
-_MAX_PARAGRAPHS = 3 * MAX_CARDS  # some say nothing, and stay with a neighbour
+_MAX_BLOCKS = 3 * MAX_CARDS  # blocks without words join a neighbour
 
 _PARSER = Markdown(options=Options.ENABLE_STRIKETHROUGH | Options.ENABLE_TASKLISTS)
 _INLINE = frozenset({"Emphasis", "Strong", "Strikethrough", "Link", "Image"})
 
-# The parser's work is the number of lines times the depth of their quotes and lists: deeper markers are text.
+# The parser's work is the number of lines times the depth of quotes and lists. Deeper markers are read as text.
 _MAX_MARKERS = 8  # of one line
 _MARKER = r"(?:[ \t]*+(?:>|(?:[-+*]|\d{1,9}+[.)])(?=[ \t\n])))"
 _DEEP = regex.compile(rf"(?m)^(?P<kept>{_MARKER}{{{_MAX_MARKERS}}})(?P<deeper>{_MARKER}++)")
@@ -34,23 +34,23 @@ _TABLE_RULE = regex.compile(r"(?=[^|]*+\|)[\s|:\-]++")
 _WORD = regex.compile(r"[\p{L}\p{N}]")
 
 _Event = tuple[str, Any, int, int]
-"""Kind, value, and where it stands in the source: start and end in bytes."""
+"""Kind, value, and its place in the source: start and end in bytes."""
 
 
 @dataclass
-class Paragraph:
-    """A paragraph, a heading, a list item or a table's row, without marks. pause: seconds after it."""
+class MarkdownBlock:
+    """A paragraph, heading, list item or table row, without marks. pause: seconds after it."""
 
     lines: list[str]
     pause: float = PARAGRAPH_PAUSE
 
 
-def paragraphs_of(text: str, omitted: list[str]) -> list[Paragraph]:
-    """All that is read aloud; what is not (code, addresses, comments) is added to `omitted`.
+def read_blocks(text: str, omitted: list[str]) -> list[MarkdownBlock]:
+    """Read all that is read aloud; code, addresses and comments are added to `omitted`.
 
-    Raises InvalidText for what the parser fails at, and for more paragraphs than a script can have.
+    Raises InvalidText when the parser fails, or for more blocks than a script can have.
     """
-    return _Page(omitted).read(text)
+    return _BlockReader(omitted).read(text)
 
 
 def _events(text: str) -> Iterator[_Event]:
@@ -59,35 +59,35 @@ def _events(text: str) -> Iterator[_Event]:
             kind, value = (event, None) if isinstance(event, str) else next(iter(event.items()))
             yield kind, value, where["start"], where["end"]
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of the Rust library: it is no Exception
+        if type(error).__name__ != "PanicException":  # of the Rust library; not a subclass of Exception
             raise
         raise InvalidText("This Markdown cannot be read: save it as plain text (.txt) and upload that.") from error
 
 
 def _shallow(found: "regex.Match[str]") -> str:
-    """Too many markers at a line's start, without those that are too many; numbers stay, as text."""
+    """Remove the markers beyond _MAX_MARKERS at the start of a line; numbers stay as text."""
     return found["kept"] + " " + _AFTER_NUMBER.sub(r"\\", _SIGN.sub("", found["deeper"]))
 
 
-class _Page:
-    """The parser's events in, paragraphs out."""
+class _BlockReader:
+    """Collects the parser's events into blocks."""
 
     def __init__(self, omitted: list[str], *, indented: bool = True) -> None:
-        """indented: what is indented like code, as many people indent paragraphs, is parsed once more."""
+        """indented: parse text that is indented like code once more, as many people indent paragraphs."""
         self._omitted = omitted
         self._parses_indented = indented
-        self._done: list[Paragraph] = []
+        self._done: list[MarkdownBlock] = []
         self._source = b""
-        self._passed = 0  # bytes of the source that are read, or known to be marks
-        self._text: list[str] | None = None  # of the paragraph that is open
-        self._run: list[str] = []  # what stands side by side in the source
+        self._passed = 0  # bytes of the source that are read or are marks
+        self._text: list[str] | None = None  # of the open block
+        self._run: list[str] = []  # adjacent texts of the source
         self._run_end = 0
-        self._pause = PARAGRAPH_PAUSE  # of the next paragraph
-        self._number = ""  # of the list item that begins
-        self._unread = 0  # depth in what is not read
-        self._raw: list[str] | None = None  # lines of HTML, or of what is indented like code
+        self._pause = PARAGRAPH_PAUSE  # of the next block
+        self._number = ""  # of the list item that starts
+        self._unread = 0  # depth within elements that are not read
+        self._raw: list[str] | None = None  # lines of HTML or of indented code
 
-    def read(self, text: str) -> list[Paragraph]:
+    def read(self, text: str) -> list[MarkdownBlock]:
         text = _DEEP.sub(_shallow, text)
         self._source = text.encode()
         for kind, value, start, end in _events(text):
@@ -126,9 +126,9 @@ class _Page:
         elif not self._unread:
             self._open(start)
             self._end_run()
-            assert self._text is not None, "a paragraph was opened"
+            assert self._text is not None, "a block was opened"
             if kind == "InlineHtml":
-                self._text.append(words_of_tag(value, self._omitted))
+                self._text.append(text_of_tag(value, self._omitted))
             else:
                 self._text.append(value if kind == "Code" else "\n")
         self._passed = max(self._passed, end)
@@ -163,7 +163,7 @@ class _Page:
             self._unread = 1
 
     def _leave_out_target(self, link: dict[str, str]) -> None:
-        """An address that is written here, or the label of one; a footnote's mark altogether."""
+        """Omit the address or label of a link, or a whole footnote mark."""
         kind, label = link.get("link_type"), link.get("id", "")
         if label.startswith("^"):
             self._omitted.append(f"[{label}]")
@@ -191,12 +191,12 @@ class _Page:
     def _end_raw(self, name: str) -> None:
         raw, self._raw = "".join(self._raw or ()), None
         if name == "HtmlBlock":
-            self._text = [words_of_html(raw, self._omitted)]
+            self._text = [text_of_html(raw, self._omitted)]
             self._close()
             return
         text = "\n".join(map(str.lstrip, raw.split("\n")))
         if self._parses_indented:
-            inner = _Page(self._omitted, indented=False)
+            inner = _BlockReader(self._omitted, indented=False)
             inner._number, inner._pause = self._number, self._pause
             self._number, self._pause = "", PARAGRAPH_PAUSE
             self._done += inner.read(text)
@@ -205,13 +205,13 @@ class _Page:
             self._close()
 
     def _open(self, start: int) -> None:
-        """Begin a paragraph, unless one is open; tight list items hold text without one."""
+        """Begin a block unless one is open; tight list items hold text without a paragraph."""
         if self._text is None:
             self._pass(start)
             self._text = []
 
     def _pass(self, end: int) -> None:
-        """What the parser has no event for is the definition of a link: not read."""
+        """Omit source text that has no event: definitions of links."""
         if end <= self._passed:
             return
         if gap := self._source[self._passed : end].strip(b" \t\n>"):
@@ -227,7 +227,7 @@ class _Page:
             self._omitted.append(found[0].rstrip(":"))
             return ""
 
-        assert self._text is not None, "text stands in paragraphs"
+        assert self._text is not None, "text is within a block"
         text, self._run = "".join(self._run), []
         self._text.append(_FOOTNOTE.sub(leave_out, text) if "[^" in text else text)
 
@@ -242,37 +242,37 @@ class _Page:
         self._divide([line for line in lines if line])
 
     def _divide(self, lines: list[str]) -> None:
-        """Into paragraphs, and rows of tables: their cells are read like a list."""
+        """Divide lines into blocks and table rows, whose cells are read like a list."""
         pause, self._pause = self._pause, PARAGRAPH_PAUSE
         lines[0] = f"{self._number} {lines[0]}".strip()
         self._number = ""
-        paragraph = Paragraph([], pause)
+        block = MarkdownBlock([], pause)
         for line in lines:
             if is_break(line):
-                paragraph = self._keep(paragraph)
+                block = self._keep(block)
                 self._pause_longer()
             elif line.startswith("|") and "|" in line[1:]:
-                paragraph = self._keep(paragraph)
+                block = self._keep(block)
                 if not _TABLE_RULE.fullmatch(line):
                     cells = map(str.strip, line.strip("|").split("|"))
-                    self._keep(Paragraph([", ".join(filter(None, cells))], _ITEM_PAUSE))
+                    self._keep(MarkdownBlock([", ".join(filter(None, cells))], _ITEM_PAUSE))
             elif not _TABLE_RULE.fullmatch(line):
-                paragraph.lines.append(line)
-        self._keep(paragraph)
+                block.lines.append(line)
+        self._keep(block)
 
-    def _keep(self, paragraph: Paragraph) -> Paragraph:
-        """Returns: the one that follows it."""
-        if paragraph.lines:
-            self._done.append(paragraph)
-        if len(self._done) > _MAX_PARAGRAPHS:
+    def _keep(self, block: MarkdownBlock) -> MarkdownBlock:
+        """Store a block that has lines; return a new one to follow it."""
+        if block.lines:
+            self._done.append(block)
+        if len(self._done) > _MAX_BLOCKS:
             raise too_many_cards()
-        return Paragraph([], paragraph.pause)
+        return MarkdownBlock([], block.pause)
 
     def _close_item(self) -> None:
-        """The number of an item without text is a paragraph of its own."""
+        """End a list item. The number of an item without text is a block of its own."""
         if self._number:
             self._text = [""]
-            self._done.append(Paragraph([self._number], _ITEM_PAUSE))
+            self._done.append(MarkdownBlock([self._number], _ITEM_PAUSE))
         self._number, self._pause = "", PARAGRAPH_PAUSE
 
     def _pause_longer(self) -> None:

@@ -1,4 +1,4 @@
-"""Subtitles out: .srt and .vtt, timed by the takes of a script's cards."""
+"""Subtitles of a spoken script as .srt and .vtt, timed by the takes of its cards."""
 
 import html
 import unicodedata
@@ -14,11 +14,11 @@ from engine.text.sentences import is_clause_end, word_ends
 from engine.text.timing import speaking_time
 from studio.script.progress import SpokenCard
 
-LINE = 42  # columns; with two lines a cue, what broadcasters take as the most that is read in time
+LINE = 42  # columns; with two lines a cue, the usual limit of broadcasters
 
 
 class SubtitledCard(SpokenCard, Protocol):
-    """A card whose speaker is named, or None."""
+    """A spoken card with its speaker; None for the narrator."""
 
     @property
     def speaker(self) -> str | None: ...
@@ -35,10 +35,10 @@ class Cue:
 
 
 def cues(cards: Iterable[SubtitledCard]) -> list[Cue]:
-    """The subtitles of all cards that have takes, as those are joined: each with its pause behind it.
+    """Make the subtitles of all cards that have takes, timed as in the joined audio: each take, then its pause.
 
-    Long cards are cut where a reader would pause, their time shared out by how long the parts take to say. Style
-    tags are not shown.
+    Long cards are cut where a reader would pause; each part gets a share of the time by its speaking time. Style tags
+    are not shown.
     """
     made: list[Cue] = []
     start = 0.0
@@ -50,7 +50,7 @@ def cues(cards: Iterable[SubtitledCard]) -> list[Cue]:
 
 
 def to_srt(cues: Iterable[Cue]) -> str:
-    """A SubRip file's text; to be written in UTF-8."""
+    """Format as a SubRip file, to be encoded in UTF-8."""
     return "".join(
         f"{number}\n{_time(cue.start, ',')} --> {_time(cue.end, ',')}\n{_text(cue)}\n\n"
         for number, cue in enumerate(cues, 1)
@@ -58,7 +58,7 @@ def to_srt(cues: Iterable[Cue]) -> str:
 
 
 def to_vtt(cues: Iterable[Cue]) -> str:
-    """A WebVTT file's text; to be written in UTF-8. Speakers are named in voice tags."""
+    """Format as a WebVTT file, to be encoded in UTF-8. Speakers are named in voice tags."""
     return "WEBVTT\n\n" + "".join(
         f"{_time(cue.start, '.')} --> {_time(cue.end, '.')}\n{_voice(cue)}{html.escape(_text(cue), quote=False)}\n\n"
         for cue in cues
@@ -77,7 +77,7 @@ def _cues_of(text: str, start: float, duration: float, speaker: str | None) -> I
 
 
 def _shown(text: str) -> str:
-    """Without style tags, unless there is nothing else; an arrow would look like the times of a cue."""
+    """The text without style tags, unless it is nothing else; `-->` would look like the times of a cue."""
     words = STYLE_TAG.sub(" ", text) if has_words(text) else text
     return " ".join(words.replace("-->", "→").split())
 
@@ -89,7 +89,7 @@ def _fits_cue(text: str) -> bool:
 
 
 def _lines(text: str) -> tuple[str, ...]:
-    """Two lines as alike as they come, the first rather after a clause; what cannot be parted stays one."""
+    """Break into two lines of similar width, at the end of a clause if possible; one line where no break fits."""
     breaks = list(_line_breaks(text)) if _width(text) > LINE else []
     if not breaks:
         return (text,)
@@ -108,7 +108,7 @@ def _line_breaks(text: str) -> Iterator[int]:
 
 @lru_cache(maxsize=4096)
 def _columns(character: str) -> int:
-    """Two for East Asian wide characters, none for marks that combine and what is not seen."""
+    """2 for East Asian wide characters, 0 for combining marks and invisible characters, else 1."""
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -1,7 +1,7 @@
-"""What databases report, as errors of ours.
+"""Translation of database errors into DatabaseUnavailable and DiskFull.
 
-The sentences are for the person at the page, and hold neither the place of the database nor what it says of rows;
-both are in `detail` of the error, for the log and the command line.
+The sentences are for users: they contain neither the database's location nor its own message. Both are in `detail` of
+the error, for the log and the command line.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ _SQLITE = {
 _POSTGRESQL_DISK_FULL = "53100"
 
 
-def unavailable(error: SQLAlchemyError | OSError, place: str) -> DatabaseUnavailable:
-    """The error to raise from this one."""
+def unavailable(error: SQLAlchemyError | OSError, location: str) -> DatabaseUnavailable:
+    """Return the error to raise from this one. location: file or URL of the database."""
     cause = error if isinstance(error, OSError) else getattr(error, "orig", None) or error
-    detail = f"{place}: {reason_of(cause)}"
+    detail = f"{location}: {reason_of(cause)}"
     if _disk_full(cause):
         return DiskFull(_FULL, detail=detail)
     return DatabaseUnavailable(f"The voice library cannot be used: {_words(cause)}.", detail=detail)
 
 
 def damaged(what: str) -> DatabaseUnavailable:
-    """For what the library never writes; `what` was found."""
+    """Return the error for a database that contains `what`, which this package never writes."""
     return DatabaseUnavailable(f"The voice library cannot be used: {_DAMAGED}.", detail=f"It holds {what}.")
 
 
 def code_of(error: BaseException | None) -> int | None:
-    """SQLite's primary result code; None where there is none."""
+    """Return SQLite's primary result code; None for other errors."""
     code = getattr(error, "sqlite_errorcode", None)
     return code & 0xFF if isinstance(code, int) else None
 
@@ -56,14 +56,14 @@ def _words(cause: BaseException) -> str:
     if isinstance(cause, OSError):
         return _UNUSABLE
     if isinstance(cause, sqlite3.Error):
-        # The driver has no code for text that is no UTF-8.
+        # For text that is not UTF-8 the driver sets no code.
         code = code_of(cause)
         return _DAMAGED if code is None else _SQLITE.get(code, "the database reports an error")
     return "its server does not answer, or refuses"
 
 
 def reason_of(error: BaseException) -> str:
-    """The database's own words, without SQL and parameters: those hold what people typed."""
+    """Return the database's own message, without SQL and parameters, which contain what users typed."""
     cause = getattr(error, "orig", None) or error
     if isinstance(cause, OSError):
         return cause.strerror or type(cause).__name__

@@ -10,10 +10,10 @@ import pytest
 from engine.engine import SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, InvalidText
 from engine.voice import Voice
-from storage import Studio
+from storage import Storage
 from storage.repositories.cards import CardRecord
 from studio.script import Card
-from studio.script_runner import NO_VOICE, NOTHING, ScriptRunner
+from studio.script.runner import NO_VOICE, NOTHING, ScriptRunner
 from tests.fake_engine import FakeEngine, FakeSpeech, Script, voice
 from tests.waiting import until
 from tests.web.conftest import furnished
@@ -81,22 +81,22 @@ def actor() -> Actor:
 
 
 @pytest.fixture
-def runner(actor: Actor, studio: Studio, tmp_path: Path) -> ScriptRunner:
+def runner(actor: Actor, studio: Storage, tmp_path: Path) -> ScriptRunner:
     return ScriptRunner(furnished(actor, studio, tmp_path).engine, studio)
 
 
 @pytest.fixture
-def script(studio: Studio) -> str:
+def script(studio: Storage) -> str:
     ann = studio.voices.add(voice("Ann"), owner=OWNER)
     return studio.scripts.create("Play", [Card(text) for text in TEXTS], voice_id=ann.id, owner=OWNER).id
 
 
 @pytest.fixture
-def cards(studio: Studio, script: str) -> Callable[[], list[CardRecord]]:
+def cards(studio: Storage, script: str) -> Callable[[], list[CardRecord]]:
     return lambda: studio.scripts.cards(script, owner=OWNER)
 
 
-def begin(studio: Studio, runner: ScriptRunner, script: str, owner: str = OWNER) -> None:
+def begin(studio: Storage, runner: ScriptRunner, script: str, owner: str = OWNER) -> None:
     studio.scripts.queue(script, owner=owner)
     runner.start(owner, script)
 
@@ -106,7 +106,7 @@ def finished(runner: ScriptRunner, script: str, owner: str = OWNER) -> Callable[
 
 
 def test_all_is_spoken_in_order_and_kept(
-    actor: Actor, runner: ScriptRunner, studio: Studio, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.slots = 2  # one for others and one for the script, whose order is then plain
     before = runner.real_time_factor
@@ -124,7 +124,7 @@ def test_all_is_spoken_in_order_and_kept(
 
 
 def test_two_cards_at_once_and_the_third_when_one_is_done(
-    actor: Actor, runner: ScriptRunner, studio: Studio, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.hold(*TEXTS[:2])
     begin(studio, runner, script)
@@ -141,7 +141,7 @@ def test_two_cards_at_once_and_the_third_when_one_is_done(
 
 
 def test_an_engine_with_one_place_speaks_one_at_a_time(
-    actor: Actor, runner: ScriptRunner, studio: Studio, script: str
+    actor: Actor, runner: ScriptRunner, studio: Storage, script: str
 ) -> None:
     actor.slots = 1
     actor.hold(TEXTS[0])
@@ -154,7 +154,7 @@ def test_an_engine_with_one_place_speaks_one_at_a_time(
 
 
 def test_a_card_that_fails_says_why_and_the_next_is_spoken(
-    actor: Actor, runner: ScriptRunner, studio: Studio, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.errors = {TEXTS[0]: [InvalidText("This cannot be said.")], TEXTS[2]: [ValueError("a mistake of ours")]}
     studio.voices.add(voice("Ben"), owner=OWNER)
@@ -169,7 +169,7 @@ def test_a_card_that_fails_says_why_and_the_next_is_spoken(
 
 
 def test_a_card_without_a_voice_or_with_one_that_is_gone_fails(
-    runner: ScriptRunner, studio: Studio, script: str, cards: Callable[[], list[CardRecord]]
+    runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     ben = studio.voices.add(voice("Ben"), owner=OWNER)
     first, second, *_ = cards()
@@ -184,7 +184,7 @@ def test_a_card_without_a_voice_or_with_one_that_is_gone_fails(
 
 
 def test_silence_is_no_take(
-    actor: Actor, runner: ScriptRunner, studio: Studio, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.silent = True
     begin(studio, runner, script)
@@ -193,7 +193,7 @@ def test_silence_is_no_take(
 
 
 def test_stop_ends_what_is_spoken_and_keeps_what_was(
-    actor: Actor, runner: ScriptRunner, studio: Studio, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.hold(TEXTS[1], TEXTS[2])
     begin(studio, runner, script)
@@ -210,7 +210,7 @@ def test_stop_ends_what_is_spoken_and_keeps_what_was(
     assert [card.state for card in cards()] == ["spoken"] * 4
 
 
-def test_stop_reaches_its_own_script_only(actor: Actor, runner: ScriptRunner, studio: Studio, script: str) -> None:
+def test_stop_reaches_its_own_script_only(actor: Actor, runner: ScriptRunner, studio: Storage, script: str) -> None:
     other = "browser:ben"
     his = studio.voices.add(voice("Ben"), owner=other)
     theirs = studio.scripts.create("Other", [Card("His own words.")], voice_id=his.id, owner=other).id
@@ -229,7 +229,7 @@ def test_stop_reaches_its_own_script_only(actor: Actor, runner: ScriptRunner, st
 
 
 def test_words_that_change_while_they_are_spoken_are_spoken_again(
-    actor: Actor, runner: ScriptRunner, studio: Studio, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.hold(TEXTS[0])
     begin(studio, runner, script)
@@ -243,7 +243,7 @@ def test_words_that_change_while_they_are_spoken_are_spoken_again(
 
 
 def test_a_card_or_a_script_that_goes_meanwhile_stops_nobody(
-    actor: Actor, runner: ScriptRunner, studio: Studio, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.hold(TEXTS[0], TEXTS[3])
     begin(studio, runner, script)
@@ -254,11 +254,11 @@ def test_a_card_or_a_script_that_goes_meanwhile_stops_nobody(
     studio.scripts.discard(script, owner=OWNER)
     actor.gates[TEXTS[3]].set()
     until(finished(runner, script))
-    assert runner.trouble(OWNER, script) == ""
+    assert runner.failure(OWNER, script) == ""
 
 
 def test_an_engine_that_is_full_is_asked_again(
-    actor: Actor, runner: ScriptRunner, studio: Studio, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.errors = {TEXTS[0]: [EngineBusy("Too many are waiting.")]}
     begin(studio, runner, script)
@@ -267,23 +267,23 @@ def test_an_engine_that_is_full_is_asked_again(
 
 
 def test_when_the_engine_closes_what_waits_waits_on(
-    actor: Actor, runner: ScriptRunner, studio: Studio, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.slots = 1
     actor.errors = {TEXTS[1]: [EngineClosed(), EngineClosed()]}
     begin(studio, runner, script)
     until(finished(runner, script))
     assert [card.state for card in cards()] == ["spoken", "queued", "queued", "queued"]
-    assert runner.trouble(OWNER, script) == str(EngineClosed())
+    assert runner.failure(OWNER, script) == str(EngineClosed())
     actor.errors.clear()
     runner.start(OWNER, script)
-    assert runner.trouble(OWNER, script) == ""
+    assert runner.failure(OWNER, script) == ""
     until(finished(runner, script))
     assert [card.state for card in cards()] == ["spoken"] * 4
 
 
 def test_what_is_queued_while_it_runs_is_spoken_too(
-    actor: Actor, runner: ScriptRunner, studio: Studio, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     last = cards()[3].id
     actor.hold(TEXTS[3])
@@ -299,7 +299,7 @@ def test_what_is_queued_while_it_runs_is_spoken_too(
 
 
 def test_a_card_is_spoken_with_its_own_settings(
-    actor: Actor, runner: ScriptRunner, studio: Studio, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     first = cards()[0].id
     studio.scripts.configure(first, seed=5, settings={"temperature": 0.2}, owner=OWNER)
@@ -310,7 +310,7 @@ def test_a_card_is_spoken_with_its_own_settings(
 
 
 def test_whoever_admitted_a_script_is_told_once_that_it_is_over(
-    actor: Actor, runner: ScriptRunner, studio: Studio, script: str
+    actor: Actor, runner: ScriptRunner, studio: Storage, script: str
 ) -> None:
     over: list[str] = []
     actor.hold(TEXTS[0])

@@ -1,0 +1,110 @@
+"""What a command works with: the voice library and the engine, opened with the options of the command line.
+
+Torch, Gradio and SQLAlchemy are imported where they are used, so that every command starts fast.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from cli.terminal import status_line
+
+if TYPE_CHECKING:
+    from engine.engine import Engine
+    from storage import Storage, VoiceLibrary
+    from studio.model_manager import Engines
+
+LoadingProgress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class CommandContext:
+    """The options that all commands share, and what is opened with them. None: the default of the engine."""
+
+    model: str
+    device: str
+    database: str | None = None
+    precision: str | None = None
+    graphs: str | None = None
+    compiled: bool = False
+    slots: int | None = None
+
+    @contextmanager
+    def storage(self) -> Iterator[Storage]:
+        """The database, with the sample voices installed."""
+        from platformdirs import user_data_path
+
+        from storage import Storage
+        from storage.samples import install_samples
+
+        place = self.database or user_data_path("reprise", ensure_exists=True) / "voices.db"
+        with Storage.open(place) as storage:
+            install_samples(storage.voices)
+            yield storage
+
+    @contextmanager
+    def library(self) -> Iterator[VoiceLibrary]:
+        """The voices of the database."""
+        with self.storage() as storage:
+            yield storage.voices
+
+    @contextmanager
+    def engine(self) -> Iterator[Engine]:
+        """The engine with the model of the command line."""
+        with closing(self._load(self.model, _show_loading)) as engine:
+            yield engine
+
+    @contextmanager
+    def models(self, notices: dict[str, str]) -> Iterator[Engines]:
+        """The engine that the page starts with, and the models that it can be told to load instead.
+
+        notices: by model, as `model_notices` gives them.
+        """
+        from engine.release.hub import find_release
+        from studio.model_manager import Choice, Engines
+
+        def load(model: str, progress: LoadingProgress) -> Engine:
+            gc.collect()  # frees the memory of the previous model before the next one measures what is free
+            return self._load(model, progress)
+
+        choice = Choice(notices, find_release, load) if notices else None
+        with closing(Engines(self._load(self.model, _show_loading), choice)) as engines:
+            yield engines
+
+    def _load(self, model: str, progress: LoadingProgress) -> Engine:
+        from engine.engine import Engine
+
+        options: dict[str, Any] = {
+            "precision": self.precision,
+            "graphs": self.graphs,
+            "compiled": self.compiled,
+            "slots": self.slots,
+        }
+        given = {name: value for name, value in options.items() if value}
+        return Engine.load(model, self.device, progress=progress, **given)
+
+
+def context_of(context: typer.Context, **options: str | None) -> CommandContext:
+    """The command's context. options: those given after the command, which take precedence over those before it."""
+    shared: CommandContext = context.obj
+    return replace(shared, **{name: value for name, value in options.items() if value})  # type: ignore[arg-type]
+
+
+def model_notices(model: str, models: list[str]) -> dict[str, str]:
+    """The models to choose from, each with its license notice; empty where there is no choice.
+
+    Raises ReleaseNotFound.
+    """
+    from engine.release.hub import notice_of
+
+    return {name: notice_of(name) for name in dict.fromkeys([model, *models])} if models else {}
+
+
+def _show_loading(stage: str, done: float) -> None:
+    status_line(f"{stage} … {done:.0%}" if done < 1 else "")

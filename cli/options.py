@@ -1,0 +1,160 @@
+"""Options and arguments of the commands, as Typer reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".opus")
+
+# ---- before a command, and of the page
+
+Model = Annotated[
+    str,
+    typer.Option(
+        envvar="REPRISE_MODEL",
+        help="“bundled”, a folder with a release, or a Hub id such as fishaudio/s2-pro.",
+    ),
+]
+Device = Annotated[str, typer.Option(envvar="REPRISE_DEVICE", help="auto, cpu, cuda or cuda:N.")]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        envvar="REPRISE_DATABASE",
+        help="File or PostgreSQL URL of the voice library. Default: a file in your data folder.",
+        show_default=False,
+    ),
+]
+Precision = Annotated[
+    Literal["fp32", "bf16", "fp16", "int8", "int4", "fp8"] | None,
+    typer.Option(
+        envvar="REPRISE_PRECISION",
+        help="Of the speech model's weights. Default: bf16 on a GPU (fp16 on older ones), fp32 on a CPU. "
+        "int8, int4 and fp8 need torchao.",
+        show_default=False,
+    ),
+]
+Graphs = Annotated[
+    Literal["frame", "fast", "off"],
+    typer.Option(
+        envvar="REPRISE_GRAPHS",
+        help="What is recorded once and then repeated: the whole frame (on a GPU as a CUDA graph), the Fast AR "
+        "alone, nothing.",
+    ),
+]
+Compiled = Annotated[
+    bool, typer.Option("--compile", envvar="REPRISE_COMPILE", help="On a GPU: faster frames, for a slower start.")
+]
+Speakers = Annotated[
+    int | None,
+    typer.Option(
+        envvar="REPRISE_SPEAKERS",
+        min=1,
+        help="How many may speak at once, as far as memory goes. Default: 4 on a CPU, 32 on a GPU.",
+        show_default=False,
+    ),
+]
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        envvar="REPRISE_MODELS",
+        help="Models that visitors may choose from, for everyone: as for --model, which is otherwise the first. "
+        "May be given several times. Default: no choice.",
+        show_default=False,
+    ),
+]
+Host = Annotated[
+    str | None,
+    typer.Option(envvar="REPRISE_HOST", help="Address to serve at; 0.0.0.0 for all. Default: this machine only."),
+]
+Port = Annotated[
+    int | None,
+    typer.Option(envvar="REPRISE_PORT", min=1, max=65_535, help="Default: the first free one from 7860."),
+]
+Share = Annotated[bool, typer.Option(envvar="REPRISE_SHARE", help="Make a public link through Gradio.")]
+Auth = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Who may open the page: USER:PASSWORD (at least 8 characters), or a file with such lines and nothing "
+        "else, whose passwords are then replaced by their hashes. May be given several times. Else from "
+        "REPRISE_AUTH, one a line. Default: everyone.",
+        show_default=False,
+    ),
+]
+Owners = Annotated[
+    Literal["auto", "local", "browser"],
+    typer.Option(
+        envvar="REPRISE_OWNERS",
+        help="Whose voices: everyone the same library as the command line (local), each browser its own "
+        "(browser); auto goes by who can reach the page.",
+    ),
+]
+AllowedHosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allowed-host",
+        envvar="REPRISE_ALLOWED_HOSTS",
+        help="A name that the page is reached by, such as voices.example.org behind a proxy. May be given several "
+        "times. Default: the names of this machine, and addresses where --host lets others in.",
+        show_default=False,
+    ),
+]
+OpenBrowser = Annotated[
+    bool, typer.Option("--open/--no-open", help="Open the page in this machine's browser, where it has a screen.")
+]
+RootPath = Annotated[
+    str | None,
+    typer.Option(
+        envvar="GRADIO_ROOT_PATH", help="Where a proxy serves the page, such as /reprise.", show_default=False
+    ),
+]
+
+# ---- after a command
+
+ModelAfter = Annotated[str | None, typer.Option("--model", help="As before the command.", show_default=False)]
+DeviceAfter = Annotated[str | None, typer.Option("--device", help="As before the command.", show_default=False)]
+DatabaseAfter = Annotated[str | None, typer.Option("--database", help="As before the command.", show_default=False)]
+
+# ---- of `speak`
+
+Text = Annotated[str, typer.Argument(help="What to say.", show_default=False)]
+AudioOutput = Annotated[
+    Path,
+    typer.Option(
+        "-o", "--output", help=f"File to write ({', '.join(AUDIO_SUFFIXES)}); audio that is there is replaced."
+    ),
+]
+VoiceName = Annotated[str | None, typer.Option(help="Name of a saved voice or a sample voice.")]
+ReferenceClip = Annotated[
+    Path | None,
+    typer.Option(help="A clip to speak like, instead of a saved voice.", exists=True, dir_okay=False),
+]
+ReferenceTranscript = Annotated[str, typer.Option(help="The words spoken in the reference.")]
+Seed = Annotated[int | None, typer.Option(help="The same seed gives the same speech. Default: a new one.")]
+Temperature = Annotated[
+    float | None, typer.Option(help="0 to 2; higher is livelier. Default: the model's own.", show_default=False)
+]
+TopP = Annotated[float, typer.Option(help="Share of likely choices kept, up to 1.")]
+TopK = Annotated[int, typer.Option(help="How many choices are kept at most.")]
+
+# ---- of `voices`
+
+Name = Annotated[str, typer.Argument(help="Name of the voice.", show_default=False)]
+NewName = Annotated[str, typer.Argument(help="Its new name.", show_default=False)]
+Search = Annotated[str, typer.Argument(help="Only voices whose name or description hold these words.")]
+Clip = Annotated[Path, typer.Argument(help="A clip of the voice.", exists=True, dir_okay=False, show_default=False)]
+Transcript = Annotated[str, typer.Option(help="The words spoken in the clip.", show_default=False)]
+ConsentGiven = Annotated[
+    bool,
+    typer.Option("--consent", help="You are the speaker, or the speaker has agreed. Asked for otherwise."),
+]
+Speaker = Annotated[str, typer.Option(help="Who speaks, where the voice has another name.", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+VoiceOutput = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="File to write. Default: the voice's name.", show_default=False),
+]
+VoiceFile = Annotated[Path, typer.Argument(help="A voice file.", exists=True, dir_okay=False, show_default=False)]
+ImportedName = Annotated[str | None, typer.Option(help="Save it under another name.")]

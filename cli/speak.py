@@ -1,0 +1,116 @@
+"""`speak`: speech into a file."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from cli import options, report
+from cli.context import CommandContext, context_of
+from cli.options import AUDIO_SUFFIXES
+from cli.outputs import AUDIO, check_output, write
+from cli.terminal import exit_on_error, on_ctrl_c, say, status_line
+from engine.errors import InvalidInput, InvalidOption
+from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular
+
+if TYPE_CHECKING:
+    from engine.engine import Engine, SpeakOptions
+    from engine.request import SpeechResult
+    from engine.voice import Voice
+    from studio.takes.take import Take
+
+
+def speak(
+    context: typer.Context,
+    text: options.Text,
+    output: options.AudioOutput = Path("out.wav"),
+    voice: options.VoiceName = None,
+    reference: options.ReferenceClip = None,
+    transcript: options.ReferenceTranscript = "",
+    seed: options.Seed = None,
+    temperature: options.Temperature = None,
+    top_p: options.TopP = 0.8,
+    top_k: options.TopK = 30,
+    model: options.ModelAfter = None,
+    device: options.DeviceAfter = None,
+    database: options.DatabaseAfter = None,
+) -> None:
+    """Speak into a file. Ctrl-C stops, and keeps what was spoken."""
+    command = context_of(context, model=model, device=device, database=database)
+    with exit_on_error():
+        _check_request(output, voice, reference, transcript)
+        from engine.engine import SpeakOptions
+
+        how = SpeakOptions(top_p=top_p, top_k=top_k, seed=seed)
+        if temperature is not None:
+            how = replace(how, temperature=temperature)
+        saved = _voice_id(command, voice) if voice else None
+        with command.engine() as engine:
+            speaker = _saved_voice(command, engine, saved) if saved else _one_off_voice(engine, reference, transcript)
+            if temperature is None:
+                how = replace(how, temperature=engine.usual.temperature)
+            take, result = _speak(engine, text, speaker, how)
+        finish(take, result, output)
+
+
+def finish(take: Take, result: SpeechResult, output: Path) -> None:
+    """Write the file and report on it. Raises typer.Exit with status 130 after Ctrl-C."""
+    ending = report.ending(result)
+    if take.length:
+        write(output, take.encode(output.suffix.lower().removeprefix(".")), AUDIO)  # type: ignore[arg-type]
+        say(f"{ending}. {report.figures(result)}. Wrote {output}.")
+    else:
+        say(ending)
+    if result.stop_reason == "cancelled":
+        raise typer.Exit(130)
+
+
+def _check_request(output: Path, voice: str | None, reference: Path | None, transcript: str) -> None:
+    """Refuse what can be refused before a model is loaded. Raises InvalidInput, InvalidOption."""
+    if (voice is None) == (reference is None):
+        raise InvalidInput("Say whose voice it is: either --voice NAME, or --reference CLIP with --transcript “…”.")
+    if reference and not transcript.strip():
+        raise InvalidInput("Give the words spoken in the reference with --transcript “…”.")
+    if reference:
+        check_regular(reference, MAX_CLIP_FILE_BYTES)
+    if output.suffix.lower() not in AUDIO_SUFFIXES:
+        raise InvalidOption(f"The output ends in {output.suffix or 'nothing'}; use {', '.join(AUDIO_SUFFIXES)}.")
+    if not output.absolute().parent.is_dir():
+        raise InvalidInput(f"There is no folder {output.absolute().parent} to write to.")
+    if check_output(output, AUDIO).status and reference and reference.samefile(output):
+        raise InvalidInput("The output would replace the reference; name another file with -o.")
+
+
+def _voice_id(command: CommandContext, name: str) -> str:
+    with command.library() as library:
+        return library.find(name).id
+
+
+def _saved_voice(command: CommandContext, engine: Engine, voice_id: str) -> Voice:
+    with command.library() as library:
+        return library.ready(voice_id, engine.codec_fingerprint, engine.reencode)
+
+
+def _one_off_voice(engine: Engine, reference: Path | None, transcript: str) -> Voice:
+    assert reference is not None, "checked before the engine was loaded"
+    made = engine.encode_voice("reference", [(reference, transcript)])
+    for note in made.notes:
+        say(note)
+    return made.voice
+
+
+def _speak(engine: Engine, text: str, voice: Voice, how: SpeakOptions) -> tuple[Take, SpeechResult]:
+    from studio.takes.take import Take
+
+    take = Take(engine.sample_rate)
+    with closing(engine.speak(text, voice, how)) as speech, on_ctrl_c(speech.cancel):
+        for chunk in speech:
+            take.add(chunk)
+            status_line(report.progress(chunk, take.seconds))
+    status_line("")
+    assert speech.result is not None, "speech that ended has a result"
+    return take, speech.result

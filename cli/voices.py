@@ -1,0 +1,129 @@
+"""`voices`: list, add, rename, delete, export and import saved voices."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from cli import options
+from cli.context import context_of
+from cli.outputs import VOICE, write
+from cli.terminal import exit_on_error, say
+from engine.errors import InvalidInput
+from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular, read_regular
+
+if TYPE_CHECKING:
+    from engine.voice import Consent
+
+CONSENT = "The speaker has agreed that this voice is cloned."
+
+voices = typer.Typer(help="Keep voices: list, add, rename, delete, export, import.", no_args_is_help=True)
+
+
+@voices.command("list")
+def list_voices(context: typer.Context, search: options.Search = "", database: options.DatabaseAfter = None) -> None:
+    """List the saved voices, then the sample voices."""
+    command = context_of(context, database=database)
+    with exit_on_error(), command.library() as library:
+        found = library.list(search=search)
+        for record in found:
+            since = "sample" if record.shared else f"{record.created:%Y-%m-%d}"
+            typer.echo(f"{record.name}\t{record.duration:.1f} s\t{since}")
+        if not found:
+            say("No voice matches." if search else "There are no voices yet.")
+
+
+@voices.command()
+def add(
+    context: typer.Context,
+    name: options.Name,
+    clip: options.Clip,
+    transcript: options.Transcript,
+    consent: options.ConsentGiven = False,
+    speaker: options.Speaker = "",
+    model: options.ModelAfter = None,
+    device: options.DeviceAfter = None,
+    database: options.DatabaseAfter = None,
+) -> None:
+    """Make a voice from a clip and save it."""
+    command = context_of(context, model=model, device=device, database=database)
+    with exit_on_error():
+        check_regular(clip, MAX_CLIP_FILE_BYTES)
+        if not consent and not (sys.stdin.isatty() and typer.confirm(f"{CONSENT} Is that so?", err=True)):
+            raise InvalidInput("A voice can be saved only when its speaker has agreed: say so with --consent.")
+        with command.library() as library, command.engine() as engine:
+            made = engine.encode_voice(name, [(clip, transcript)], consent=_consent(speaker or name))
+            say(" ".join([f"Saved “{library.add(made.voice).name}”.", *made.notes]))
+
+
+@voices.command()
+def rename(
+    context: typer.Context, name: options.Name, new: options.NewName, database: options.DatabaseAfter = None
+) -> None:
+    """Give a voice another name."""
+    command = context_of(context, database=database)
+    with exit_on_error(), command.library() as library:
+        say(f"It is “{library.rename(library.find(name).id, new).name}” now.")
+
+
+@voices.command()
+def delete(
+    context: typer.Context, name: options.Name, yes: options.Yes = False, database: options.DatabaseAfter = None
+) -> None:
+    """Delete a voice for good."""
+    command = context_of(context, database=database)
+    with exit_on_error(), command.library() as library:
+        record = library.own(library.find(name).id)
+        if not yes:
+            typer.confirm(f"Delete “{record.name}” with its clip for good?", abort=True, err=True)
+        library.delete(record.id)
+        say(f"“{record.name}” is deleted.")
+
+
+@voices.command()
+def export(
+    context: typer.Context,
+    name: options.Name,
+    output: options.VoiceOutput = None,
+    database: options.DatabaseAfter = None,
+) -> None:
+    """Write a voice to one portable file."""
+    command = context_of(context, database=database)
+    from engine.voice import VOICE_FILE_SUFFIX
+
+    with exit_on_error(), command.library() as library:
+        record = library.find(name)
+        path = output or Path(record.name.replace(os.sep, "-") + VOICE_FILE_SUFFIX)
+        if output is None and path.exists():
+            raise InvalidInput(f"There is a {path} already; name another file with -o.")
+        write(path, library.export_voice(record.id), VOICE)
+        say(f"Wrote {path}.")
+
+
+@voices.command("import")
+def import_voice(
+    context: typer.Context,
+    file: options.VoiceFile,
+    name: options.ImportedName = None,
+    database: options.DatabaseAfter = None,
+) -> None:
+    """Save a voice from a portable file."""
+    command = context_of(context, database=database)
+    from engine.voice import MAX_FILE_BYTES
+
+    with exit_on_error():
+        data = read_regular(file, MAX_FILE_BYTES)
+        with command.library() as library:
+            say(f"Imported “{library.import_voice(data, name=name).name}”.")
+
+
+def _consent(speaker: str) -> Consent:
+    from datetime import UTC, datetime
+
+    from engine.voice import Consent
+
+    return Consent(who=speaker, when=datetime.now(UTC), sentence=CONSENT)

@@ -1,0 +1,1 @@
+"""Text formats of scripts: plain text, Markdown and subtitles in, subtitles out."""

@@ -1,0 +1,55 @@
+"""The result of reading a text file: paragraphs with their speakers and pauses."""
+
+from dataclasses import dataclass, replace
+
+from engine.errors import InvalidText
+
+SENTENCE_PAUSE = 0.2  # seconds; takes begin and end with some silence of their own
+PARAGRAPH_PAUSE = 0.6
+SECTION_PAUSE = 1.2
+MAX_PAUSE = 60.0
+MAX_CARDS = 10_000  # of a script
+
+_BREAK_MARKS = frozenset("*-_=~#•·+")  # at least three alone on a line, as between two scenes
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph, heading, list item, table row or subtitle.
+
+    text: without line ends. pause: seconds of silence after it. speaker: None for the narrator. whole: keep it in
+    one card if possible, however many sentences it has.
+    """
+
+    text: str
+    pause: float = PARAGRAPH_PAUSE
+    speaker: str | None = None
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Document:
+    """paragraphs: what is read aloud, in order. omitted: source text that is not read, such as code and addresses."""
+
+    paragraphs: tuple[Paragraph, ...]
+    omitted: tuple[str, ...] = ()
+
+
+def is_break(line: str) -> bool:
+    """Whether a line is only a separator between what is above and below it."""
+    marks = "".join(line.split())
+    return len(marks) >= 3 and _BREAK_MARKS.issuperset(marks)
+
+
+def too_many_cards() -> InvalidText:
+    """Return the error for a text that makes more cards than a script can have."""
+    return InvalidText(
+        f"The text makes more than {MAX_CARDS:,} cards, which is all that a script can have. "
+        "Divide it into several, such as chapters."
+    )
+
+
+def lengthen_last_pause(paragraphs: list[Paragraph], pause: float) -> None:
+    """Make the pause after the last paragraph at least this long."""
+    if paragraphs:
+        paragraphs[-1] = replace(paragraphs[-1], pause=max(pause, paragraphs[-1].pause))

@@ -1,0 +1,28 @@
+"""Plain text → paragraphs. Lines that were wrapped at a column are joined."""
+
+from engine.text.clean import join_wrapped
+from studio.script.formats.dialogue import SpeakerLines, find_speakers, split_by_speaker
+from studio.script.formats.document import SECTION_PAUSE, Document, Paragraph, is_break, lengthen_last_pause
+
+
+def read_plain(text: str) -> Document:
+    """Read plain text. `Name: …` and `[Name] …` name the speaker of a line; `***` makes a longer pause."""
+    paragraphs: list[Paragraph] = []
+    lines = [" ".join(line.split()) for line in text.split("\n")]
+    speakers = find_speakers(lines)
+    group: list[str] = []
+    for line in [*lines, ""]:
+        if line and not is_break(line):
+            group.append(line)
+            continue
+        for part in split_by_speaker(group, speakers):
+            paragraphs += _paragraphs(part)
+        group = []
+        if line:
+            lengthen_last_pause(paragraphs, SECTION_PAUSE)
+    return Document(tuple(paragraphs))
+
+
+def _paragraphs(part: SpeakerLines) -> list[Paragraph]:
+    """One paragraph for each line that ends on purpose; lines that an email program wrapped are joined."""
+    return [Paragraph(text, speaker=part.speaker) for text in join_wrapped(part.lines)]

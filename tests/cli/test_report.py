@@ -1,0 +1,48 @@
+from dataclasses import replace
+
+import pytest
+
+from cli import report
+from engine.request import AudioChunk, SegmentResult, SpeechResult
+
+
+def result(*reasons: str, frames: int = 20) -> SpeechResult:
+    segments = tuple(SegmentResult(f"Segment {i}.", reason, frames, 1) for i, reason in enumerate(reasons))
+    overall = "length" if "length" in reasons else reasons[-1]
+    return SpeechResult(overall, frames, 2.0, 0.9, 0.25, 5, segments)
+
+
+@pytest.mark.parametrize(
+    ("spoken", "says"),
+    [
+        (result("end", "end"), "Spoken to the end"),
+        (
+            replace(result("end"), underruns=2, starved=0.75),
+            "Spoken to the end · the sound had to wait 0.8 s (2 ×)",
+        ),
+        (result("length"), "Stopped at its length limit: the end may be missing or repeated"),
+        (
+            result("end", "length", "end", "length"),
+            "Segment 2, 4 of 4 stopped at its length limit: words may be missing or repeated",
+        ),
+        (result("end", "cancelled"), "Stopped; what was spoken is kept"),
+        (result("cancelled", frames=0), "Stopped before anything was spoken."),
+        (result("end", frames=0), "Nothing was spoken."),
+    ],
+)
+def test_an_ending_says_why(spoken: SpeechResult, says: str) -> None:
+    assert report.ending(spoken) == says
+
+
+def test_the_figures() -> None:
+    assert report.figures(result("end")) == (
+        "2.0 s in 0.9 s · first audio after 0.25 s · real-time factor 0.45 · seed 5"
+    )
+    assert "first audio" not in report.figures(replace(result("end"), first_audio=None))
+
+
+def test_progress_counts_segments_only_where_there_are_some() -> None:
+    one = AudioChunk(None, 0, 3, 0.5, 0, 1, "a")  # type: ignore[arg-type]
+    assert report.progress(one, 1.0) == "1.0 s spoken · 2.0 × real time"
+    many = AudioChunk(None, 0, 3, 0.0, 1, 5, "a")  # type: ignore[arg-type]
+    assert report.progress(many, 1.0) == "Segment 2 of 5 · 1.0 s spoken"
