@@ -380,7 +380,7 @@ def _loaded(context: typer.Context, model: str, progress: Progress) -> Engine:
 @contextmanager
 def _engines(context: typer.Context, notices: dict[str, str]) -> Iterator[Engines]:
     """The engine that the page starts with, and the others that it may be told to load."""
-    from engine.release.release import find_release
+    from engine.release.hub import find_release
     from studio.model_manager import Choice, Engines
 
     def load(model: str, progress: Progress) -> Engine:
@@ -394,7 +394,7 @@ def _engines(context: typer.Context, notices: dict[str, str]) -> Iterator[Engine
 
 def _notices(model: str, models: list[str]) -> dict[str, str]:
     """The models to choose from, each with what it is licensed for; none where there is no choice."""
-    from engine.release.release import notice_of
+    from engine.release.hub import notice_of
 
     return {name: notice_of(name) for name in dict.fromkeys([model, *models])} if models else {}
 

@@ -23,9 +23,9 @@ from torch import Tensor
 
 from benchmarks._report import print_table, save
 from benchmarks.codec_release import write_release
-from engine.codec.checkpoint import codec_files, load_codec, load_codec_decoder, load_codec_encoder
 from engine.codec.codec import CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
+from engine.families.s2.codec import codec_files, load_codec, load_codec_decoder, load_codec_encoder
 
 BUNDLED = Path(__file__).parents[1] / "assets" / "bundled"
 LOADERS = {"whole": load_codec, "encoder": load_codec_encoder, "decoder": load_codec_decoder}

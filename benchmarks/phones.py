@@ -16,7 +16,7 @@ import torchaudio.functional as AF
 from numpy.typing import NDArray
 
 from benchmarks.evaluation_set import FOLDER
-from engine.release.release import BUNDLED
+from engine.release.hub import BUNDLED
 from engine.text.english.pronunciation import PHONES, Lexicon
 from engine.text.tokenizer import LEXICON_FILE
 from training.edits import edits

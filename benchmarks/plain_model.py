@@ -10,9 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engine.models.layers import Attention, RMSNorm, Transformer
+from engine.families.s2.dual_ar import DualAR
+from engine.layers import RMSNorm
+from engine.models.layers import CachedAttention, Transformer
 from engine.models.sampling import REPETITION_TEMPERATURE, REPETITION_TOP_P, REPETITION_WINDOW, SamplingOptions
-from engine.release.release import DualAR
 
 
 class PlainStack:
@@ -40,7 +41,7 @@ class PlainStack:
             x = x + feed.w2(F.silu(feed.w1(hidden)) * feed.w3(hidden))
         return x
 
-    def _attention(self, attention: Attention, x: Tensor, places: Tensor, seen: Tensor, layer: int) -> Tensor:
+    def _attention(self, attention: CachedAttention, x: Tensor, places: Tensor, seen: Tensor, layer: int) -> Tensor:
         """x `[1, T, D]`, places `[T]`, seen bool `[T, positions]` → `[1, T, D]`."""
         heads, groups, width = attention.heads, attention.groups, attention.head_dim
         fused = attention.wqkv(x).view(1, x.shape[1], heads + 2 * groups, width)

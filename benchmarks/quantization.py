@@ -37,10 +37,11 @@ from torch import Tensor
 
 from benchmarks import _report
 from benchmarks.evaluation_set import EvaluationSet, Speaker
-from engine.codec.checkpoint import codec_files, load_codec_decoder, load_codec_encoder
-from engine.models.kv_cache import Stretch
+from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
+from engine.families.s2.dual_ar import DualAR, load_dual_ar
+from engine.models.kv_cache import ContiguousView
 from engine.models.quantization import QUANTIZED, Precision
-from engine.release.release import DualAR, find_release, load_dual_ar
+from engine.release.hub import find_release
 from engine.serving.memory import activation_dtype, held_bytes
 from engine.text.prompt import PromptBuilder, PromptReference
 
@@ -104,7 +105,7 @@ class Speech:
         columns = turn.prompt.to(self._device)
         frames: list[Tensor] = []
         while len(frames) < MOST_FRAMES:
-            normed, vectors = self._slow(columns[None], Stretch(cache, start))
+            normed, vectors = self._slow(columns[None], ContiguousView(cache, start))
             start += columns.shape[1]
             semantic = sample(self._slow.logits(normed[:, -1]), generator)
             if int(semantic) == self._end:

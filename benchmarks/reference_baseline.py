@@ -43,10 +43,12 @@ from benchmarks._shared import keep
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.plain_model import PlainModel
 from engine.audio import prepare_reference, transcript_for
-from engine.codec.checkpoint import codec_files, load_codec_decoder, load_codec_encoder
 from engine.codec.codec import CodecDecoder, CodecEncoder
+from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
+from engine.families.s2.dual_ar import DualAR, load_dual_ar, read_config
 from engine.models.sampling import SamplingOptions
-from engine.release.release import DualAR, Profile, find_release, load_dual_ar, read_config
+from engine.release.hub import find_release
+from engine.release.profile import Profile
 from engine.serving.memory import activation_dtype, choose_precision
 from engine.text import frame_budget, normalise, plan_segments
 from engine.text.prompt import PromptBuilder, PromptReference
@@ -160,7 +162,7 @@ class ReferenceBaseline:
     ) -> Iterator[None]:
         """Adds one frame to `codes` each time; every segment is a turn behind all that was said before."""
         generator = torch.Generator(self._model.device).manual_seed(seed)
-        for segment in plan_segments(normalise(text), max_bytes=self._max_segment_bytes):
+        for segment in plan_segments(text, max_bytes=self._max_segment_bytes):
             prompt = torch.cat((prompt, self._prompt.user(segment.text)), dim=1)
             if (room := self._model.positions - prompt.shape[1]) < 1:
                 raise ValueError(f"The model has {self._model.positions} positions; the text needs more.")

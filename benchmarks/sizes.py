@@ -9,13 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.codec.checkpoint import codec_files
 from engine.codec.config import CodecConfig
 from engine.config import DualARConfig, TransformerConfig
+from engine.families.s2.codec import codec_files
+from engine.families.s2.dual_ar import read_config
+from engine.layers import RMSNorm
 from engine.models.fast_ar import FastAR
-from engine.models.layers import RMSNorm
 from engine.models.slow_ar import SlowAR
-from engine.release.release import BUNDLED, read_config
+from engine.release.hub import BUNDLED
 from engine.serving.memory import held_bytes
 
 _SPREAD = 0.02  # standard deviation of random weights, as models of this family are initialised

@@ -25,10 +25,10 @@ from benchmarks import _report
 from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
 from benchmarks.meter import Measured, Meter, summary
 from benchmarks.takes import Run, Samples, model_parser, run_figures, sampling, take
-from engine.codec.checkpoint import codec_files, load_codec_decoder, load_codec_encoder
 from engine.engine import Engine
+from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
 from engine.models.sampling import SamplingOptions
-from engine.release.release import find_release
+from engine.release.hub import find_release
 
 PARTS = ("teachers", "backwards", "codec", "speech")
 

@@ -14,9 +14,9 @@ import torch
 from benchmarks.sizes import Sizes, random_dual_ar
 from engine.config import DualARConfig
 from engine.engine import POSITIONS
-from engine.models.quantization import Precision, quantize
+from engine.families.s2.dual_ar import DualAR
+from engine.models.quantization import Precision, quantize_block
 from engine.models.sampling import SamplingOptions
-from engine.release.release import DualAR
 from engine.serving.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
 from engine.serving.memory import activation_dtype, choose_precision
 from engine.serving.model_runner import ModelRunner
@@ -78,8 +78,8 @@ def build(bench: Bench, precision: Precision) -> DualAR:
     """A model of random weights. Raises DeviceUnavailable or InvalidOption for a precision that cannot be had."""
     dtype = activation_dtype(precision, bench.device)
     slow, fast = random_dual_ar(bench.sizes.dual_ar, dtype, bench.device, seed=0)
-    quantize(slow, precision, stack="slow")
-    quantize(fast, precision, stack="fast")
+    quantize_block(slow, precision, stack="slow")
+    quantize_block(fast, precision, stack="fast")
     return DualAR(bench.sizes.dual_ar, None, slow, fast)  # type: ignore[arg-type]  # nothing here has words
 
 

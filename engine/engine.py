@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from engine.audio import Clip, decode_audio, encode_audio, prepare_reference, transcript_for
-from engine.codec.checkpoint import codec_files, load_codec_decoder, load_codec_encoder
 from engine.codec.fingerprint import codec_fingerprint
 from engine.config import DualARConfig
 from engine.errors import (
@@ -23,10 +22,13 @@ from engine.errors import (
     InvalidText,
     UnusableReference,
 )
+from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
+from engine.families.s2.dual_ar import load_dual_ar, read_header
 from engine.models.compiling import compile_blocks
 from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
-from engine.release.release import BUNDLED, Profile, Progress, find_release, load_dual_ar, read_config
+from engine.release.hub import BUNDLED, Progress, find_release
+from engine.release.profile import Profile
 from engine.request import Request, Speech, SpeechPipeline
 from engine.serving.clip_encoder import ClipEncoder
 from engine.serving.codec_worker import CodecWorker
@@ -125,13 +127,14 @@ class Engine:
         self._profile = Profile.load(folder)
         self.notice = self._profile.notice
         self.usual = SpeakOptions(self._profile.temperature)
-        config = read_config(folder)
+        header = read_header(folder)
+        config = header.config
         self._precision = precision or choose_precision(device, config)
         codec_file, self._codec_config = codec_files(folder)
         plan = self._plan(config, device, slots or (CPU_SLOTS if device.type == "cpu" else GPU_SLOTS))
         report("Loading the speech model", 0.0)
         dtype = activation_dtype(self._precision, device)
-        model = load_dual_ar(folder, dtype=dtype, device=device, precision=self._precision)
+        model = load_dual_ar(folder, dtype=dtype, device=device, precision=self._precision, header=header)
         _share_cores(device, config)
         if compiled:
             compile_blocks(model.slow)
@@ -312,7 +315,7 @@ class Engine:
         options = options or self.usual
         voices = [] if voice is None else [voice] if isinstance(voice, Voice) else list(voice)
         references = [r for v in voices for r in self._with_own_codes(v).references]
-        segments = plan_segments(normalise(text), max_bytes=self._profile.max_segment_bytes)
+        segments = plan_segments(text, max_bytes=self._profile.max_segment_bytes)
         self._check_speakers([s.speaker for s in segments], len(references))
         self._check_pronounceable(text)
         seed = secrets.randbelow(MAX_SEED + 1) if options.seed is None else options.seed

@@ -20,7 +20,8 @@ import app
 from cli import terminal
 from engine.audio import wav_bytes
 from engine.errors import ReleaseNotFound
-from engine.release.release import BUNDLED, Profile
+from engine.release.hub import BUNDLED
+from engine.release.profile import Profile
 from engine.request import AudioChunk, SpeechResult
 from engine.voice import Voice
 from studio.takes.take import Take

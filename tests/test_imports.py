@@ -1,8 +1,8 @@
 """The import directions, checked by reading every import statement of the sources.
 
 app → faces (web, cli) → studio → storage, engine; storage → engine.voice, engine.errors. Faces do not import each
-other. Inside the engine nothing imports the engine itself, and models and codec know configuration and errors only,
-never each other.
+other. Inside the engine nothing imports the engine itself, and models and codec know
+configuration, shared layers and errors only, never each other.
 """
 
 import ast
@@ -45,6 +45,7 @@ RULES = (
     Rule("engine.errors", (), "the error tree is a leaf"),
     Rule("engine.files.bounded", ("engine.errors",), "reading files within bounds is a leaf"),
     Rule("engine.files.tensors", ("engine.errors", "engine.files.bounded"), "reading tensors knows no model"),
+    Rule("engine.layers", (), "shared layers know no model"),
     Rule("engine.config", ("engine.errors",), "configurations are leaves"),
     Rule(
         "engine.voice",
@@ -53,13 +54,32 @@ RULES = (
     ),
     Rule(
         "engine.models",
-        ("engine.models", "engine.config", "engine.errors"),
-        "models know their configuration only",
+        ("engine.models", "engine.layers", "engine.config", "engine.errors"),
+        "models know their configuration and the shared layers only",
     ),
     Rule(
         "engine.codec",
-        ("engine.codec", "engine.config", "engine.errors", "engine.files.bounded", "engine.files.tensors"),
-        "the codec knows its configuration only",
+        ("engine.codec", "engine.layers", "engine.config", "engine.errors", "engine.files.bounded"),
+        "the codec knows its configuration and the shared layers only",
+    ),
+    Rule(
+        "engine.release",
+        ("engine.release", "engine.config", "engine.errors", "engine.files", "engine.models.sampling"),
+        "finding and reading a release knows no model family",
+    ),
+    Rule(
+        "engine.families",
+        (
+            "engine.families",
+            "engine.release.weights",
+            "engine.models",
+            "engine.codec",
+            "engine.text",
+            "engine.config",
+            "engine.errors",
+            "engine.files",
+        ),
+        "a model family stands on models, codec and the reader of weights",
     ),
     Rule("engine.serving.scheduler", ("engine.errors",), "the scheduler decides, it computes nothing"),
     Rule("engine.serving.pacing", (), "pacing is arithmetic"),

@@ -60,7 +60,7 @@ def experiment_config() -> CodecConfig:
 
 
 def write_codec(folder: Path, weights: dict[str, Tensor], config: CodecConfig) -> None:
-    """Write `codec.safetensors` and `codec_config.json` as `engine.codec.checkpoint` reads them."""
+    """Write `codec.safetensors` and `codec_config.json` as `engine.families.s2.codec` reads them."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "codec.safetensors"
     save_file({name: weight.contiguous() for name, weight in weights.items()}, file)

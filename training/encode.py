@@ -22,9 +22,9 @@ import numpy as np
 import torch
 from scipy.signal import resample_poly
 
-from engine.codec.checkpoint import codec_files, load_codec_encoder
 from engine.codec.codec import CodecEncoder
 from engine.codec.fingerprint import codec_fingerprint
+from engine.families.s2.codec import codec_files, load_codec_encoder
 from training.conditions import recorded
 from training.conversations import Utterance
 from training.corpus import SAMPLE_RATE, Corpus

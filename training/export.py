@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from engine.config import DualARConfig
-from engine.release.release import BUNDLED
+from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
 from training.train_ar import bundled_config
 

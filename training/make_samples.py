@@ -21,9 +21,9 @@ import soundfile
 import torch
 
 from engine.audio import encode_audio, prepare_reference
-from engine.codec.checkpoint import codec_files, load_codec_encoder
 from engine.codec.codec import CodecEncoder
 from engine.codec.fingerprint import codec_fingerprint
+from engine.families.s2.codec import codec_files, load_codec_encoder
 from engine.serving.clip_encoder import ClipEncoder
 from engine.voice import VOICE_FILE_SUFFIX, Reference, Voice
 from training.speakers import FESTIVAL, FLITE, Engine, Speaker

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 from engine.audio import wav_bytes
-from engine.codec.checkpoint import codec_files, load_codec
 from engine.engine import Engine
+from engine.families.s2.codec import codec_files, load_codec
 from training import codec_run, train_ar
 from training.codec_check import held_out_quality
 from training.codec_losses import SpectralLoss

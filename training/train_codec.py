@@ -20,10 +20,10 @@ from pathlib import Path
 
 import torch
 
-from engine.codec.checkpoint import codec_files, load_codec
 from engine.codec.codec import Codec
 from engine.codec.config import CodecConfig
 from engine.codec.fingerprint import codec_fingerprint
+from engine.families.s2.codec import codec_files, load_codec
 from training.codec_batches import CropSampler
 from training.codec_check import held_out_quality
 from training.codec_initialisation import initialise

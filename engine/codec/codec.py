@@ -13,23 +13,23 @@ from torch import Tensor, nn
 from engine.codec.config import CodecConfig
 from engine.codec.quantizer import Quantizer, QuantizerDecodeState, QuantizerEncodeState
 from engine.codec.stacks import Decoder, Encoder
-from engine.codec.streaming import StackState, State
+from engine.codec.streaming import SequentialState, StreamingState
 
 
 @dataclass
-class EncoderState(State):
+class EncoderState(StreamingState):
     """Where a streaming encoder stands; made by `CodecEncoder.init_state`."""
 
-    encoder: StackState
+    encoder: SequentialState
     quantizer: QuantizerEncodeState
 
 
 @dataclass
-class DecoderState(State):
+class DecoderState(StreamingState):
     """Where a streaming decoder stands; made by `CodecDecoder.init_state`."""
 
     quantizer: QuantizerDecodeState
-    decoder: StackState
+    decoder: SequentialState
 
 
 def whole_frames(audio: Tensor, frame_length: int) -> Tensor:

@@ -10,11 +10,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.codec.streaming import Block, StackState, State, Stateless, StreamingModule, extend
+from engine.codec.streaming import (
+    BlockSequential,
+    SequentialState,
+    StatelessLayer,
+    StreamingModule,
+    StreamingState,
+    extend,
+)
 
 
 @dataclass
-class ConvState(State):
+class ConvState(StreamingState):
     """The inputs that the next output of a convolution still sees."""
 
     past: Tensor  # [B, C, (kernel - 1) * dilation + 1 - stride]
@@ -41,7 +48,7 @@ class CausalConv1d(StreamingModule[ConvState]):
 
 
 @dataclass
-class ConvTransposeState(State):
+class ConvTransposeState(StreamingState):
     """What past inputs of a transposed convolution add to its next outputs, without the bias."""
 
     overlap: Tensor  # [B, C, kernel - stride]
@@ -68,19 +75,19 @@ class CausalConvTranspose1d(StreamingModule[ConvTransposeState]):
         return out[..., :length]
 
 
-class Snake(Stateless):
+class Snake(StatelessLayer):
     """x + sin²(αx) / α with one α per channel (Ziyin et al. 2020)."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.alpha = nn.Parameter(torch.ones(1, channels, 1))
 
-    def forward(self, x: Tensor, state: State | None = None) -> Tensor:
+    def forward(self, x: Tensor, state: StreamingState | None = None) -> Tensor:
         wave = torch.sin(self.alpha * x)
         return torch.addcmul(x, wave * (self.alpha + 1e-9).reciprocal(), wave)
 
 
-class ResidualUnit(Block):
+class ResidualUnit(BlockSequential):
     """Snake, dilated conv of 7, snake, conv of 1; plus the input."""
 
     def __init__(self, channels: int, dilation: int) -> None:
@@ -91,7 +98,7 @@ class ResidualUnit(Block):
             CausalConv1d(channels, channels, 1),
         )
 
-    def forward(self, x: Tensor, state: StackState | None = None) -> Tensor:
+    def forward(self, x: Tensor, state: SequentialState | None = None) -> Tensor:
         return x + super().forward(x, state)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from engine.codec.config import CodecConfig
 from engine.codec.layers import CausalConv1d, CausalConvTranspose1d, ConvNeXtBlock
-from engine.codec.streaming import Stack, StackState, State
+from engine.codec.streaming import SequentialState, StreamingSequential, StreamingState
 from engine.codec.transformer import TransformerState, WindowedTransformer
 from engine.errors import InvalidCodes
 
@@ -73,19 +73,19 @@ class ResidualVectorQuantize(nn.Module):
 
 
 @dataclass
-class QuantizerEncodeState(State):
+class QuantizerEncodeState(StreamingState):
     """What the way to codes remembers."""
 
-    downsample: StackState
+    downsample: SequentialState
     pre_module: TransformerState
 
 
 @dataclass
-class QuantizerDecodeState(State):
+class QuantizerDecodeState(StreamingState):
     """What the way from codes remembers."""
 
     post_module: TransformerState
-    upsample: StackState
+    upsample: SequentialState
 
 
 class Quantizer(nn.Module):
@@ -100,9 +100,9 @@ class Quantizer(nn.Module):
         sizes, dim = config.quantizer, config.latent_dim
         self.num_codebooks = config.num_codebooks
         if encodes:
-            self.downsample = Stack(
+            self.downsample = StreamingSequential(
                 *(
-                    Stack(CausalConv1d(dim, dim, factor, stride=factor), ConvNeXtBlock(dim))
+                    StreamingSequential(CausalConv1d(dim, dim, factor, stride=factor), ConvNeXtBlock(dim))
                     for factor in sizes.downsample_factor
                 )
             )
@@ -115,9 +115,9 @@ class Quantizer(nn.Module):
         )
         if decodes:
             self.post_module = WindowedTransformer(sizes.transformer)
-            self.upsample = Stack(
+            self.upsample = StreamingSequential(
                 *(
-                    Stack(CausalConvTranspose1d(dim, dim, factor, stride=factor), ConvNeXtBlock(dim))
+                    StreamingSequential(CausalConvTranspose1d(dim, dim, factor, stride=factor), ConvNeXtBlock(dim))
                     for factor in reversed(sizes.downsample_factor)
                 )
             )

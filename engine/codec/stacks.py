@@ -10,20 +10,27 @@ from torch import Tensor
 
 from engine.codec.config import CodecConfig
 from engine.codec.layers import CausalConv1d, CausalConvTranspose1d, ResidualUnit, Snake
-from engine.codec.streaming import Block, Stack, StackState, State, Stateless, StreamingModule
+from engine.codec.streaming import (
+    BlockSequential,
+    SequentialState,
+    StatelessLayer,
+    StreamingModule,
+    StreamingSequential,
+    StreamingState,
+)
 from engine.codec.transformer import WindowedTransformer
 
 _DILATIONS = (1, 3, 9)
 
 
-class Tanh(Stateless):
+class Tanh(StatelessLayer):
     """Keeps audio within [-1, 1]."""
 
-    def forward(self, x: Tensor, state: State | None = None) -> Tensor:
+    def forward(self, x: Tensor, state: StreamingState | None = None) -> Tensor:
         return torch.tanh(x)
 
 
-class EncoderBlock(Block):
+class EncoderBlock(BlockSequential):
     """Three residual units, a strided conv that doubles the width, and maybe a transformer."""
 
     def __init__(self, config: CodecConfig, block: int) -> None:
@@ -35,7 +42,7 @@ class EncoderBlock(Block):
         super().__init__(*layers)
 
 
-class DecoderBlock(Block):
+class DecoderBlock(BlockSequential):
     """A transposed conv that halves the width, then three residual units."""
 
     def __init__(self, config: CodecConfig, block: int) -> None:
@@ -47,7 +54,7 @@ class DecoderBlock(Block):
         )
 
 
-class Encoder(Block):
+class Encoder(BlockSequential):
     """Audio `[B, 1, n]` → latents `[B, latent_dim, n / hop_length]`; n a multiple of the hop."""
 
     def __init__(self, config: CodecConfig) -> None:
@@ -61,14 +68,14 @@ class Encoder(Block):
         )
 
 
-class Decoder(StreamingModule[StackState]):
+class Decoder(StreamingModule[SequentialState]):
     """Latents `[B, latent_dim, t]` → audio `[B, 1, t * hop_length]` in [-1, 1]."""
 
     def __init__(self, config: CodecConfig) -> None:
         super().__init__()
         blocks = len(config.decoder_rates)
         width = config.decoder_dim // 2**blocks
-        self.model = Stack(
+        self.model = StreamingSequential(
             CausalConv1d(config.latent_dim, config.decoder_dim, 7),
             *(DecoderBlock(config, block) for block in range(blocks)),
             Snake(width),
@@ -76,9 +83,9 @@ class Decoder(StreamingModule[StackState]):
             Tanh(),
         )
 
-    def init_state(self, batch: int) -> StackState:
+    def init_state(self, batch: int) -> SequentialState:
         return self.model.init_state(batch)
 
-    def forward(self, x: Tensor, state: StackState | None = None) -> Tensor:
+    def forward(self, x: Tensor, state: SequentialState | None = None) -> Tensor:
         out: Tensor = self.model(x, state)
         return out

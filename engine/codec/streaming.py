@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 
 @dataclass
-class State:
+class StreamingState:
     """What a layer remembers between pieces. Buffers are `[B, …]` and zero at the start of a signal.
 
     Subclasses are dataclasses of tensors, states and tuples of states.
@@ -27,7 +27,7 @@ class State:
         for field in fields(self):
             value = getattr(self, field.name)
             for part in value if isinstance(value, tuple) else (value,):
-                if isinstance(part, State):
+                if isinstance(part, StreamingState):
                     yield from part.tensors()
                 else:
                     yield part
@@ -37,8 +37,8 @@ class State:
         return self._mapped(torch.clone)
 
     def _mapped(self, change: Callable[[Tensor], Tensor]) -> Self:
-        def made(part: "Tensor | State") -> "Tensor | State":
-            return part._mapped(change) if isinstance(part, State) else change(part)
+        def made(part: "Tensor | StreamingState") -> "Tensor | StreamingState":
+            return part._mapped(change) if isinstance(part, StreamingState) else change(part)
 
         twin = copy(self)
         for field in fields(self):
@@ -68,7 +68,7 @@ class State:
         return sum(buffer.nbytes for buffer in self.tensors())
 
 
-S = TypeVar("S", bound=State)
+S = TypeVar("S", bound=StreamingState)
 
 
 class StreamingModule(nn.Module, Generic[S]):
@@ -82,21 +82,21 @@ class StreamingModule(nn.Module, Generic[S]):
         raise NotImplementedError
 
 
-class Stateless(StreamingModule[State]):
+class StatelessLayer(StreamingModule[StreamingState]):
     """A layer that works on each time step alone."""
 
-    def init_state(self, batch: int) -> State:
-        return State()
+    def init_state(self, batch: int) -> StreamingState:
+        return StreamingState()
 
 
 @dataclass
-class StackState(State):
+class SequentialState(StreamingState):
     """The states of a stack's layers, in order."""
 
-    layers: tuple[State, ...]
+    layers: tuple[StreamingState, ...]
 
 
-class Stack(StreamingModule[StackState]):
+class StreamingSequential(StreamingModule[SequentialState]):
     """Layers one behind the other; their keys are their positions, as in `nn.Sequential`."""
 
     def __init__(self, *layers: StreamingModule[Any]) -> None:
@@ -107,27 +107,27 @@ class Stack(StreamingModule[StackState]):
     def __iter__(self) -> Iterator[StreamingModule[Any]]:
         return cast(Iterator[StreamingModule[Any]], iter(self._modules.values()))
 
-    def init_state(self, batch: int) -> StackState:
-        return StackState(tuple(layer.init_state(batch) for layer in self))
+    def init_state(self, batch: int) -> SequentialState:
+        return SequentialState(tuple(layer.init_state(batch) for layer in self))
 
-    def forward(self, x: Tensor, state: StackState | None = None) -> Tensor:
+    def forward(self, x: Tensor, state: SequentialState | None = None) -> Tensor:
         states: Iterable[Any] = repeat(None) if state is None else state.layers
         for layer, own in zip(self, states, strict=False):
             x = layer(x, own)
         return x
 
 
-class Block(StreamingModule[StackState]):
+class BlockSequential(StreamingModule[SequentialState]):
     """A stack whose keys begin with `block.`, as those of the release do."""
 
     def __init__(self, *layers: StreamingModule[Any]) -> None:
         super().__init__()
-        self.block = Stack(*layers)
+        self.block = StreamingSequential(*layers)
 
-    def init_state(self, batch: int) -> StackState:
+    def init_state(self, batch: int) -> SequentialState:
         return self.block.init_state(batch)
 
-    def forward(self, x: Tensor, state: StackState | None = None) -> Tensor:
+    def forward(self, x: Tensor, state: SequentialState | None = None) -> Tensor:
         out: Tensor = self.block(x, state)
         return out
 

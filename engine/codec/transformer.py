@@ -5,7 +5,6 @@ scale.
 Shapes: B batch, T new positions, D width, H heads, d head width, W window.
 """
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.codec.config import WindowedTransformerConfig
-from engine.codec.streaming import State, StreamingModule, extend
+from engine.codec.streaming import StreamingModule, StreamingState, extend
+from engine.layers import FeedForward, RMSNorm, SelfAttention, rotary_table
 
 # Queries are attended to in blocks of this many, so that memory grows with T and not with its square.
 _BLOCK = 256
@@ -22,7 +22,7 @@ _RELEASED_POSITIONS = 16_384
 
 
 @dataclass
-class AttentionState(State):
+class AttentionState(StreamingState):
     """The past that a block of the transformer still attends to."""
 
     keys: Tensor  # [B, H, W - 1, d], already turned by the rotary angle
@@ -30,7 +30,7 @@ class AttentionState(State):
 
 
 @dataclass
-class TransformerState(State):
+class TransformerState(StreamingState):
     """The blocks' pasts and how far the signal has come."""
 
     layers: tuple[AttentionState, ...]
@@ -46,26 +46,13 @@ class Window:
     mask: Tensor
 
 
-def rotary_table(position: Tensor, new: int, head_dim: int, base: float) -> Tensor:
-    """cos and sin for the `new` positions from `position` `[B]` on: `[B, 1, new, head_dim / 2, 2]` fp32.
+def rotary_factors(position: Tensor, new: int, head_dim: int, base: float) -> Tensor:
+    """Return the rotary factors of the `new` positions from `position` `[B]` on: complex64 `[B, new, 1, head_dim / 2]`.
 
-    The values are rounded to bf16, as those that the release was trained with, and up to the end of its
-    longest table they are the same bit by bit. Behind it the angles are taken in fp64: an fp32 product would
-    lose what the rounding keeps.
+    Up to the end of the release's longest table they equal its values bit by bit.
     """
-    device = position.device
-    frequencies = 1.0 / base ** (torch.arange(0, head_dim, 2, device=device, dtype=torch.float32) / head_dim)
-    positions = (position[:, None] + torch.arange(new, device=device))[:, None, :, None]
-    beyond = torch.remainder(positions.double() * frequencies.double(), 2 * math.pi).float()
-    angles = torch.where(positions < _RELEASED_POSITIONS, positions.float() * frequencies, beyond)
-    return torch.stack((angles.cos(), angles.sin()), dim=-1).to(torch.bfloat16).float()
-
-
-def rotate(x: Tensor, table: Tensor) -> Tensor:
-    """Turn the pairs (x0, x1), (x2, x3), … of x `[B, H, T, d]`, in fp32."""
-    even, odd = x.float().view(*x.shape[:-1], -1, 2).unbind(-1)
-    cos, sin = table.unbind(-1)
-    return torch.stack((even * cos - odd * sin, odd * cos + even * sin), dim=-1).flatten(-2).to(x.dtype)
+    positions = position[:, None] + torch.arange(new, device=position.device)
+    return rotary_table(positions, head_dim, base, fp32_positions=_RELEASED_POSITIONS)[:, :, None]
 
 
 def windows(new: int, past: int, size: int, seen: Tensor) -> list[Window]:
@@ -82,18 +69,6 @@ def windows(new: int, past: int, size: int, seen: Tensor) -> list[Window]:
     return found
 
 
-class RMSNorm(nn.Module):
-    """Normalised in fp32, cast back, then scaled."""
-
-    def __init__(self, dim: int, eps: float) -> None:
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(dim))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x.float(), (x.shape[-1],), eps=self.eps).to(x.dtype) * self.weight
-
-
 class LayerScale(nn.Module):
     """A learned factor per channel on what a sublayer adds."""
 
@@ -105,60 +80,41 @@ class LayerScale(nn.Module):
         return x * self.gamma
 
 
-class Attention(nn.Module):
+class WindowedAttention(SelfAttention):
     """Causal attention within the window, on `[B, T, D]`."""
 
     def __init__(self, config: WindowedTransformerConfig) -> None:
-        super().__init__()
-        self.heads, self.head_dim, self.past = config.n_head, config.head_dim, config.window_size - 1
-        self.wqkv = nn.Linear(config.dim, 3 * config.dim, bias=False)
-        self.wo = nn.Linear(config.dim, config.dim, bias=False)
+        super().__init__(config.dim, config.n_head, config.n_head, config.head_dim)
+        self.past = config.window_size - 1
 
     def init_state(self, batch: int) -> AttentionState:
         shape = (batch, self.heads, self.past, self.head_dim)
         return AttentionState(self.wqkv.weight.new_zeros(shape), self.wqkv.weight.new_zeros(shape))
 
-    def forward(self, x: Tensor, table: Tensor, seen: list[Window], state: AttentionState | None) -> Tensor:
-        fused: Tensor = self.wqkv(x).view(*x.shape[:2], 3, self.heads, self.head_dim)
-        q, k, v = fused.permute(2, 0, 3, 1, 4).unbind(0)  # each [B, H, T, d]
-        q, k = rotate(q, table), rotate(k, table)
+    def forward(self, x: Tensor, rope: Tensor, seen: list[Window], state: AttentionState | None) -> Tensor:
+        q, k, v = self.project(x, rope)
         if state is not None:
             k, v = extend(state.keys, k), extend(state.values, v)
         blocks = [
             F.scaled_dot_product_attention(q[:, :, w.queries], k[:, :, w.keys], v[:, :, w.keys], w.mask) for w in seen
         ]
-        out: Tensor = self.wo(torch.cat(blocks, dim=2).transpose(1, 2).flatten(2))
-        return out
+        return self.output(torch.cat(blocks, dim=2))
 
 
-class FeedForward(nn.Module):
-    """SwiGLU."""
-
-    def __init__(self, dim: int, hidden: int) -> None:
-        super().__init__()
-        self.w1 = nn.Linear(dim, hidden, bias=False)
-        self.w3 = nn.Linear(dim, hidden, bias=False)
-        self.w2 = nn.Linear(hidden, dim, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.w2(F.silu(self.w1(x)) * self.w3(x))
-        return out
-
-
-class Block(nn.Module):
+class WindowedTransformerBlock(nn.Module):
     """Attention and feed-forward, each pre-normed and scaled, on `[B, T, D]`."""
 
     def __init__(self, config: WindowedTransformerConfig) -> None:
         super().__init__()
-        self.attention = Attention(config)
+        self.attention = WindowedAttention(config)
         self.feed_forward = FeedForward(config.dim, config.intermediate_size)
         self.attention_norm = RMSNorm(config.dim, config.norm_eps)
         self.ffn_norm = RMSNorm(config.dim, config.norm_eps)
         self.attention_layer_scale = LayerScale(config.dim)
         self.ffn_layer_scale = LayerScale(config.dim)
 
-    def forward(self, x: Tensor, table: Tensor, seen: list[Window], state: AttentionState | None) -> Tensor:
-        x = x + self.attention_layer_scale(self.attention(self.attention_norm(x), table, seen, state))
+    def forward(self, x: Tensor, rope: Tensor, seen: list[Window], state: AttentionState | None) -> Tensor:
+        x = x + self.attention_layer_scale(self.attention(self.attention_norm(x), rope, seen, state))
         out: Tensor = x + self.ffn_layer_scale(self.feed_forward(self.ffn_norm(x)))
         return out
 
@@ -169,7 +125,7 @@ class WindowedTransformer(StreamingModule[TransformerState]):
     def __init__(self, config: WindowedTransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.layers = nn.ModuleList(Block(config) for _ in range(config.n_layer))
+        self.layers = nn.ModuleList(WindowedTransformerBlock(config) for _ in range(config.n_layer))
         self.norm = RMSNorm(config.dim, config.norm_eps) if config.final_norm else nn.Identity()
 
     def init_state(self, batch: int) -> TransformerState:
@@ -180,11 +136,11 @@ class WindowedTransformer(StreamingModule[TransformerState]):
     def forward(self, x: Tensor, state: TransformerState | None = None) -> Tensor:
         new, size = x.shape[2], self.config.window_size
         position = x.new_zeros(1, dtype=torch.int64) if state is None else state.position
-        table = rotary_table(position, new, self.config.head_dim, self.config.rope_base)
+        rope = rotary_factors(position, new, self.config.head_dim, self.config.rope_base)
         seen = windows(new, 0 if state is None else size - 1, size, position)
         x = x.transpose(1, 2)
         for i, block in enumerate(self.layers):
-            x = block(x, table, seen, None if state is None else state.layers[i])
+            x = block(x, rope, seen, None if state is None else state.layers[i])
         if state is not None:
             state.position += new
         out: Tensor = self.norm(x).transpose(1, 2)

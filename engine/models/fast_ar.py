@@ -7,13 +7,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.config import DualARConfig
-from engine.models.kv_cache import Stretch
-from engine.models.layers import Linear, Transformer, embedding, linear
+from engine.models.kv_cache import ContiguousView
+from engine.models.layers import BatchInvariantLinear, Transformer, embedding, linear
 
 
 class FastAR(Transformer):
-    """A small transformer whose positions are codebooks: position 0 takes the Slow AR's vector, position i ≥ 1 the
-    value of codebook i - 1, and the output of position i is about codebook i. Its state lives for one frame."""
+    """A small transformer over the codebooks of one frame.
+
+    Position 0 takes the Slow AR's vector, position i ≥ 1 the value of codebook i - 1; the output at position i predicts
+    codebook i. Its cache lives for one frame.
+    """
 
     def __init__(self, config: DualARConfig) -> None:
         super().__init__(config.fast)
@@ -21,13 +24,15 @@ class FastAR(Transformer):
         self.embeddings = embedding(config.fast.vocab_size, config.fast.dim)
         self.output = nn.Linear(config.fast.dim, config.fast.vocab_size, bias=False)
         self.fast_project_in: nn.Module = (
-            nn.Identity() if config.slow.dim == config.fast.dim else Linear(config.slow.dim, config.fast.dim)
+            nn.Identity()
+            if config.slow.dim == config.fast.dim
+            else BatchInvariantLinear(config.slow.dim, config.fast.dim)
         )
 
     def logits(self, vectors: Tensor, codes: Tensor, size: int | None = None) -> Tensor:
-        """All positions at once, for teacher forcing.
+        """Compute the logits of all positions at once, for teacher forcing.
 
-        vectors `[N, D]` from the Slow AR, codes `[N, K]` → logits of codebooks 1…K-1, `[N, K - 1, size]`.
+        Vectors `[N, D]` from the Slow AR, codes `[N, K]` → logits of codebooks 1…K-1, `[N, K - 1, size]`.
         """
         inputs = torch.cat((self.fast_project_in(vectors)[:, None], self.embeddings(codes[:, :-1])), dim=1)
         return F.linear(self.norm(self.run(inputs))[:, 1:], self.output.weight[:size])
@@ -39,23 +44,23 @@ class FastAR(Transformer):
         sample: Callable[[Tensor, int], Tensor],
         size: int | None = None,
     ) -> Tensor:
-        """One frame.
+        """Generate the codes of one frame.
 
         Args:
-            vector: the Slow AR's `[B, D]`.
+            vector: from the Slow AR, `[B, D]`.
             semantic_codes: codebook 0, `[B]`.
-            sample: logits `[B, size]` and the codebook that they are about, 1…K-1 → values `[B]`.
+            sample: takes logits `[B, size]` and their codebook, 1…K-1; returns values `[B]`.
             size: entries of a residual codebook; rows of the head beyond are not multiplied. Default: all.
 
         Returns: the frame's codes `[B, K]`.
         """
         head = self.output.weight[:size]
         cache = self.new_cache(vector.shape[0], self.codebooks)
-        # The first two positions are both known, so they go through in one pass: K - 1 passes, not K.
+        # The inputs of the first two positions are known, so one pass takes both: K - 1 passes, not K.
         x = torch.cat((self.fast_project_in(vector[:, None]), self.embeddings(semantic_codes[:, None])), dim=1)
         codes = [semantic_codes]
         for codebook in range(1, self.codebooks):
-            hidden = self.norm(self.run(x, Stretch(cache, 0 if codebook == 1 else codebook))[:, -1:])
+            hidden = self.norm(self.run(x, ContiguousView(cache, 0 if codebook == 1 else codebook))[:, -1:])
             codes.append(sample(linear(hidden, head)[:, 0], codebook))
             x = self.embeddings(codes[-1])[:, None]
         return torch.stack(codes, dim=1)

@@ -1,6 +1,6 @@
-"""One frame of speech for a batch of rows, from the last input column to the next, with nothing asked of the host.
+"""One frame of speech for a batch, from the last input column to the next, without synchronising with the host.
 
-Source: the generation of Fish Audio's S2 reference: Slow AR step, semantic draw, nine residual draws of the Fast AR.
+Source: the generation loop of Fish Audio's S2 reference: Slow AR step, semantic draw, residual draws of the Fast AR.
 """
 
 from dataclasses import dataclass, fields
@@ -9,17 +9,20 @@ import torch
 from torch import Tensor
 
 from engine.models.fast_ar import FastAR
-from engine.models.kv_cache import Past
+from engine.models.kv_cache import KVView
 from engine.models.sampling import REPETITION_WINDOW, RowOptions, exponential_noise, sample, sample_semantic
 from engine.models.slow_ar import SlowAR
 
 
 @dataclass
-class Rows:
-    """Where B requests stand between two frames.
+class DecodeState:
+    """Decoding state of B requests between frames.
 
-    column: int64 `[B, K + 1]`, the next input. position: int64 `[B]`, where it goes. frame: int64 `[B]`, frames drawn.
-    recent: int64 `[B, W]`, the semantic tokens drawn last, -1 before the first. key: int64 `[B]`, of the noise.
+    column: int64 `[B, K + 1]`, the next input.
+    position: int64 `[B]`, its position in the cache.
+    frame: int64 `[B]`, number of frames drawn.
+    recent: int64 `[B, W]`, the latest semantic tokens, -1 before the first.
+    key: int64 `[B]`, random key of the noise.
     temperature, top_p: fp32 `[B, 1]`. top_k: int64 `[B, 1]`.
     """
 
@@ -32,12 +35,12 @@ class Rows:
     top_p: Tensor
     top_k: Tensor
 
-    # What a frame changes; the rest is the request's.
+    # Fields that a frame changes; the others are constant for a request.
     MOVING = ("column", "position", "frame", "recent")
 
     @classmethod
-    def idle(cls, rows: int, num_codebooks: int, device: torch.device) -> "Rows":
-        """Rows that nobody speaks in: greedy, at position 0."""
+    def idle(cls, rows: int, num_codebooks: int, device: torch.device) -> "DecodeState":
+        """Make the state of unused rows: greedy, at position 0."""
 
         def whole(*shape: int) -> Tensor:
             return torch.zeros(rows, *shape, dtype=torch.long, device=device)
@@ -50,19 +53,19 @@ class Rows:
     def options(self) -> RowOptions:
         return RowOptions(self.temperature, self.top_p, self.top_k)
 
-    def first(self, rows: int) -> "Rows":
-        """A view of the first rows."""
-        return Rows(*(getattr(self, field.name)[:rows] for field in fields(self)))
+    def first(self, rows: int) -> "DecodeState":
+        """Return a view of the first rows."""
+        return DecodeState(*(getattr(self, field.name)[:rows] for field in fields(self)))
 
-    def take(self, index: Tensor) -> "Rows":
-        """A copy of the rows at int64 `index` `[B]`."""
-        return Rows(*(getattr(self, field.name)[index] for field in fields(self)))
+    def take(self, index: Tensor) -> "DecodeState":
+        """Return a copy of the rows at int64 `index` `[B]`."""
+        return DecodeState(*(getattr(self, field.name)[index] for field in fields(self)))
 
 
-class Frame:
-    """Both transformers of a model, run for one frame.
+class FrameStep:
+    """One step of both transformers: the parts that a runner calls, eagerly or captured in a graph.
 
-    residual_size: entries of a residual codebook; what the Fast AR's head knows beyond is not multiplied.
+    residual_size: entries of a residual codebook; rows of the Fast AR's head beyond are not multiplied.
     """
 
     def __init__(self, slow: SlowAR, fast: FastAR, residual_size: int) -> None:
@@ -71,29 +74,29 @@ class Frame:
         self._start = slow.dual.semantic_start_id
         self.draws = slow.dual.num_codebooks + 1  # the semantic token has two
 
-    def semantic(self, rows: Rows, past: Past, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """The Slow AR's part: → (semantic draw `[B]`, the end token counting as S; vector for the Fast AR `[B, D]`).
+    def semantic(self, rows: DecodeState, view: KVView, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Run the Slow AR → (semantic draw `[B]`, S for the end token; vector for the Fast AR `[B, D]`).
 
-        noise `[B, draws, C]`, C at least every row's top_k.
+        noise: `[B, draws, C]`, C at least every row's top_k.
         """
-        normed, vectors = self.slow(rows.column[:, :, None], past)
+        normed, vectors = self.slow(rows.column[:, :, None], view)
         logits = self.slow.logits(normed)[:, 0]
         return sample_semantic(logits, rows.options, rows.recent, noise[:, :2]), vectors[:, 0]
 
     def codes(self, options: RowOptions, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
-        """The Fast AR's part: → the frame's codes `[B, K]`. Those of a row that drew the end mean nothing."""
+        """Run the Fast AR → the frame's codes `[B, K]`, meaningless for a row that drew the end token."""
 
         def draw(logits: Tensor, codebook: int) -> Tensor:
             return sample(logits, options, noise[:, 1 + codebook])
 
         return self._fast.generate(vector, semantic.clamp(max=self._semantic_size - 1), draw, self._residual_size)
 
-    def noise(self, rows: Rows, candidates: int) -> Tensor:
+    def noise(self, rows: DecodeState, candidates: int) -> Tensor:
         return exponential_noise(rows.key, rows.frame, self.draws, candidates)
 
-    def next_rows(self, rows: Rows, semantic: Tensor, codes: Tensor) -> Rows:
-        """Where the rows stand once the frame is drawn."""
+    def next_state(self, rows: DecodeState, semantic: Tensor, codes: Tensor) -> DecodeState:
+        """Return the state after the frame."""
         column = torch.cat((codes[:, :1] + self._start, codes), dim=1)
         recent = torch.cat((rows.recent[:, 1:], semantic[:, None]), dim=1)
         moved = (column, rows.position + 1, rows.frame + 1, recent)
-        return Rows(*moved, rows.key, rows.temperature, rows.top_p, rows.top_k)
+        return DecodeState(*moved, rows.key, rows.temperature, rows.top_p, rows.top_k)

@@ -1,9 +1,9 @@
-"""Keys and values of the positions seen so far, and the three ways in which attention reads them.
+"""Key/value cache, and the views through which attention writes and reads it.
 
-`Stretch`: new positions behind those of a slot (prompts; the Fast AR's few positions).
-`ExactRows`: one new position in each of several slots, each of which reads exactly the positions that it has in use.
-`StaticRows`: the same for the first slots at once, with shapes that do not depend on what the slots hold, as a CUDA
-graph needs them.
+`ContiguousView`: several new positions of one slot, or of all slots in step (prompts; the Fast AR's few positions).
+`ExactRowsView`: one new position in each of several slots; each row reads exactly the positions in use.
+`StaticRowsView`: one new position in each of the first slots, with shapes that do not depend on the slots' lengths, as
+a CUDA graph needs them.
 
 Shapes: N slots, B rows of a step, T new positions, S positions attended to, H heads, H_kv key/value heads, d their
 width.
@@ -17,18 +17,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-class Past(Protocol):
-    """What attention needs to know of the positions before the new ones."""
+class KVView(Protocol):
+    """Access of attention to the positions before the new ones."""
 
     def positions(self, new: Tensor) -> Tensor:
-        """Where the new positions 0 … T - 1, `[T]`, come to stand: `[T]`, or `[B, T]` when rows differ."""
+        """Return the absolute positions of the new ones 0 … T - 1, `[T]`: `[T]`, or `[B, T]` when rows differ."""
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Keep k and v `[B, H_kv, T, d]`; queries `[B, H, T, d]` → what they find in all positions, `[B, H, T, d]`."""
+        """Store k and v `[B, H_kv, T, d]`; attend with queries `[B, H, T, d]` to all positions → `[B, H, T, d]`."""
 
 
 class KVCache:
-    """Buffers `[layers, 2, N, H_kv, positions, d]`. What a slot holds is known to whoever uses it, not to the cache."""
+    """Buffer `[layers, 2, N, H_kv, positions, d]`. The caller tracks how many positions of a slot are in use."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class KVCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        # Not left unset: static rows multiply what they do not look at by zero, and a NaN would stay one.
+        # Zeros, not uninitialised: static rows multiply masked positions by zero, and a NaN would stay NaN.
         self.buffer = torch.zeros((layers, 2, slots, heads, positions, head_dim), dtype=dtype, device=device)
 
     @property
@@ -49,20 +49,20 @@ class KVCache:
         return self.buffer.shape[4]
 
     def clear(self, slot: int) -> None:
-        """Overwrite what a slot holds."""
+        """Overwrite a slot with zeros."""
         self.buffer[:, :, slot].zero_()
 
     def copy_out(self, slot: int, length: int) -> Tensor:
-        """A copy of a slot's first positions, `[layers, 2, H_kv, length, d]`."""
+        """Return a copy of a slot's first positions, `[layers, 2, H_kv, length, d]`."""
         return self.buffer[:, :, slot, :, :length].clone()
 
     def copy_in(self, slot: int, kept: Tensor) -> None:
-        """Put what `copy_out` gave, from any device, at the start of a slot."""
+        """Write the result of `copy_out`, from any device, to the start of a slot."""
         self.buffer[:, :, slot, :, : kept.shape[3]].copy_(kept, non_blocking=True)
 
 
-class Stretch:
-    """T new positions behind the first `start` of one slot, or, in step, of all slots. A prompt's way in."""
+class ContiguousView:
+    """T new positions behind the first `start` of one slot, or of all slots in step."""
 
     def __init__(self, cache: KVCache, start: int = 0, slot: int | None = None) -> None:
         self._buffer = cache.buffer if slot is None else cache.buffer[:, :, slot : slot + 1]
@@ -81,8 +81,8 @@ class Stretch:
         return attend(q, keys, values)
 
 
-class ExactRows:
-    """Row i of a step is the new position `positions[i]` of slot `slots[i]`."""
+class ExactRowsView:
+    """Row i of a step is the new position `positions[i]` of slot `slots[i]`, attended to without padding."""
 
     def __init__(self, cache: KVCache, slots: Sequence[int], positions: Sequence[int]) -> None:
         self._cache, self._rows = cache, list(zip(slots, positions, strict=True))
@@ -101,7 +101,7 @@ class ExactRows:
         return out
 
 
-class StaticRows:
+class StaticRowsView:
     """Row i of a step is the new position `positions[i]` of slot i; all read the first `span` positions, masked."""
 
     def __init__(self, cache: KVCache, positions: Tensor, span: int) -> None:
@@ -122,13 +122,13 @@ class StaticRows:
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Attention of the last T of S positions: q `[B, H, T, d]`, k and v `[B, H_kv, S, d]` → `[B, H, T, d]`.
+    """Attend from the last T of S positions: q `[B, H, T, d]`, k and v `[B, H_kv, S, d]` → `[B, H, T, d]`.
 
     Causal. A single position sees all S, or those for which `mask` `[B, 1, 1, S]` is true.
     """
-    # As plain numbers: what records a function may hand out sizes that are not.
+    # Plain integers: under tracing, sizes are tensors.
     (batch, heads, new, width), (groups, seen) = map(int, q.shape), map(int, k.shape[1:3])
-    if new == 1:  # the heads of a group are rows of one product: keys and values are read once, never copied
+    if new == 1:  # heads of a group are rows of one product: keys and values are read once, not copied
         grouped = q.reshape(batch, groups, heads // groups, width)
         return F.scaled_dot_product_attention(grouped, k, v, mask).view(batch, heads, 1, width)
     if new == seen:

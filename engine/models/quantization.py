@@ -1,13 +1,13 @@
-"""Weights kept in fewer bits than they are computed with, through torchao (an optional package).
+"""Weight-only quantization through torchao (an optional package).
 
-Only the linear layers inside the blocks are quantized. Embeddings, norms and the heads stay as they are: of the heads
-only the rows in use are multiplied, the tied one is the token table, and `fast_project_in` is small.
+Only the linear layers inside the blocks are quantized. Embeddings, norms and heads are not: only the used rows of a
+head are multiplied, the tied head is the token table, and `fast_project_in` is small.
 
-int8 and fp8 carry one scale a row. torchao multiplies int8 weights before it scales, which can leave the range of fp16;
-with fp16 activations they are therefore scaled in groups of 128 columns, which torchao does first. int4 is scaled in
+int8 and fp8 have one scale per row. torchao multiplies int8 weights before it scales, which can overflow fp16; with
+fp16 activations they are therefore scaled in groups of 128 columns, which torchao applies first. int4 is scaled in
 groups of 64 columns and packed for PyTorch's own int4 kernel, which pads columns to multiples of 1,024. A layer whose
-columns make no whole groups, whose rows do not fill the kernel's tiles, or that would be no smaller for it, stays at
-int8. The Fast AR is never below 8 bits: its errors are heard at once, and no later frame makes up for them.
+columns make no whole groups, whose rows do not fill the kernel's tiles, or that would be no smaller, uses int8. The
+Fast AR never has fewer than 8 bits: its errors are audible, and no later frame corrects them.
 
 Without a compiler int4 alone is faster than 16 bits: int8 and fp8 weights are widened before each product.
 """
@@ -28,19 +28,19 @@ QUANTIZED: tuple[Precision, ...] = ("int8", "int4", "fp8")
 _HEADS = ("output", "fast_project_in")
 _INT8_GROUP = 128
 _INT4_GROUP = 64
-_INT4_ROWS, _INT4_COLUMNS = 8, 1024  # what the kernel's tiles come in
+_INT4_ROWS, _INT4_COLUMNS = 8, 1024  # size of the kernel's tiles
 _AMPERE, _HOPPER = (8, 0), (9, 0)  # compute capabilities
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How one weight is kept: its bits, and the columns that share a scale (None: the whole row)."""
+    """Storage of one weight: its format, and the columns that share a scale (None: the whole row)."""
 
     kind: Literal["int8", "int4", "fp8"]
     group: int | None = None
 
     def nbytes(self, rows: int, columns: int) -> int:
-        """Bytes of a weight `[rows, columns]` with its scales and zero points."""
+        """Return the bytes of a weight `[rows, columns]` with its scales and zero points."""
         if self.kind == "int4":
             rows, columns = _padded(rows, _INT4_ROWS), _padded(columns, _INT4_COLUMNS)
             return rows * columns // 2 + rows * (columns // _INT4_GROUP) * 4  # a scale and a zero point in bf16
@@ -49,7 +49,7 @@ class Layout:
 
 
 def layouts(module: nn.Module, precision: Precision, *, stack: Stack, activations: torch.dtype) -> dict[str, Layout]:
-    """How `quantize` keeps each weight of `module` that it changes, by its name; works on the meta device too."""
+    """Return the layouts that `quantize_block` gives to weights of `module`, by name; works on the meta device too."""
     if precision not in QUANTIZED:
         return {}
     found = {}
@@ -73,8 +73,8 @@ def _layout(layer: nn.Linear, precision: Precision, stack: Stack, activations: t
     return int4 if precision == "int4" and stack == "slow" and aligned and smaller else int8
 
 
-def check(precision: Precision, device: torch.device | str, activations: torch.dtype) -> None:
-    """Whether weights of that precision can be made and used here.
+def check_precision(precision: Precision, device: torch.device | str, activations: torch.dtype) -> None:
+    """Check that weights of that precision can be made and used on `device`.
 
     Raises DeviceUnavailable for fp8 before Hopper and for int4 without bf16 on a GPU (compute capability 8.0), and
     InvalidOption where torchao is missing.
@@ -91,16 +91,16 @@ def check(precision: Precision, device: torch.device | str, activations: torch.d
     _torchao()
 
 
-def quantize(module: nn.Module, precision: Precision, *, stack: Stack) -> None:
-    """Quantize the linear layers of `module` (a stack or any part of one) in place, as `layouts` says.
+def quantize_block(module: nn.Module, precision: Precision, *, stack: Stack) -> None:
+    """Quantize the linear layers of a block, or of any other part of a stack, in place, as `layouts` says.
 
-    What the weights are in, and what is computed in, is the dtype that they have now. fp32, fp16 and bf16 change
-    nothing. Raises what `check` raises.
+    Activations have the dtype that the weights have now. fp32, fp16 and bf16 change nothing. Raises as
+    `check_precision` does.
     """
     if precision not in QUANTIZED:
         return
     weight = next(module.parameters())
-    check(precision, weight.device, weight.dtype)
+    check_precision(precision, weight.device, weight.dtype)
     for name, layout in layouts(module, precision, stack=stack, activations=weight.dtype).items():
         layer = module.get_submodule(name.removesuffix(".weight"))
         with torch.no_grad():
@@ -109,7 +109,7 @@ def quantize(module: nn.Module, precision: Precision, *, stack: Stack) -> None:
 
 def _config(layout: Layout) -> Any:
     ao = _torchao()
-    settings: dict[str, Any] = {"set_inductor_config": False}  # it would change the compiler for the whole process
+    settings: dict[str, Any] = {"set_inductor_config": False}  # true would set it for the whole process
     if layout.kind == "fp8":
         return ao.Float8WeightOnlyConfig(**settings)
     if layout.kind == "int4":

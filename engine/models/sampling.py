@@ -1,7 +1,7 @@
-"""From logits to values: filtering, drawing, and the repetition-aware draw of the semantic token.
+"""Sampling: filtering and drawing, and the repetition-aware draw of the semantic token.
 
-Everything works on rows, each with options and noise of its own, and never asks the host: it can run inside a CUDA
-graph, and a row draws the same whoever shares its batch.
+Each row has its own options and noise, and nothing synchronises with the host: sampling can run inside a CUDA graph,
+and the draws of a row do not depend on the rest of its batch.
 
 Source: the sampling of Fish Audio's S2 reference; repetition-aware sampling after VALL-E 2 (arXiv:2406.05370);
 the noise is SplitMix64 (Steele, Lea and Flood 2014) of a counter.
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from engine.errors import InvalidOption
 
-# The likeliest values that a draw can choose among.
+# Most candidates of a draw.
 MAX_TOP_K = 256
 
 REPETITION_WINDOW = 10
@@ -28,7 +28,7 @@ _MIX_2 = 0x94D049BB133111EB - 2**64
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """temperature 0–2 (0 is greedy), top_p 0–1, top_k 1–256."""
+    """Sampling options: temperature 0–2 (0 is greedy), top_p 0–1, top_k 1–256. Raises InvalidOption."""
 
     temperature: float = 0.7
     top_p: float = 0.8
@@ -45,7 +45,7 @@ class SamplingOptions:
 
 @dataclass(frozen=True)
 class RowOptions:
-    """The sampling options of each of B rows: temperature and top_p fp32 `[B, 1]`, top_k int64 `[B, 1]`."""
+    """Sampling options of B rows: temperature and top_p fp32 `[B, 1]`, top_k int64 `[B, 1]`."""
 
     temperature: Tensor
     top_p: Tensor
@@ -56,7 +56,7 @@ class RowOptions:
 class Ranked:
     """The likeliest values of each row, likeliest first, all `[B, C]`.
 
-    logits: fp32. mass: the probability, untempered, of all values up to and including this one. values: which it is.
+    logits: fp32. mass: cumulative probability up to and including each value, at temperature 1. values: their indices.
     """
 
     logits: Tensor
@@ -65,7 +65,7 @@ class Ranked:
 
     @classmethod
     def of(cls, logits: Tensor, candidates: int) -> "Ranked":
-        """Logits `[B, V]`; the C = min(candidates, V) likeliest. The mass counts all V."""
+        """Rank the C = min(candidates, V) likeliest of logits `[B, V]`. The mass is normalised over all V."""
         logits = logits.float()
         ranked, values = logits.topk(min(candidates, logits.shape[-1]), dim=-1)
         best = ranked[:, :1]
@@ -73,27 +73,30 @@ class Ranked:
         return cls(ranked, (ranked - best).exp_().cumsum(-1) / total, values)
 
     def probabilities(self, options: RowOptions) -> Tensor:
-        """`[B, C]`: a value is dropped when its mass exceeds top_p or top_k values are likelier; never the first."""
+        """Return filtered probabilities `[B, C]`.
+
+        A value is dropped when its mass exceeds top_p or top_k values are likelier; the first is always kept.
+        """
         rank = torch.arange(self.mass.shape[-1], device=self.mass.device)
         drop = ((self.mass > options.top_p) | (rank >= options.top_k)) & (rank > 0)
         return (self.logits.masked_fill(drop, -torch.inf) / options.temperature.clamp(min=1e-5)).softmax(-1)
 
     def draw(self, options: RowOptions, noise: Tensor) -> Tensor:
-        """One value a row `[B]` by the exponential trick, argmax(p / e), e of `noise` `[B, ≥ C]`."""
+        """Draw one value per row `[B]` by the exponential trick, argmax(p / e), with e from `noise` `[B, ≥ C]`."""
         drawn = (self.probabilities(options) / noise[:, : self.mass.shape[-1]]).argmax(-1, keepdim=True)
         drawn = torch.where(options.temperature > 0, drawn, 0)
         return self.values.gather(-1, drawn)[:, 0]
 
 
 def sample(logits: Tensor, options: RowOptions, noise: Tensor) -> Tensor:
-    """Logits `[B, V]` → values `[B]`; noise `[B, C]` of Exp(1), C at least every row's top_k."""
+    """Draw from logits `[B, V]` → values `[B]`; noise `[B, C]` is Exp(1), C at least every row's top_k."""
     return Ranked.of(logits, noise.shape[-1]).draw(options, noise)
 
 
 def sample_semantic(logits: Tensor, options: RowOptions, recent: Tensor, noise: Tensor) -> Tensor:
-    """Logits `[B, V]` → values `[B]`; one that is among the row's `recent` `[B, W]` is drawn anew, more freely.
+    """Draw from logits `[B, V]` → values `[B]`; a value in the row's `recent` `[B, W]` is redrawn with freer options.
 
-    noise `[B, 2, C]`: for the first draw and for the second.
+    noise: `[B, 2, C]`, for the first draw and the second.
     """
     ranked = Ranked.of(logits, noise.shape[-1])
     first = ranked.draw(options, noise[:, 0])
@@ -107,10 +110,11 @@ def sample_semantic(logits: Tensor, options: RowOptions, recent: Tensor, noise: 
 
 
 def exponential_noise(keys: Tensor, frames: Tensor, draws: int, candidates: int) -> Tensor:
-    """Exp(1) noise `[B, draws, candidates]` fp32 that depends on nothing but key, frame, draw and rank.
+    """Return Exp(1) noise `[B, draws, candidates]` fp32, a function of key, frame, draw and rank alone.
 
     Args:
-        keys: int64 `[B]`, one a request, as good as random. frames: int64 `[B]`, how many frames were drawn before.
+        keys: int64 `[B]`, one pseudo-random key per request.
+        frames: int64 `[B]`, number of frames drawn before.
     """
     ranks = torch.arange(candidates, device=keys.device)
     places = torch.arange(draws, device=keys.device)[:, None] * MAX_TOP_K + ranks
@@ -127,5 +131,5 @@ def _mixed(x: Tensor) -> Tensor:
 
 
 def _shifted(x: Tensor, bits: int) -> Tensor:
-    """A logical shift to the right: torch's int64 is signed."""
+    """Shift right logically: torch's int64 is signed."""
     return (x >> bits) & ((1 << (64 - bits)) - 1)

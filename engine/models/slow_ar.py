@@ -1,4 +1,4 @@
-"""The Slow AR: one semantic token a frame, over the conversation so far (Fish Audio S2's `text_model`)."""
+"""The Slow AR: one semantic token per frame, over the conversation so far (Fish Audio S2's `text_model`)."""
 
 import math
 
@@ -6,15 +6,15 @@ import torch
 from torch import Tensor, nn
 
 from engine.config import DualARConfig
-from engine.models.kv_cache import Past
+from engine.models.kv_cache import KVView
 from engine.models.layers import Transformer, embedding, linear
 
 
 class SlowAR(Transformer):
     """Decoder-only transformer over columns of one token and K codebook values.
 
-    Columns are `[B, K + 1, T]` integers: row 0 a text or semantic token id, rows 1…K the codes of that frame, read only
-    where row 0 is a semantic token. Only the semantic tokens and the end token can ever be sampled, so logits are
+    Columns are `[B, K + 1, T]` integers: row 0 is a text or semantic token id, rows 1…K are the codes of that frame,
+    read only where row 0 is a semantic token. Only semantic tokens and the end token can be sampled, so logits are
     `[…, S + 1]`: the S semantic tokens in order, then the end token.
     """
 
@@ -27,7 +27,7 @@ class SlowAR(Transformer):
             self.output = nn.Linear(config.slow.dim, config.slow.vocab_size, bias=False)
 
     def embed(self, columns: Tensor) -> Tensor:
-        """`[B, K + 1, T]` integers → `[B, T, D]`."""
+        """Embed columns `[B, K + 1, T]` → `[B, T, D]`."""
         tokens, codes = columns[:, 0], columns[:, 1:]
         text = self.embeddings(tokens)
         is_frame = (tokens >= self.dual.semantic_start_id) & (tokens <= self.dual.semantic_end_id)
@@ -38,14 +38,14 @@ class SlowAR(Transformer):
             frames = frames / math.sqrt(self.dual.num_codebooks + 1)
         return torch.where(is_frame[..., None], frames, text)
 
-    def forward(self, columns: Tensor, past: Past | None = None) -> tuple[Tensor, Tensor]:
-        """Columns `[B, K + 1, T]` → (normed output, the vectors for the Fast AR), both `[B, T, D]`."""
-        x = self.run(self.embed(columns), past)
+    def forward(self, columns: Tensor, view: KVView | None = None) -> tuple[Tensor, Tensor]:
+        """Run columns `[B, K + 1, T]` → (normed output, vectors for the Fast AR), both `[B, T, D]`."""
+        x = self.run(self.embed(columns), view)
         normed = self.norm(x)
         return normed, normed if self.dual.normed_fast_input else x
 
     def logits(self, normed: Tensor) -> Tensor:
-        """Normed output `[…, D]` → `[…, S + 1]`: the rows of the head that can be sampled, and no others."""
+        """Multiply normed output `[…, D]` by the rows of the head that can be sampled → `[…, S + 1]`."""
         head = self.embeddings.weight if self.config.tie_word_embeddings else self.output.weight
         semantic = linear(normed, head[self.dual.semantic_start_id : self.dual.semantic_end_id + 1])
         return torch.cat((semantic, linear(normed, head[self.end_id : self.end_id + 1])), dim=-1)

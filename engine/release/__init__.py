@@ -1,1 +1,1 @@
-"""Model releases: where they are found, and how they are read."""
+"""Model releases: finding them, their profiles, and a strict reader of their weights."""

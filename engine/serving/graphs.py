@@ -129,8 +129,8 @@ class CapturedGraphs:
             self.state = f"off: they could not be recorded ({first_line(error)})"
 
 
-class TracedKVView:
-    """`ExactRows` for a TorchScript trace: slots and positions are read from tensors at every replay.
+class TracedRowsView:
+    """`ExactRowsView` for a TorchScript trace: slots and positions are read from tensors at every replay.
 
     buffer: of the cache. slots, positions: int64 `[B]`.
     """

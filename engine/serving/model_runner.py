@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.models.frame_step import Frame
+from engine.families.s2.dual_ar import DualAR
+from engine.models.frame_step import FrameStep
 from engine.models.sampling import SamplingOptions
-from engine.release.release import DualAR
 from engine.serving.graphs import GraphCapture
 from engine.serving.prefix_cache import PrefixCache
 from engine.serving.slots import Prompt, SlotPool
@@ -60,7 +60,7 @@ class ModelRunner:
         mode: GraphMode = "off",
     ) -> None:
         self.config = model.config
-        frame = Frame(model.slow, model.fast, residual_size)
+        frame = FrameStep(model.slow, model.fast, residual_size)
         self._slots = SlotPool(model.slow, slots, positions, prefixes)
         self._steps: EagerStepRunner | TracedStepRunner | StaticStepRunner
         if mode == "frame" and capture is not None and not capture.fixed_shapes:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from engine.models.frame_step import Rows
-from engine.models.kv_cache import Stretch
+from engine.models.frame_step import DecodeState
+from engine.models.kv_cache import ContiguousView
 from engine.models.sampling import SamplingOptions
 from engine.models.slow_ar import SlowAR
 from engine.serving.prefix_cache import PrefixCache
@@ -52,7 +52,7 @@ class SlotPool:
         # Inactive rows of a static step write to the last position, so no request may use it.
         self.positions = min(positions, slow.config.max_seq_len) - 1
         self.cache = slow.new_cache(count, self.positions + 1)
-        self.state = Rows.idle(count, self._codebooks, self.device)
+        self.state = DecodeState.idle(count, self._codebooks, self.device)
         self._no_prompt = Prompt(torch.zeros(self._codebooks + 1, 0, dtype=torch.long))
         self._prompts = [_SlotPrompt(self._no_prompt) for _ in range(count)]
         # Host copies of values in `state`, so that the host never waits for the device.
@@ -82,10 +82,10 @@ class SlotPool:
         reused = self._reuse(slot, prompt)
         self._prompts[slot] = _SlotPrompt(prompt, reused)
         self._next_position[slot], self._top_k[slot] = length - 1, options.top_k
-        row = Rows.idle(1, self._codebooks, torch.device("cpu"))
+        row = DecodeState.idle(1, self._codebooks, torch.device("cpu"))
         row.column[0], row.position[0], row.key[0] = prompt.columns[:, -1], length - 1, key
         row.temperature[0], row.top_p[0], row.top_k[0] = options.temperature, options.top_p, options.top_k
-        for field in fields(Rows):
+        for field in fields(DecodeState):
             getattr(self.state, field.name)[slot] = getattr(row, field.name)[0]
         return reused
 
@@ -97,7 +97,7 @@ class SlotPool:
         if held.filled < last:
             end = min(held.filled // PREFILL_CHUNK * PREFILL_CHUNK + PREFILL_CHUNK, last)
             chunk = columns[None, :, held.filled : end].to(self.device, non_blocking=True)
-            self._slow.run(self._slow.embed(chunk), Stretch(self.cache, held.filled, slot))
+            self._slow.run(self._slow.embed(chunk), ContiguousView(self.cache, held.filled, slot))
             held.filled = end
             if end == _whole_chunks(held.prompt.shared):
                 self._prefixes.put(columns[:, :end], self.cache.copy_out(slot, end))

@@ -10,10 +10,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from engine.models.frame_step import Frame, Rows
-from engine.models.kv_cache import ExactRows, StaticRows
+from engine.models.frame_step import DecodeState, FrameStep
+from engine.models.kv_cache import ExactRowsView, StaticRowsView
 from engine.models.sampling import MAX_TOP_K, RowOptions
-from engine.serving.graphs import CapturedGraphs, GraphCapture, GraphKey, TracedKVView
+from engine.serving.graphs import CapturedGraphs, GraphCapture, GraphKey, TracedRowsView
 from engine.serving.slots import SlotPool
 
 SHORTEST_SPAN = 256
@@ -30,7 +30,7 @@ class EagerStepRunner:
     CPU, for powers of two on a GPU, captured ahead or on first use.
     """
 
-    def __init__(self, frame: Frame, slots: SlotPool, capture: GraphCapture | None) -> None:
+    def __init__(self, frame: FrameStep, slots: SlotPool, capture: GraphCapture | None) -> None:
         self._frame, self._slots = frame, slots
         self._graphs = CapturedGraphs(capture, "fast")
         self._inputs: dict[GraphKey, tuple[Tensor, ...]] = {}  # input buffers of the captured Fast ARs
@@ -52,10 +52,10 @@ class EagerStepRunner:
         positions = [self._slots.next_position(slot) for slot in slots]
         candidates = _at_least(_powers(FEWEST_CANDIDATES, MAX_TOP_K), max(self._slots.top_k(slot) for slot in slots))
         noise = self._frame.noise(rows, candidates)
-        semantic, vector = self._frame.semantic(rows, ExactRows(self._slots.cache, slots, positions), noise)
+        semantic, vector = self._frame.semantic(rows, ExactRowsView(self._slots.cache, slots, positions), noise)
         codes = self._codes(rows, vector, semantic, noise)
-        moved = self._frame.next_rows(rows, semantic, codes)
-        for name in Rows.MOVING:
+        moved = self._frame.next_state(rows, semantic, codes)
+        for name in DecodeState.MOVING:
             getattr(self._slots.state, name)[index] = getattr(moved, name)
         return torch.cat((semantic[:, None], codes), dim=1), range(len(slots))
 
@@ -71,7 +71,7 @@ class EagerStepRunner:
             self._graphs.capture(key, self._fast, *self._inputs[key])
         return wanted
 
-    def _codes(self, rows: Rows, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
+    def _codes(self, rows: DecodeState, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
         options, count = rows.options, len(semantic)
         key = _at_least(self._batches, count), noise.shape[2]
         self._capture(key)
@@ -89,7 +89,7 @@ class EagerStepRunner:
         return self._frame.codes(RowOptions(temperature, top_p, top_k), vector, semantic, noise)
 
     def _inputs_for(self, count: int, candidates: int) -> tuple[Tensor, ...]:
-        idle = Rows.idle(count, self._frame.slow.dual.num_codebooks, self._slots.device)
+        idle = DecodeState.idle(count, self._frame.slow.dual.num_codebooks, self._slots.device)
         weight = self._frame.slow.norm.weight
         return (
             idle.temperature,
@@ -104,7 +104,7 @@ class EagerStepRunner:
 class TracedStepRunner:
     """Replays traces of whole frames, one for every number of rows, on a CPU; without a trace it runs eagerly."""
 
-    def __init__(self, frame: Frame, slots: SlotPool, capture: GraphCapture) -> None:
+    def __init__(self, frame: FrameStep, slots: SlotPool, capture: GraphCapture) -> None:
         self._frame, self._slots = frame, slots
         self._graphs = CapturedGraphs(capture, "frame")
         # Input buffers of the traces by number of rows: the active slots.
@@ -131,22 +131,22 @@ class TracedStepRunner:
         """Capture `key` if it is missing. Returns whether it tried."""
         missing = self._graphs.is_missing(key)
         if missing:
-            moving = [getattr(self._slots.state, name) for name in Rows.MOVING]
+            moving = [getattr(self._slots.state, name) for name in DecodeState.MOVING]
             before = [tensor.clone() for tensor in moving]
-            state = (getattr(self._slots.state, field.name) for field in fields(Rows))
+            state = (getattr(self._slots.state, field.name) for field in fields(DecodeState))
             self._graphs.capture(key, self._step, self._index[key[0]], self._slots.cache.buffer, *state)
             for tensor, value in zip(moving, before, strict=True):  # the step runs while it is captured
                 tensor.copy_(value)
         return missing
 
     def _step(self, index: Tensor, buffer: Tensor, *state: Tensor) -> Tensor:
-        all_rows = Rows(*state)
+        all_rows = DecodeState(*state)
         rows = all_rows.take(index)
         noise = self._frame.noise(rows, FEWEST_CANDIDATES)
-        semantic, vector = self._frame.semantic(rows, TracedKVView(buffer, index, rows.position), noise)
+        semantic, vector = self._frame.semantic(rows, TracedRowsView(buffer, index, rows.position), noise)
         codes = self._frame.codes(rows.options, vector, semantic, noise)
-        moved = self._frame.next_rows(rows, semantic, codes)
-        for name in Rows.MOVING:
+        moved = self._frame.next_state(rows, semantic, codes)
+        for name in DecodeState.MOVING:
             getattr(all_rows, name)[index] = getattr(moved, name)
         return torch.cat((semantic[:, None], codes), dim=1)
 
@@ -158,7 +158,7 @@ class StaticStepRunner:
     a replay is several times faster.
     """
 
-    def __init__(self, frame: Frame, slots: SlotPool, capture: GraphCapture | None) -> None:
+    def __init__(self, frame: FrameStep, slots: SlotPool, capture: GraphCapture | None) -> None:
         self._frame, self._slots = frame, slots
         self._graphs = CapturedGraphs(capture, "frame")
         self._batches, self._spans = _powers(1, slots.count), _powers(SHORTEST_SPAN, slots.positions + 1)
@@ -196,10 +196,10 @@ class StaticStepRunner:
         unused = self._slots.positions
         position = torch.where(active[:, 0], state.position, unused)
         noise = self._frame.noise(state, MAX_TOP_K)
-        semantic, vector = self._frame.semantic(state, StaticRows(self._slots.cache, position, span), noise)
+        semantic, vector = self._frame.semantic(state, StaticRowsView(self._slots.cache, position, span), noise)
         codes = self._frame.codes(state.options, vector, semantic, noise)
-        moved = self._frame.next_rows(state, semantic, codes)
-        for name in Rows.MOVING:
+        moved = self._frame.next_state(state, semantic, codes)
+        for name in DecodeState.MOVING:
             before, after = getattr(state, name), getattr(moved, name)
             before.copy_(torch.where(active if before.dim() == 2 else active[:, 0], after, before))
         return torch.cat((semantic[:, None], codes), dim=1)

@@ -1,32 +1,68 @@
-"""Where a text is cut when it does not fit: all places are found once, however many cuts are made."""
+"""Cutting text that does not fit, where a reader notices it least."""
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
 
 from engine.text.sentences import Span, grapheme_ends, is_clause_end, sentences, tag_ends, word_ends
 
 
-class Cuts:
-    """The places to cut a text at: after sentences, after clauses, between words, else between graphemes."""
+def split_to_fit(text: str, fits: Callable[[str], bool], *, whole_text: bool = True) -> Iterator[str]:
+    """Split text into stripped pieces that fit; see `fitting_spans`. Only white space at the cuts is lost."""
+    text = text.strip()
+    for start, end in fitting_spans(text, (0, len(text)), fits, whole_text=whole_text):
+        yield text[start:end].strip()
 
-    def __init__(self, text: str, span: Span, *, full: bool = False) -> None:
-        """full: the ends of sentences come before all others; else the span is one sentence."""
+
+def fitting_spans(text: str, span: Span, fits: Callable[[str], bool], *, whole_text: bool = False) -> Iterator[Span]:
+    """Split a part of a text into spans that fit: halved, and the halves again, each at the best place near the middle.
+
+    That is between sentences, else after a clause, else between words, else (one endless word) between graphemes.
+    A single grapheme is kept whether it fits or not. Together the spans are the whole part.
+
+    Args:
+        fits: whether a stripped piece is kept as it is.
+        whole_text: whether the part may hold more than one sentence.
+    """
+    if fits(text[slice(*span)].strip()):
+        yield span
+    else:
+        yield from _halved(text, span, fits, CutPoints(text, span, whole_text=whole_text))
+
+
+def _halved(text: str, span: Span, fits: Callable[[str], bool], points: "CutPoints") -> Iterator[Span]:
+    cut = None if fits(text[slice(*span)].strip()) else points.best(span)
+    if cut is None:
+        yield span
+    else:
+        yield from _halved(text, (span[0], cut), fits, points)
+        yield from _halved(text, (cut, span[1]), fits, points)
+
+
+class CutPoints:
+    """The places to cut a text at: after sentences, after clauses, between words, else between graphemes.
+
+    All places are found once, for any number of cuts.
+    """
+
+    def __init__(self, text: str, span: Span, *, whole_text: bool = False) -> None:
+        """whole_text: ends of sentences come before all other places; otherwise the span is one sentence."""
         self._text = text
         ends = word_ends(text, span)
         self._words = ends
         clauses = [end for end in ends if is_clause_end(text, end)]
-        # In scripts that need no spaces between words, they part phrases.
+        # In scripts without spaces between words, spaces separate phrases.
         spaces = [end for end in ends if end < span[1] and text[end].isspace()]
         self._best = [clauses, spaces]
-        if full:
+        if whole_text:
             between = set(ends)
             self._best.insert(0, [end for _, end in sentences(text, span) if end in between])
-        self._word: Span = (0, 0)  # the last that was cut itself
+        self._word: Span = (0, 0)  # the word that was cut last
         self._ends_in_word: list[int] = []
 
     def best(self, span: Span) -> int | None:
-        """The place near the middle of a part where a reader would notice a cut least; None: nowhere.
+        """Return the place near the middle of a part where a reader notices a cut least; None where there is none.
 
-        Something but white space stands on both sides.
+        Both sides hold more than white space.
         """
         start, end = span
         middle, reach = (start + end) / 2, (end - start) / 4
@@ -41,7 +77,7 @@ class Cuts:
         return cut if cut is not None else _nearest(self._graphemes(span), middle, inside)
 
     def _graphemes(self, span: Span) -> list[int]:
-        """Where graphemes end in a word, and its parts."""
+        """Return the ends of graphemes in a word; parts of the same word share them."""
         word = self._word
         if not (word[0] <= span[0] and span[1] <= word[1]):
             self._ends_in_word, self._word = grapheme_ends(self._text, span), span
@@ -49,7 +85,7 @@ class Cuts:
 
 
 def _nearest(places: list[int], middle: float, inside: Span) -> int | None:
-    """The one nearest to `middle` between two others, the first of two that are equally near."""
+    """Return the place inside a span that is nearest to `middle`, the first of two equally near."""
     first, last = bisect_right(places, inside[0]), bisect_left(places, inside[1])
     at = bisect_left(places, middle, first, last)
     near = places[max(at - 1, first) : min(at + 1, last)]

@@ -1,33 +1,33 @@
-"""Cutting text into segments: nothing is dropped, and what is cut is cut where a reader would pause."""
+"""Cutting text into segments where a reader would pause, without dropping anything."""
 
 from collections.abc import Iterator
 from itertools import pairwise
 
-from engine.text.cuts import Cuts
+from engine.text.cuts import fitting_spans
 from engine.text.marks import STYLE_TAG, has_words
 from engine.text.sentences import Span, sentences, word_ends
 from engine.text.timing import speaking_time
 
-MAX_BYTES = 300  # UTF-8 bytes of a segment; the S2 reference speaks text in turns of that size
+MAX_BYTES = 300  # UTF-8 bytes of a segment: the size of a turn in the S2 reference
 
 
 def split_segments(text: str, max_bytes: int = MAX_BYTES) -> list[str]:
-    """Text → segments: as many whole sentences of one paragraph as fit into `max_bytes` UTF-8 bytes.
+    """Split text into segments of as many whole sentences of one paragraph as fit into `max_bytes` UTF-8 bytes.
 
-    Longer sentences are cut at clause marks, else between words, into parts of much the same size; words,
-    graphemes and tags are never cut, but for a word that alone is longer than `max_bytes`. Pieces that say
-    nothing (a row of stars, a tag alone on its line) stay with a neighbour. The segments' characters, spaces
-    apart, are the text's, in order.
+    Longer sentences are cut at clause marks, else between words, into parts of about the same size; words,
+    graphemes and tags are never cut, except a single word longer than `max_bytes`. Pieces without words (a row of
+    stars, a tag alone on its line) join a neighbour. Apart from spaces, the segments' characters are the text's, in
+    order.
     """
     pieces = [piece for line in _lines(text) for piece in _packed(text, line, max_bytes)]
     return [" ".join(text[start:end].split()) for start, end in _with_words(text, pieces, 2 * max_bytes)]
 
 
 def cut_text(text: str, share: float) -> str:
-    """The beginning of `text` that takes about `share` (0 to 1) of the time that all of it takes to say.
+    """Return the beginning of `text` that takes about `share` (0 to 1) of its speaking time.
 
-    Ends with a sentence where one ends within a twelfth of the whole, else between two words. The first word
-    always stays.
+    It ends with a sentence where one ends within a twelfth of the whole, else between two words. The first word is
+    always kept.
     """
     whole = (0, len(text))
     if share >= 1 or not (ends := word_ends(text, whole)):
@@ -49,9 +49,10 @@ def _lines(text: str) -> Iterator[Span]:
 
 
 def _packed(text: str, line: Span, max_bytes: int) -> list[Span]:
+    """Pack the sentences of a line, or the parts of long ones, into spans of at most `max_bytes`."""
     packed: list[Span] = []
     for sentence in sentences(text, line):
-        for start, end in _fitting(text, sentence, max_bytes):
+        for start, end in fitting_spans(text, sentence, lambda part: _bytes(part) <= max_bytes):
             if packed and _size(text, (packed[-1][0], end)) <= max_bytes and not _is_only_tags(text, start, end):
                 packed[-1] = (packed[-1][0], end)
             else:
@@ -60,27 +61,15 @@ def _packed(text: str, line: Span, max_bytes: int) -> list[Span]:
 
 
 def _is_only_tags(text: str, start: int, end: int) -> bool:
-    """Style tags and no word: they belong to what follows."""
+    """Whether a piece has style tags and no words: tags belong to the text that follows."""
     return STYLE_TAG.search(text, start, end) is not None and not has_words(text[start:end])
 
 
-def _fitting(text: str, sentence: Span, max_bytes: int, cuts: Cuts | None = None) -> list[Span]:
-    """A sentence in parts that fit: halved, and the halves again, at the best place near the middle."""
-    if _size(text, sentence) <= max_bytes:
-        return [sentence]
-    cuts = cuts or Cuts(text, sentence)
-    cut = cuts.best(sentence)
-    if cut is None:
-        return [sentence]
-    start, end = sentence
-    return _fitting(text, (start, cut), max_bytes, cuts) + _fitting(text, (cut, end), max_bytes, cuts)
-
-
 def _with_words(text: str, pieces: list[Span], limit: int) -> list[Span]:
-    """No piece without words, up to a limit: tags go to what follows them, punctuation to what it follows."""
+    """Join pieces without words to a neighbour, up to a limit: tags to the next piece, punctuation to the last."""
     kept: list[Span] = []
-    waiting: int | None = None  # where pieces begin that go to the next
-    tagged = False  # whether there is a tag among those
+    waiting: int | None = None  # start of pieces that join the next one
+    tagged = False  # whether those hold a tag
     for start, end in pieces:
         first = start if waiting is None else waiting
         tagged = (tagged and waiting is not None) or STYLE_TAG.search(text, start, end) is not None
@@ -98,4 +87,8 @@ def _with_words(text: str, pieces: list[Span], limit: int) -> list[Span]:
 
 
 def _size(text: str, span: Span) -> int:
-    return len(text[span[0] : span[1]].strip().encode("utf-8", "surrogatepass"))
+    return _bytes(text[span[0] : span[1]].strip())
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))

@@ -8,12 +8,12 @@ from pathlib import PurePath
 import regex
 
 from engine.errors import InvalidText
+from engine.text.cuts import split_to_fit
 from engine.text.marks import is_spoken
 from engine.text.sentences import Span, sentences
 from engine.text.timing import speaking_time
 from studio.script.blocks import MAX_CARDS, SENTENCE_PAUSE, Block, Reading, too_many_cards
 from studio.script.captions import is_captions, read_captions
-from studio.script.cutting import halve
 from studio.script.decode import checked_text, decode_text
 from studio.script.markdown import is_markdown, read_markdown
 from studio.script.plain import read_plain
@@ -146,7 +146,7 @@ def _pieces(text: str) -> Iterator[Span]:
         if _fits(text[start:end].strip(), _HUGE):
             yield start, end
             continue
-        for part in halve(text[start:end], _fits, full=False):
+        for part in split_to_fit(text[start:end], _fits, whole_text=False):
             begin = text.index(part, start)
             start = begin + len(part)
             yield begin, start

@@ -8,10 +8,10 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Protocol
 
+from engine.text.cuts import split_to_fit
 from engine.text.marks import STYLE_TAG, has_words
 from engine.text.sentences import is_clause_end, word_ends
 from engine.text.timing import speaking_time
-from studio.script.cutting import halve
 from studio.script.progress import SpokenCard
 
 LINE = 42  # columns; with two lines a cue, what broadcasters take as the most that is read in time
@@ -66,7 +66,7 @@ def to_vtt(cues: Iterable[Cue]) -> str:
 
 
 def _cues_of(text: str, start: float, duration: float, speaker: str | None) -> Iterator[Cue]:
-    parts = list(halve(_shown(text), _fits_cue))
+    parts = list(split_to_fit(_shown(text), _fits_cue))
     weights = [speaking_time(part) for part in parts]
     passed, total = [0.0], sum(weights)
     for weight in weights:

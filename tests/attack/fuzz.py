@@ -67,8 +67,8 @@ def _archive() -> Try:
 def _config() -> Try:
     """The bytes as each of a release's JSON files."""
     from engine.codec.config import CodecConfig
-    from engine.config import parse_dual_ar, parse_omni
-    from engine.release.release import Profile
+    from engine.families.s2.config import parse_dual_ar, parse_omni
+    from engine.release.profile import Profile
 
     folder = Path(tempfile.mkdtemp())
     dual_ar = partial(parse_dual_ar, semantic_start_id=10, semantic_end_id=20)

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from benchmarks.quantization import BOUNDS, Figures, Speech, Turn, compare, failures, sample
+from engine.families.s2.dual_ar import DualAR, load_dual_ar
 from engine.models.quantization import QUANTIZED
-from engine.release.release import DualAR, load_dual_ar
 from tests.engine.conftest import golden
 from tests.paths import MINIATURE
 

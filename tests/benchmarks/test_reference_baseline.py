@@ -20,10 +20,10 @@ from benchmarks.reference_baseline import (
     ratios,
     speak_with_engine,
 )
-from engine.codec.checkpoint import codec_files, load_codec_decoder
-from engine.models.kv_cache import Stretch
+from engine.families.s2.codec import codec_files, load_codec_decoder
+from engine.families.s2.dual_ar import DualAR
+from engine.models.kv_cache import ContiguousView
 from engine.models.sampling import SamplingOptions
-from engine.release.release import DualAR
 from tests.engine.conftest import cases, golden, miniature
 from tests.paths import MINIATURE, SPEECH
 
@@ -51,7 +51,7 @@ def engine_greedily(model: DualAR, prompt: Tensor, frames: int) -> list[list[int
     """The engine's modules over the same prompt."""
     cache, start, columns, found = model.slow.new_cache(1, prompt.shape[1] + frames), 0, prompt[None], []
     while len(found) < frames:
-        normed, vectors = model.slow(columns, Stretch(cache, start))
+        normed, vectors = model.slow(columns, ContiguousView(cache, start))
         start += columns.shape[2]
         semantic = model.slow.logits(normed[:, -1]).argmax(-1)
         if int(semantic) == model.config.semantic_codebook_size:

@@ -7,10 +7,11 @@ import torch
 from torch import nn
 
 from benchmarks.sizes import Sizes, bundled, frame_bytes, half_billion, naive_frame_bytes, random_dual_ar, s2_pro
+from engine.families.s2.dual_ar import load_dual_ar
 from engine.models.fast_ar import FastAR
-from engine.models.kv_cache import Stretch
+from engine.models.kv_cache import ContiguousView
 from engine.models.slow_ar import SlowAR
-from engine.release.release import BUNDLED, load_dual_ar
+from engine.release.hub import BUNDLED
 
 
 @lru_cache
@@ -80,7 +81,7 @@ def test_random_weights_repeat_by_their_seed_and_run() -> None:
     assert float(slow.embeddings.weight.std()) == pytest.approx(0.02, rel=0.05)
     assert bool((slow.norm.weight == 1).all())
     columns = torch.randint(70, (1, config.num_codebooks + 1, 5), generator=torch.Generator().manual_seed(0))
-    normed, vectors = slow(columns, Stretch(slow.new_cache(1, 8)))
+    normed, vectors = slow(columns, ContiguousView(slow.new_cache(1, 8)))
     codes = fast.generate(vectors[:, -1], torch.tensor([3]), lambda logits, _codebook: logits.argmax(-1), 512)
     assert bool(slow.logits(normed).isfinite().all())
     assert codes.shape == (1, config.num_codebooks)

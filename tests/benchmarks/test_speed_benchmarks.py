@@ -15,8 +15,8 @@ from benchmarks.sizes import Sizes
 from benchmarks.throughput import Take
 from benchmarks.ways import Bench, Way, build, new_runner, record, ways
 from engine.audio import decode_audio
-from engine.codec.checkpoint import codec_files
-from engine.release.release import read_config
+from engine.families.s2.codec import codec_files
+from engine.families.s2.dual_ar import read_config
 from tests.paths import MINIATURE
 
 CPU = torch.device("cpu")

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from engine.release.release import DualAR, load_dual_ar
+from engine.families.s2.dual_ar import DualAR, load_dual_ar
 from tests.paths import MINIATURE
 
 

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from engine import request as speech_module
-from engine.codec.checkpoint import codec_files, load_codec_decoder
 from engine.engine import Engine, SpeakOptions
 from engine.errors import (
     DeviceUnavailable,
@@ -24,7 +23,8 @@ from engine.errors import (
     InvalidText,
     UnusableReference,
 )
-from engine.release.release import Profile
+from engine.families.s2.codec import codec_files, load_codec_decoder
+from engine.release.profile import Profile
 from engine.request import AudioChunk, Speech
 from engine.serving.codec_worker import CodecWorker
 from engine.serving.pacing import CHUNK_FRAMES

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from engine import request as speech_module
-from engine.codec.checkpoint import codec_files, load_codec_decoder
 from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineClosed, EngineFailed, UnusableReference
+from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.serving.codec_worker import CodecWorker
 from engine.voice import Voice
 from tests.paths import MINIATURE, SPEECH

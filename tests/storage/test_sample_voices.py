@@ -8,7 +8,7 @@ import pytest
 import soundfile
 
 from benchmarks import pitch
-from engine.release.release import BUNDLED
+from engine.release.hub import BUNDLED
 from engine.text.english.pronunciation import Lexicon
 from engine.text.tokenizer import LEXICON_FILE
 from storage.repositories.shared_voices import Sample

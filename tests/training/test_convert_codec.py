@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.codec.checkpoint import codec_files, load_codec, load_codec_decoder
-from engine.codec.transformer import rotary_table, rotate
+from engine.codec.transformer import rotary_factors
+from engine.families.s2.codec import codec_files, load_codec, load_codec_decoder
+from engine.layers import rotate
 from training.convert_codec import convert, experiment_config, write_codec
 
 WIDTH, HEADS, HEAD = 192, 4, 48
@@ -117,11 +118,11 @@ def test_attention_is_the_same_function(experiment: dict[str, Tensor]) -> None:
     theirs = experiment["pre.l.0.qkv.weight"].float()
     ours = convert(experiment)["quantizer.pre_module.layers.0.attention.wqkv.weight"]
     x = torch.randn(5, WIDTH, generator=torch.Generator().manual_seed(1))
-    table = rotary_table(torch.zeros(1, dtype=torch.int64), 5, HEAD, 10_000.0)
+    rope = rotary_factors(torch.zeros(1, dtype=torch.int64), 5, HEAD, 10_000.0)
 
     def split(turned: Tensor) -> Tensor:
         a, b = turned.chunk(2, -1)
-        cos, sin = table[0, 0].unbind(-1)
+        cos, sin = torch.view_as_real(rope)[0, :, 0].unbind(-1)
         return torch.cat((a * cos - b * sin, a * sin + b * cos), -1)
 
     def heads(rows: Tensor) -> Tensor:
@@ -130,4 +131,5 @@ def test_attention_is_the_same_function(experiment: dict[str, Tensor]) -> None:
     (q1, k1, v1), (q2, k2, v2) = theirs.chunk(3), ours.chunk(3)
     assert torch.equal(v1, v2)
     expected = split(heads(q1)) @ split(heads(k1)).mT
-    torch.testing.assert_close(rotate(heads(q2), table) @ rotate(heads(k2), table).mT, expected)
+    q, k = (rotate(heads(rows).transpose(1, 2), rope).transpose(1, 2) for rows in (q2, k2))
+    torch.testing.assert_close(q @ k.mT, expected)

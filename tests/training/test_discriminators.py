@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.codec.checkpoint import codec_files, load_codec
 from engine.codec.fingerprint import codec_fingerprint
+from engine.families.s2.codec import codec_files, load_codec
 from tests.training.test_train_codec import QUICK, TINY, write_corpus
 from training.codec_run import CodecRun
 from training.corpus import Corpus

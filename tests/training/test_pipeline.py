@@ -17,9 +17,9 @@ from tests.paths import ROOT
 
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")
 
-from engine.codec.checkpoint import codec_files, load_codec
 from engine.engine import Engine
-from engine.release.release import load_dual_ar
+from engine.families.s2.codec import codec_files, load_codec
+from engine.families.s2.dual_ar import load_dual_ar
 from tests.training.test_data import needs_synthesizers
 from training import synthesize
 from training.corpus import Corpus, table

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.release.release import load_dual_ar
+from engine.families.s2.dual_ar import load_dual_ar
 from engine.text.prompt import PromptBuilder, PromptReference
 from engine.text.tokenizer import Tokenizer
 from training import train_ar

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.codec.checkpoint import codec_files, load_codec, load_codec_decoder, load_codec_encoder
 from engine.codec.codec import Codec
 from engine.codec.config import CodecConfig, QuantizerConfig, WindowedTransformerConfig
 from engine.codec.fingerprint import codec_fingerprint
+from engine.families.s2.codec import codec_files, load_codec, load_codec_decoder, load_codec_encoder
 from engine.text.english.pronunciation import PHONES
 from training import train_codec
 from training.codec_batches import LABELS_PER_FRAME, SILENCE, CropSampler, phones_at

@@ -5,9 +5,9 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from engine.codec.checkpoint import load_codec, load_codec_decoder, load_codec_encoder
 from engine.codec.codec import Codec, CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
+from engine.families.s2.codec import load_codec, load_codec_decoder, load_codec_encoder
 from tests.paths import MINIATURE
 
 CHECKPOINT = MINIATURE / "codec.pth"

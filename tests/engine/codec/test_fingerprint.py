@@ -8,10 +8,10 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from engine.codec.checkpoint import load_codec, load_codec_decoder
 from engine.codec.codec import Codec, CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 from engine.codec.fingerprint import codec_fingerprint
+from engine.families.s2.codec import load_codec, load_codec_decoder
 
 
 def test_views_agree(whole: Codec, encoder: CodecEncoder, decoder: CodecDecoder) -> None:

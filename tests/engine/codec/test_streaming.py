@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engine.codec.codec import CodecDecoder, CodecEncoder, DecoderState
 from engine.codec.config import CodecConfig
-from engine.codec.streaming import State
+from engine.codec.streaming import StreamingState
 from engine.codec.transformer import TransformerState
 from tests.engine.codec.test_views import noise, random_codes
 
@@ -28,7 +28,9 @@ def audio(decoder: CodecDecoder, codes: Tensor) -> Tensor:
     return decoder.decode(codes)
 
 
-def decode_in(chunks: Iterable[int], decoder: CodecDecoder, codes: Tensor, state: State | None = None) -> Tensor:
+def decode_in(
+    chunks: Iterable[int], decoder: CodecDecoder, codes: Tensor, state: StreamingState | None = None
+) -> Tensor:
     state = decoder.init_state(codes.shape[0]) if state is None else state
     assert isinstance(state, DecoderState)
     out, start = [], 0
@@ -153,12 +155,12 @@ def test_state_never_grows(decoder: CodecDecoder, config: CodecConfig) -> None:
     assert state.nbytes() == size == sum(buffer.nbytes for buffer in state.tensors())
 
 
-def transformers(state: State) -> Iterable[TransformerState]:
+def transformers(state: StreamingState) -> Iterable[TransformerState]:
     if isinstance(state, TransformerState):
         yield state
     for value in vars(state).values():
         for part in value if isinstance(value, tuple) else (value,):
-            if isinstance(part, State):
+            if isinstance(part, StreamingState):
                 yield from transformers(part)
 
 

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from engine.codec import transformer
 from engine.codec.config import WindowedTransformerConfig
-from engine.codec.transformer import Attention, WindowedTransformer, rotary_table, rotate, windows
+from engine.codec.transformer import WindowedAttention, WindowedTransformer, rotary_factors, windows
+from engine.layers import rotate
 
 
 def table_of_the_release(positions: int, head_dim: int, base: float) -> Tensor:
@@ -19,13 +20,13 @@ def table_of_the_release(positions: int, head_dim: int, base: float) -> Tensor:
 
 
 def test_table_is_the_release_s_bit_by_bit() -> None:
-    ours = rotary_table(torch.zeros(1, dtype=torch.int64), 16_384, 64, 10_000.0)
-    assert torch.equal(ours[0, 0].bfloat16(), table_of_the_release(16_384, 64, 10_000.0))
+    ours = torch.view_as_real(rotary_factors(torch.zeros(1, dtype=torch.int64), 16_384, 64, 10_000.0))
+    assert torch.equal(ours[0, :, 0].bfloat16(), table_of_the_release(16_384, 64, 10_000.0))
 
 
 @pytest.mark.parametrize("position", [16_380, 80_000, 10**9])
 def test_table_keeps_its_precision_far_out(position: int) -> None:
-    ours = rotary_table(torch.tensor([position]), 8, 16, 10_000.0)[0, 0]
+    ours = torch.view_as_real(rotary_factors(torch.tensor([position]), 8, 16, 10_000.0))[0, :, 0]
     frequencies = 1.0 / 10_000.0 ** (torch.arange(0, 16, 2, dtype=torch.float32) / 16)
     for step in range(8):
         for i, frequency in enumerate(frequencies.double().tolist()):
@@ -37,7 +38,7 @@ def test_table_keeps_its_precision_far_out(position: int) -> None:
 def test_rotation_turns_neighbouring_pairs() -> None:
     table = torch.tensor([[0.0, 1.0], [1.0, 0.0]]).view(1, 1, 1, 2, 2)  # a quarter turn, and none
     x = torch.tensor([1.0, 2.0, 3.0, 4.0]).view(1, 1, 1, 4)
-    assert rotate(x, table).flatten().tolist() == [-2.0, 1.0, 3.0, 4.0]
+    assert rotate(x, torch.view_as_complex(table)).flatten().tolist() == [-2.0, 1.0, 3.0, 4.0]
 
 
 def test_windows_hide_the_future_and_the_far_past() -> None:
@@ -65,18 +66,19 @@ def test_blocks_of_queries_are_plain_windowed_attention(monkeypatch: pytest.Monk
         norm_eps=1e-5,
     )
     torch.manual_seed(0)
-    attention, x = Attention(config), torch.randn(2, 50, 16)
-    table = rotary_table(torch.zeros(1, dtype=torch.int64), 50, 8, 100.0)
+    attention, x = WindowedAttention(config), torch.randn(2, 50, 16)
+    rope = rotary_factors(torch.zeros(1, dtype=torch.int64), 50, 8, 100.0)
     seen = windows(50, 0, 5, torch.zeros(1, dtype=torch.int64))
     assert len(seen) == 4
     assert max(window.mask.numel() for window in seen) <= 16 * 20
 
-    q, k, v = (part.view(2, 50, 2, 8).transpose(1, 2) for part in attention.wqkv(x).chunk(3, -1))
-    scores = rotate(q, table) @ rotate(k, table).mT / math.sqrt(8)
+    q, k, v = (part.view(2, 50, 2, 8) for part in attention.wqkv(x).chunk(3, -1))
+    q, k, v = (part.transpose(1, 2) for part in (rotate(q, rope), rotate(k, rope), v))
+    scores = q @ k.mT / math.sqrt(8)
     distance = torch.arange(50)[:, None] - torch.arange(50)
     scores[..., (distance < 0) | (distance >= 5)] = -torch.inf
     expected = attention.wo((scores.softmax(-1) @ v).transpose(1, 2).reshape(2, 50, 16))
-    torch.testing.assert_close(attention(x, table, seen, None), expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(attention(x, rope, seen, None), expected, rtol=0, atol=1e-6)
 
 
 @torch.inference_mode()

@@ -7,10 +7,10 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from engine.codec.checkpoint import load_codec_decoder, load_codec_encoder
 from engine.codec.codec import Codec, CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 from engine.errors import InvalidCodes
+from engine.families.s2.codec import load_codec_decoder, load_codec_encoder
 from tests.engine.codec.conftest import CHECKPOINT
 
 NOT_FOR_ENCODING = ("quantizer.post_module.", "quantizer.upsample.", "decoder.")

@@ -5,9 +5,9 @@ import shutil
 import pytest
 import torch
 
+from engine.families.s2.dual_ar import load_dual_ar
 from engine.models.compiling import compile_blocks
-from engine.models.kv_cache import Stretch
-from engine.release.release import load_dual_ar
+from engine.models.kv_cache import ContiguousView
 from tests.paths import MINIATURE
 
 
@@ -22,7 +22,7 @@ def test_compiled_steps_equal_the_usual_ones() -> None:
     caches = [stack.new_cache(1, 16) for stack in (plain, compiled)]
     for start, end in ((0, 6), (6, 7), (7, 8), (8, 9)):
         one, other = (
-            stack(columns[:, :, start:end], Stretch(cache, start))[0]
+            stack(columns[:, :, start:end], ContiguousView(cache, start))[0]
             for stack, cache in zip((plain, compiled), caches, strict=True)
         )
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from engine.models.kv_cache import ExactRows, StaticRows, Stretch, attend
-from engine.models.layers import Linear
-from engine.release.release import DualAR
+from engine.families.s2.dual_ar import DualAR
+from engine.models.kv_cache import ContiguousView, ExactRowsView, StaticRowsView, attend
+from engine.models.layers import BatchInvariantLinear
 from tests.engine.conftest import golden
 
 GOLDEN = golden("dual_ar")
@@ -24,7 +24,7 @@ def relative(ours: Tensor, theirs: Tensor) -> float:
 
 @torch.inference_mode()
 def test_prefill_equals_the_reference(miniature: DualAR) -> None:
-    normed, vectors = miniature.slow(PROMPT, Stretch(miniature.slow.new_cache(1, 64)))
+    normed, vectors = miniature.slow(PROMPT, ContiguousView(miniature.slow.new_cache(1, 64)))
     logits = miniature.slow.logits(normed)[0]
     start, end = miniature.config.semantic_start_id, miniature.config.semantic_end_id
     assert relative(vectors[0], GOLDEN["prefill_hidden"]) < 1e-4
@@ -36,7 +36,7 @@ def test_prefill_equals_the_reference(miniature: DualAR) -> None:
 def test_greedy_frames_equal_the_reference(miniature: DualAR) -> None:
     slow, fast = miniature.slow, miniature.fast
     cache = slow.new_cache(1, 64)
-    normed, vectors = slow(PROMPT, Stretch(cache))
+    normed, vectors = slow(PROMPT, ContiguousView(cache))
     for step, frame in enumerate(GOLDEN["greedy_frames"].long()):
         logits = slow.logits(normed[0, -1])[:-1]
         assert int(logits.argmax()) == int(frame[1])
@@ -49,7 +49,7 @@ def test_greedy_frames_equal_the_reference(miniature: DualAR) -> None:
         codes = fast.generate(vectors[:, -1], frame[1:2], greedy)
         assert torch.equal(codes[0], frame[1:])
         assert relative(torch.stack(seen), GOLDEN["fast_logits"][step]) < 1e-4
-        normed, vectors = slow(frame[None, :, None], Stretch(cache, PROMPT.shape[2] + step))
+        normed, vectors = slow(frame[None, :, None], ContiguousView(cache, PROMPT.shape[2] + step))
         if step + 1 < len(GOLDEN["step_hidden"]):
             expected = GOLDEN["step_hidden"]
             assert (
@@ -69,7 +69,7 @@ def test_prefill_in_pieces_is_prefill(miniature: DualAR, cuts: list[int]) -> Non
     whole, _ = miniature.slow(PROMPT)
     cache = miniature.slow.new_cache(1, PROMPT.shape[2])
     edges = [0, *sorted(cuts), PROMPT.shape[2]]
-    pieces = [miniature.slow(PROMPT[:, :, a:b], Stretch(cache, a))[0] for a, b in pairwise(edges)]
+    pieces = [miniature.slow(PROMPT[:, :, a:b], ContiguousView(cache, a))[0] for a, b in pairwise(edges)]
     torch.testing.assert_close(torch.cat(pieces, dim=1), whole, rtol=1e-4, atol=1e-4)
 
 
@@ -119,11 +119,11 @@ def test_rows_of_a_step_equal_their_own_stretches(miniature: DualAR) -> None:
     expected, caches = [], [slow.new_cache(3, 32) for _ in range(3)]
     for slot, prompt in enumerate(prompts):
         for cache in caches:
-            slow(prompt, Stretch(cache, 0, slot))
-        expected.append(slow(columns[slot : slot + 1], Stretch(caches[0], lengths[slot], slot))[0])
+            slow(prompt, ContiguousView(cache, 0, slot))
+        expected.append(slow(columns[slot : slot + 1], ContiguousView(caches[0], lengths[slot], slot))[0])
     positions = torch.tensor(lengths)
-    exact = slow(columns, ExactRows(caches[1], range(3), lengths))[0]
-    static = slow(columns, StaticRows(caches[2], positions, span=20))[0]
+    exact = slow(columns, ExactRowsView(caches[1], range(3), lengths))[0]
+    static = slow(columns, StaticRowsView(caches[2], positions, span=20))[0]
     torch.testing.assert_close(exact, torch.cat(expected), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(static, torch.cat(expected), rtol=1e-5, atol=1e-5)
     for cache in caches[1:]:
@@ -135,12 +135,12 @@ def test_rows_of_a_step_equal_their_own_stretches(miniature: DualAR) -> None:
 
 def test_a_cache_that_is_full_says_so(miniature: DualAR) -> None:
     with pytest.raises(ValueError, match="do not fit"):
-        miniature.slow(PROMPT, Stretch(miniature.slow.new_cache(1, 4)))
+        miniature.slow(PROMPT, ContiguousView(miniature.slow.new_cache(1, 4)))
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(256, 704), (64, 96), (96, 33), (1024, 96)])
 def test_a_row_of_a_batch_is_multiplied_as_if_alone(inputs: int, outputs: int) -> None:
-    layer = Linear(inputs, outputs)
+    layer = BatchInvariantLinear(inputs, outputs)
     x = torch.randn(7, 1, inputs)
     with torch.inference_mode():
         whole = layer(x)

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from engine.errors import DeviceUnavailable, InvalidOption
+from engine.families.s2.dual_ar import DualAR
 from engine.models.fast_ar import FastAR
-from engine.models.quantization import QUANTIZED, Layout, Precision, check, layouts, quantize
+from engine.models.quantization import QUANTIZED, Layout, Precision, check_precision, layouts, quantize_block
 from engine.models.slow_ar import SlowAR
-from engine.release.release import DualAR
 from engine.serving.memory import held_bytes
 from tests.engine.conftest import golden
 from tests.engine.serving.test_memory import S2_PRO
@@ -69,14 +69,14 @@ def test_fp16_sums_need_scaled_weights() -> None:
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
 def test_floating_precisions_change_nothing(miniature: DualAR, precision: Precision) -> None:
     model = copy.deepcopy(miniature.slow)
-    quantize(model, precision, stack="slow")
+    quantize_block(model, precision, stack="slow")
     assert held_bytes(model) == held_bytes(miniature.slow)
 
 
 @pytest.mark.parametrize("precision", ["int4", "fp8"])
 def test_what_needs_a_gpu_is_refused_on_the_cpu(miniature: DualAR, precision: Precision) -> None:
     with pytest.raises(DeviceUnavailable, match="choose int8"):
-        quantize(miniature.slow, precision, stack="slow")
+        quantize_block(miniature.slow, precision, stack="slow")
 
 
 @pytest.mark.parametrize(
@@ -100,16 +100,16 @@ def test_what_a_gpu_must_have(
     pytest.importorskip("torchao", reason="torchao is an optional package")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
     if allowed:
-        check(precision, "cuda", dtype)
+        check_precision(precision, "cuda", dtype)
     else:
         with pytest.raises(DeviceUnavailable):
-            check(precision, "cuda", dtype)
+            check_precision(precision, "cuda", dtype)
 
 
 def test_a_missing_torchao_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch, miniature: DualAR) -> None:
     monkeypatch.setitem(sys.modules, "torchao", None)
     with pytest.raises(InvalidOption, match="pip install torchao"):
-        quantize(miniature.slow, "int8", stack="slow")
+        quantize_block(miniature.slow, "int8", stack="slow")
 
 
 class Quantized:
@@ -117,8 +117,8 @@ class Quantized:
 
     def __init__(self, plain: DualAR) -> None:
         self.slow, self.fast = copy.deepcopy(plain.slow), copy.deepcopy(plain.fast)
-        quantize(self.slow, "int8", stack="slow")
-        quantize(self.fast, "int8", stack="fast")
+        quantize_block(self.slow, "int8", stack="slow")
+        quantize_block(self.fast, "int8", stack="fast")
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +160,7 @@ def test_fp16_products_stay_in_range() -> None:
     pytest.importorskip("torchao", reason="torchao is an optional package")
     layer = nn.Sequential(nn.Linear(1024, 8, bias=False, dtype=torch.float16))
     layer[0].weight.data.fill_(0.01)
-    quantize(layer, "int8", stack="slow")
+    quantize_block(layer, "int8", stack="slow")
     found = layer(torch.ones(1, 1024, dtype=torch.float16))  # 1,024 × 127 would be infinite
     torch.testing.assert_close(found.float(), torch.full((1, 8), 10.24), rtol=0.02, atol=0)
 
@@ -170,7 +170,7 @@ def test_fp16_products_stay_in_range() -> None:
 def test_precisions_on_the_gpu(precision: Precision) -> None:
     pytest.importorskip("torchao", reason="torchao is an optional package")
     try:
-        check(precision, "cuda", torch.bfloat16)
+        check_precision(precision, "cuda", torch.bfloat16)
     except DeviceUnavailable as told:
         pytest.skip(str(told))
     torch.manual_seed(0)
@@ -178,7 +178,7 @@ def test_precisions_on_the_gpu(precision: Precision) -> None:
     layer.requires_grad_(False)
     x = torch.randn(3, 2, 2560, dtype=torch.bfloat16, device="cuda")
     expected, layout = layer(x), layouts(layer, precision, stack="slow", activations=torch.bfloat16)["0.weight"]
-    quantize(layer, precision, stack="slow")
+    quantize_block(layer, precision, stack="slow")
     assert held_bytes(layer) == layout.nbytes(1024, 2560)
     error = (layer(x) - expected).float().norm() / expected.float().norm()
     assert float(error) < (0.2 if precision == "int4" else 0.05)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from engine.errors import InvalidCheckpoint, InvalidConfig, ReleaseError
-from engine.release.release import Profile, load_dual_ar, read_config
+from engine.families.s2.dual_ar import load_dual_ar, read_config
+from engine.release.profile import Profile
 from engine.text.english.pronunciation import Lexicon
 from engine.text.tokenizer import Tokenizer
 from tests.attack import releases

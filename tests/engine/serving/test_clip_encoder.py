@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from engine.audio import prepare_reference
-from engine.codec.checkpoint import codec_files, load_codec_encoder
 from engine.codec.codec import CodecEncoder
+from engine.families.s2.codec import codec_files, load_codec_encoder
 from engine.serving import clip_encoder as encoder_module
 from engine.serving.clip_encoder import ENCODE_SECONDS, ClipEncoder, SingleFlight
 from tests.paths import MINIATURE

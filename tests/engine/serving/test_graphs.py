@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import engine.serving.graphs
-from engine.codec.checkpoint import codec_files, load_codec_decoder
+from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.serving.codec_worker import CodecWorker
 from engine.serving.graphs import CapturedGraphs, CudaGraphCapture, TorchScriptCapture
 from tests.engine.graph_capture import FailingGraphCapture, FakeGraphCapture

@@ -9,14 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from engine.codec.checkpoint import codec_files, load_codec_decoder, load_codec_encoder
 from engine.codec.codec import CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 from engine.config import DualARConfig, TransformerConfig
 from engine.errors import DoesNotFit, InvalidOption
+from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
+from engine.families.s2.dual_ar import load_dual_ar, read_config
 from engine.models.fast_ar import FastAR
 from engine.models.slow_ar import SlowAR
-from engine.release.release import BUNDLED, load_dual_ar, read_config
+from engine.release.hub import BUNDLED
 from engine.serving import memory
 from engine.serving.memory import (
     SHORTEST,

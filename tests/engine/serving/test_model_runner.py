@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from engine.families.s2.dual_ar import DualAR, load_dual_ar
 from engine.models.sampling import SamplingOptions
-from engine.release.release import BUNDLED, DualAR, load_dual_ar
+from engine.release.hub import BUNDLED
 from engine.serving.graphs import TorchScriptCapture
 from engine.serving.model_runner import ModelRunner
 from engine.serving.prefix_cache import PrefixCache

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine.errors import InvalidCheckpoint, ReleaseIncomplete
-from engine.release.release import DualAR
+from engine.families.s2.dual_ar import DualAR
 from engine.text.prompt import PromptBuilder, PromptReference
 from engine.text.tokenizer import Tokenizer
 from tests.engine.conftest import cases, golden

@@ -15,15 +15,13 @@ from engine.errors import (
     DeviceUnavailable,
     InvalidCheckpoint,
     InvalidConfig,
-    ReleaseForbidden,
     ReleaseIncomplete,
-    ReleaseNotFound,
 )
+from engine.families.s2 import dual_ar as reading
+from engine.families.s2.dual_ar import DualAR, load_dual_ar
 from engine.models.fast_ar import FastAR
-from engine.models.quantization import Precision, Stack, quantize
+from engine.models.quantization import Precision, Stack, quantize_block
 from engine.models.slow_ar import SlowAR
-from engine.release import release as reading
-from engine.release.release import DualAR, find_release, load_dual_ar
 from engine.serving.memory import held_bytes
 from tests.paths import MINIATURE
 
@@ -198,42 +196,6 @@ def test_bf16_is_cast_on_the_way(miniature: DualAR) -> None:
     assert half.slow.rope.dtype == torch.complex64
 
 
-def test_folders_are_found_and_absences_told(tmp_path: Path) -> None:
-    assert find_release(tmp_path) == tmp_path
-    assert find_release("bundled").name == "bundled"
-    (tmp_path / "file").touch()
-    for wrong in (tmp_path / "file", tmp_path / "none", "no folder at all"):
-        with pytest.raises(ReleaseNotFound):
-            find_release(wrong)
-
-
-@pytest.mark.parametrize(
-    ("raised", "ours", "says"),
-    [
-        ("GatedRepoError", ReleaseForbidden, "licence"),
-        ("RepositoryNotFoundError", ReleaseNotFound, "no repository"),
-        ("LocalEntryNotFoundError", ReleaseIncomplete, "network"),
-    ],
-)
-def test_hub_failures_become_sentences(
-    monkeypatch: pytest.MonkeyPatch, raised: str, ours: type[Exception], says: str
-) -> None:
-    import httpx
-    import huggingface_hub
-    from huggingface_hub import errors
-
-    kind = getattr(errors, raised)
-    response = httpx.Response(401, request=httpx.Request("GET", "https://example.invalid"))
-    failure = kind("x") if raised == "LocalEntryNotFoundError" else kind("x", response=response)
-
-    def fail(*_args: object, **_options: object) -> None:
-        raise failure
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
-    with pytest.raises(ours, match=says):
-        find_release("someone/something")
-
-
 def test_quantized_weights_arrive_block_by_block(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torchao", reason="torchao is an optional package")
     config, whole = load(release).config, []
@@ -241,12 +203,12 @@ def test_quantized_weights_arrive_block_by_block(release: Path, monkeypatch: pyt
     def watch(block: torch.nn.Module, precision: Precision, *, stack: Stack) -> None:
         linear = [m.weight for owner in built for m in owner.layers.modules() if isinstance(m, torch.nn.Linear)]
         whole.append(sum(type(weight) is torch.nn.Parameter and not weight.is_meta for weight in linear))
-        quantize(block, precision, stack=stack)
+        quantize_block(block, precision, stack=stack)
 
     built: list[SlowAR | FastAR] = []
     for kind in (SlowAR, FastAR):
         monkeypatch.setattr(reading, kind.__name__, partial(_noting, kind, built))
-    monkeypatch.setattr(reading, "quantize", watch)
+    monkeypatch.setattr(reading, "quantize_block", watch)
     load_dual_ar(release, dtype=torch.bfloat16, device="cpu", precision="int8")
     assert whole == [5] * (config.slow.n_layer + config.fast.n_layer)  # those of the block that has just arrived
 
@@ -276,7 +238,7 @@ def test_all_problems_are_told_before_anything_is_quantized(release: Path, monke
 
     rewrite(release, spoil)
     done: list[object] = []
-    monkeypatch.setattr(reading, "quantize", lambda block, **_how: done.append(block))
+    monkeypatch.setattr(reading, "quantize_block", lambda block, **_how: done.append(block))
     with pytest.raises(InvalidCheckpoint, match=r"vision\.weight.*ffn_norm\.weight is \[63\].*missing norm\.weight"):
         load_dual_ar(release, dtype=torch.float32, device="cpu", precision="int8")
     assert done == []

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from engine.config import parse_dual_ar, parse_omni
 from engine.errors import InvalidConfig
+from engine.families.s2.config import parse_dual_ar, parse_omni
 from tests.paths import MINIATURE
 
 

@@ -9,10 +9,10 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from engine.codec.checkpoint import codec_files, load_codec, load_codec_decoder, load_codec_encoder
 from engine.codec.codec import Codec
 from engine.codec.config import CodecConfig
 from engine.errors import InvalidCheckpoint, InvalidConfig, ReleaseIncomplete, ReleaseNotFound
+from engine.families.s2.codec import codec_files, load_codec, load_codec_decoder, load_codec_encoder
 from tests.engine.codec.conftest import CHECKPOINT, MINIATURE
 
 Release = dict[str, Tensor]

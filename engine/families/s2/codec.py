@@ -1,0 +1,152 @@
+"""The codec of an S2 or S1 release.
+
+Two files are read: `codec.pth` of the Fish Audio releases (its state dict may be nested under `state_dict`, names may
+begin with `generator.`), and `codec.safetensors` with the same names. Weight-normed convolutions are folded into plain
+weights. The whole file is checked; only what a view needs is read and allocated.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from engine.codec.codec import Codec, CodecDecoder, CodecEncoder
+from engine.codec.config import CodecConfig
+from engine.config import listed
+from engine.errors import InvalidCheckpoint, ReleaseNotFound
+from engine.release.weights import StoredTensor, StoredTensors, compare, load_weights, open_file, shapes_of
+
+_SAVED_BUFFERS = (".causal_mask", ".freqs_cis")  # tables that are computed here
+_NORM_PAIR = re.compile(r"(.*\.)(?:parametrizations\.weight\.original([01])|weight_([gv]))")
+
+_View = TypeVar("_View", bound=nn.Module)
+
+
+def codec_files(folder: Path) -> tuple[Path, CodecConfig]:
+    """Return the weights file and the sizes of the codec in a release folder; S2-Pro's sizes where it has no config.
+
+    Raises ReleaseNotFound when the folder has no codec and InvalidConfig for an unusable config.
+    """
+    for name in ("codec.safetensors", "codec.pth"):
+        if (folder / name).exists():
+            own = folder / "codec_config.json"
+            return folder / name, CodecConfig.from_json(own) if own.exists() else CodecConfig.s2_pro()
+    raise ReleaseNotFound("The model's folder holds no codec: neither codec.safetensors nor codec.pth is there.")
+
+
+def load_codec_encoder(
+    path: str | Path,
+    config: CodecConfig,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> CodecEncoder:
+    """Load the encoder view of the codec file at `path`. Only its own tensors are read or allocated.
+
+    Keep `dtype` fp32 in production: in bf16 many codes change.
+    Raises InvalidCheckpoint, naming them, for unexpected, missing or misshapen tensors, ReleaseIncomplete for a file
+    that is cut short or damaged and ReleaseNotFound without the file.
+    """
+    return _load(CodecEncoder, Path(path), config, device, dtype)
+
+
+def load_codec_decoder(
+    path: str | Path,
+    config: CodecConfig,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> CodecDecoder:
+    """Load the decoder view of the codec file at `path`; otherwise as `load_codec_encoder`."""
+    return _load(CodecDecoder, Path(path), config, device, dtype)
+
+
+def load_codec(
+    path: str | Path,
+    config: CodecConfig,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> Codec:
+    """Load the whole codec of the file at `path`, for training and tests; otherwise as `load_codec_encoder`."""
+    return _load(Codec, Path(path), config, device, dtype)
+
+
+def _load(
+    view: Callable[[CodecConfig], _View],
+    path: Path,
+    config: CodecConfig,
+    device: torch.device | str,
+    dtype: torch.dtype,
+) -> _View:
+    if not path.exists():
+        raise ReleaseNotFound(f"There is no {path.name} in the model's folder; it is not a whole model release.")
+    with torch.device("meta"):
+        module, whole = view(config), Codec(config)
+    tensors = fold_weight_norm(path, open_file(path))
+    mismatch = compare(tensors, shapes_of(whole), required=shapes_of(module))
+    _refuse(path, "has unexpected tensors:", mismatch.unexpected)
+    _refuse_shapes(path, ((each.name, each.shape, each.expected) for each in mismatch.misshapen))
+    _refuse(path, "lacks", mismatch.missing)
+    # Copied, so that the weights do not depend on the file after loading.
+    load_weights(module, tensors, dtype=dtype, device=device, copy=True)
+    return module.eval()
+
+
+def fold_weight_norm(path: Path, stored: StoredTensors) -> StoredTensors:
+    """Join the norm and the direction of weight-normed tensors; drop the prefix `generator.` and saved buffers.
+
+    A tensor that is stored twice keeps its full name the second time. Raises InvalidCheckpoint for half a pair, a
+    misshapen norm, or a weight both plain and normed.
+    """
+    parts: dict[str, dict[str, StoredTensor]] = {}
+    for key, tensor in stored.items():
+        name, part = _role(key)
+        if name.endswith(_SAVED_BUFFERS):
+            continue
+        if part in parts.get(name, {}):
+            name, part = key, "plain"
+        parts.setdefault(name, {})[part] = tensor
+    pairs = {name: found for name, found in parts.items() if "plain" not in found}
+    halves = [next(iter(found.values())).name for found in pairs.values() if len(found) == 1]
+    _refuse(path, "has one half of a normed weight:", halves)
+    doubles = [name for name, found in parts.items() if "plain" in found and len(found) > 1]
+    _refuse(path, "has a weight both plain and normed:", doubles)
+    wanted = ((found["norm"], _norm_shape(found["direction"])) for found in pairs.values())
+    _refuse_shapes(path, ((norm.name, norm.shape, shape) for norm, shape in wanted if norm.shape != shape))
+    return {name: found["plain"] if name not in pairs else _folded(**found) for name, found in parts.items()}
+
+
+def _norm_shape(direction: StoredTensor) -> tuple[int, ...]:
+    return (*direction.shape[:1], *[1] * (len(direction.shape) - 1))
+
+
+def _folded(norm: StoredTensor, direction: StoredTensor) -> StoredTensor:
+    """The plain weight of a norm and a direction, computed in fp32 on the device that it is for."""
+
+    def read(device: torch.device) -> Tensor:
+        factor, unscaled = (each.read(device).to(device, torch.float32) for each in (norm, direction))
+        length = torch.linalg.vector_norm(unscaled, dim=tuple(range(1, unscaled.dim())), keepdim=True)
+        weight: Tensor = unscaled * (factor / length)
+        return weight
+
+    return StoredTensor(direction.name, direction.shape, read)
+
+
+def _role(key: str) -> tuple[str, str]:
+    """Return the weight that a key of the file belongs to, and which part of it the key holds."""
+    name = key.removeprefix("generator.")
+    if (pair := _NORM_PAIR.fullmatch(name)) is None:
+        return name, "plain"
+    return pair[1] + "weight", "norm" if pair[2] == "0" or pair[3] == "g" else "direction"
+
+
+def _refuse_shapes(path: Path, found: Iterable[tuple[str, tuple[int, ...], tuple[int, ...]]]) -> None:
+    lines = (f"{name[:200]} {list(shape)[:8]} instead of {list(expected)}" for name, shape, expected in found)
+    _refuse(path, "has misshapen tensors:", lines)
+
+
+def _refuse(path: Path, what: str, names: Iterable[str]) -> None:
+    found = sorted(names)
+    if found:
+        raise InvalidCheckpoint(f"The codec {path.name} {what} {listed(found)}.")

@@ -1,0 +1,216 @@
+"""The two transformers and the tokenizer of an S2 or S1 release.
+
+Two layouts are read: `fish_qwen3_omni` (S2-Pro: sharded safetensors) and `dual_ar` (S1-mini: one `model.pth` with flat
+names).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engine.config import MAX_VOCABULARY, DualARConfig, check_whole, listed, shown
+from engine.errors import InvalidCheckpoint, InvalidConfig
+from engine.families.s2.config import parse_dual_ar, parse_omni
+from engine.files.bounded import read_object
+from engine.models.fast_ar import FastAR
+from engine.models.quantization import Precision, Stack, check_precision, quantize_block
+from engine.models.slow_ar import SlowAR
+from engine.release.weights import (
+    Mismatch,
+    StoredTensor,
+    StoredTensors,
+    compare,
+    load_weights,
+    open_file,
+    open_safetensors,
+    shapes_of,
+)
+from engine.text.tokenizer import Tokenizer
+
+_MOST_PROBLEMS = 10  # named in one message
+_SAVED_BUFFERS = ("freqs_cis", "fast_freqs_cis", "causal_mask")  # tables of S1-mini that are computed here
+
+
+@dataclass(frozen=True)
+class ReleaseHeader:
+    """Sizes and tokenizer of a release: what is known before its weights are read.
+
+    flat: whether the weights have S1-mini's layout.
+    """
+
+    config: DualARConfig
+    tokenizer: Tokenizer
+    flat: bool
+
+
+@dataclass(frozen=True)
+class DualAR:
+    """A loaded release without its codec."""
+
+    config: DualARConfig
+    tokenizer: Tokenizer
+    slow: SlowAR
+    fast: FastAR
+
+
+def read_header(folder: Path) -> ReleaseHeader:
+    """Read the sizes and the tokenizer of the release in `folder`. Raises as `load_dual_ar` does."""
+    raw = read_object(folder / "config.json")
+    tokenizer = Tokenizer.load(folder)
+    config = _parse_config(raw, tokenizer)
+    if tokenizer.size > config.slow.vocab_size:
+        raise InvalidCheckpoint(
+            f"The tokenizer has tokens up to {tokenizer.size - 1}, the model's vocabulary ends at "
+            f"{config.slow.vocab_size - 1}; the files do not belong together."
+        )
+    if config.semantic_start_id != tokenizer.semantic_start_id:
+        raise InvalidCheckpoint(
+            f"The config puts the first semantic token at {config.semantic_start_id}, "
+            f"the tokenizer at {tokenizer.semantic_start_id}; the files do not belong together."
+        )
+    return ReleaseHeader(config, tokenizer, flat=raw["model_type"] == "dual_ar")
+
+
+def read_config(folder: Path) -> DualARConfig:
+    """Read the sizes of the release in `folder`. Raises as `load_dual_ar` does."""
+    return read_header(folder).config
+
+
+def _parse_config(raw: dict[str, Any], tokenizer: Tokenizer) -> DualARConfig:
+    kind = raw.get("model_type")
+    if kind == "fish_qwen3_omni":
+        return parse_omni(raw)
+    if kind == "dual_ar":
+        check_whole("The model's config.json", "codebook_size", raw.get("codebook_size"), 2, MAX_VOCABULARY)
+        return parse_dual_ar(raw, tokenizer.semantic_start_id, tokenizer.semantic_end_id(raw["codebook_size"]))
+    raise InvalidConfig(
+        f"The model's config.json says model_type {shown(kind)}; Reprise reads fish_qwen3_omni (S2) and dual_ar (S1)."
+    )
+
+
+def load_dual_ar(
+    folder: Path,
+    *,
+    dtype: torch.dtype,
+    device: torch.device | str,
+    precision: Precision | None = None,
+    header: ReleaseHeader | None = None,
+) -> DualAR:
+    """Load both transformers of the release in `folder`, in `dtype` on `device`.
+
+    With int8, int4 or fp8 as `precision` the blocks' weights are quantized as they arrive, one block at a time, so
+    that the device never holds them all in `dtype`; other precisions add nothing to `dtype`.
+
+    Args:
+        header: of the same folder, where it has been read already.
+
+    Raises InvalidConfig, InvalidCheckpoint or ReleaseIncomplete, naming all problems, and DeviceUnavailable or
+    InvalidOption, before anything is read, for a precision that is not available here.
+    """
+    if precision is not None:
+        check_precision(precision, device, dtype)
+    header = header or read_header(folder)
+    parts = split_flat(open_file(folder / "model.pth")) if header.flat else split_omni(open_safetensors(folder))
+    with torch.device("meta"):
+        slow, fast = SlowAR(header.config, header.tokenizer.end_id), FastAR(header.config)
+    stacks: tuple[tuple[Stack, SlowAR | FastAR, StoredTensors], ...] = (
+        ("slow", slow, fuse_attention(parts.slow)),
+        ("fast", fast, fuse_attention(parts.fast)),
+    )
+    _refuse_mismatches(
+        Mismatch(unexpected=parts.unknown), *(compare(tensors, shapes_of(module)) for _, module, tensors in stacks)
+    )
+    for stack, module, tensors in stacks:
+        load_weights(module, tensors, dtype=dtype, device=device, after_block=_quantizer(precision, stack))
+    return DualAR(header.config, header.tokenizer, slow.eval(), fast.eval())
+
+
+def _quantizer(precision: Precision | None, stack: Stack) -> Callable[[nn.Module], None] | None:
+    return None if precision is None else partial(quantize_block, precision=precision, stack=stack)
+
+
+def _refuse_mismatches(*found: Mismatch) -> None:
+    """Raise InvalidCheckpoint, naming all problems in one sentence, unless everything matches."""
+    problems: list[str] = []
+    for mismatch in found:
+        for word, names in (("unexpected", mismatch.unexpected), ("missing", mismatch.missing)):
+            if names:
+                problems.append(f"{word} {listed(sorted(names))}")
+        for each in mismatch.misshapen[: max(_MOST_PROBLEMS - len(problems), 0)]:
+            problems.append(f"{each.name[:200]} is {list(each.shape)[:8]} instead of {list(each.expected)}")
+    if problems:
+        raise InvalidCheckpoint(f"The model's weights do not fit its config: {'; '.join(problems)}.")
+
+
+@dataclass(frozen=True)
+class SplitTensors:
+    """The tensors of a release by transformer, and the names that belong to neither."""
+
+    slow: StoredTensors
+    fast: StoredTensors
+    unknown: list[str]
+
+    def add(self, stack: Stack, name: str, stored: StoredTensor) -> None:
+        tensors = self.slow if stack == "slow" else self.fast
+        tensors[name] = replace(stored, name=name)
+
+
+def split_omni(tensors: StoredTensors) -> SplitTensors:
+    """Split S2-Pro's tensors. The codebook table is stored with the Fast AR and belongs to the Slow AR."""
+    parts = SplitTensors({}, {}, [])
+    for name, stored in tensors.items():
+        if name.startswith("text_model.model."):
+            parts.add("slow", name.removeprefix("text_model.model."), stored)
+        elif name.startswith("audio_decoder.codebook_embeddings."):
+            parts.add("slow", name.removeprefix("audio_decoder."), stored)
+        elif name.startswith("audio_decoder."):
+            parts.add("fast", name.removeprefix("audio_decoder."), stored)
+        else:
+            parts.unknown.append(name)
+    return parts
+
+
+def split_flat(tensors: StoredTensors) -> SplitTensors:
+    """Split S1-mini's tensors, whose names may begin with `model.`; saved buffers are skipped."""
+    parts = SplitTensors({}, {}, [])
+    for full, stored in tensors.items():
+        name = full.removeprefix("model.")
+        if name in _SAVED_BUFFERS:
+            continue
+        if name.startswith("fast_project_in."):
+            parts.add("fast", name, stored)
+        elif name.startswith("fast_"):
+            parts.add("fast", name.removeprefix("fast_"), stored)
+        else:
+            parts.add("slow", name, stored)
+    return parts
+
+
+def fuse_attention(tensors: StoredTensors) -> StoredTensors:
+    """Join `wq`, `wk`, `wv` of a checkpoint that stores them apart into one `wqkv`, rows in that order."""
+    fused = dict(tensors)
+    for name in tensors:
+        if ".wq." not in name:
+            continue
+        keys = [name.replace(".wq.", part) for part in (".wq.", ".wk.", ".wv.")]
+        parts = [tensors[key] for key in keys if key in tensors]
+        if len(parts) == 3 and len({part.shape[1:] for part in parts}) == 1 and all(part.shape for part in parts):
+            for key in keys:
+                del fused[key]
+            whole = name.replace(".wq.", ".wqkv.")
+            fused[whole] = _joined(whole, parts)
+    return fused
+
+
+def _joined(name: str, parts: list[StoredTensor]) -> StoredTensor:
+    """One tensor made of parts one below the other."""
+
+    def read(device: torch.device) -> Tensor:
+        return torch.cat([part.read(device) for part in parts])
+
+    return StoredTensor(name, (sum(part.shape[0] for part in parts), *parts[0].shape[1:]), read)

@@ -1,0 +1,104 @@
+"""Layers that the transformers of models and codec share.
+
+RMSNorm, attention projections over interleaved rotary pairs, SwiGLU. Shapes: B batch, T positions, D width, H heads,
+H_kv key/value heads, d head width.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class RMSNorm(nn.Module):
+    """RMSNorm: normalised in fp32, cast back, then scaled, the order in which the released weights were trained."""
+
+    def __init__(self, dim: int, eps: float) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, (x.shape[-1],), eps=self.eps) * self.weight  # one kernel, in fp32 inside
+
+
+def rotary_table(positions: Tensor, head_dim: int, base: float, *, fp32_positions: int | None = None) -> Tensor:
+    """Return cos + i sin of the rotary angles: integer positions `[…]` → complex64 `[…, head_dim / 2]`.
+
+    The values are rounded to bf16: the releases were trained with bf16 tables, and their outputs drift without it.
+
+    Args:
+        fp32_positions: angles are fp32 products up to this position, as in a release's table, and fp64 products
+            beyond, where fp32 would lose what the rounding keeps. None: fp32 everywhere.
+    """
+    device = positions.device
+    frequencies = 1.0 / base ** (torch.arange(0, head_dim, 2, device=device, dtype=torch.float32) / head_dim)
+    positions = positions[..., None]
+    angles = positions.float() * frequencies
+    if fp32_positions is not None:
+        beyond = torch.remainder(positions.double() * frequencies.double(), 2 * math.pi).float()
+        angles = torch.where(positions < fp32_positions, angles, beyond)
+    return torch.view_as_complex(torch.stack((angles.cos(), angles.sin()), dim=-1).to(torch.bfloat16).float())
+
+
+def rotate(x: Tensor, rope: Tensor) -> Tensor:
+    """Rotate the pairs (x0, x1), (x2, x3), … of x `[B, T, H, d]` by rope `[…, T, 1, d / 2]`, in fp32."""
+    pairs = torch.view_as_complex(x.float().view(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * rope).flatten(-2).to(x.dtype)
+
+
+class SelfAttention(nn.Module):
+    """Projections of grouped-query self-attention; subclasses attend.
+
+    `wqkv` is fused: all queries, then keys, then values. `q_norm` and `k_norm` are None where queries and keys are not
+    normed.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        groups: int,
+        head_dim: int,
+        *,
+        linear: type[nn.Linear] = nn.Linear,
+        qkv_bias: bool = False,
+        output_bias: bool = False,
+    ) -> None:
+        """groups: key/value heads."""
+        super().__init__()
+        self.heads, self.groups, self.head_dim = heads, groups, head_dim
+        self.wqkv = linear(dim, (heads + 2 * groups) * head_dim, bias=qkv_bias)
+        self.wo = linear(heads * head_dim, dim, bias=output_bias)
+        self.q_norm: RMSNorm | None = None
+        self.k_norm: RMSNorm | None = None
+
+    def project(self, x: Tensor, rope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """x `[B, T, D]` → queries `[B, H, T, d]`, keys and values `[B, H_kv, T, d]`, normed and rotated."""
+        fused = self.wqkv(x).unflatten(-1, (-1, self.head_dim))
+        qk, v = torch.split(fused, [self.heads + self.groups, self.groups], dim=2)
+        if self.q_norm is not None and self.k_norm is not None:
+            q, k = torch.split(qk, [self.heads, self.groups], dim=2)
+            qk = torch.cat((self.q_norm(q), self.k_norm(k)), dim=2)
+        q, k = torch.split(rotate(qk, rope).transpose(1, 2), [self.heads, self.groups], dim=1)
+        return q, k, v.transpose(1, 2)
+
+    def output(self, attended: Tensor) -> Tensor:
+        """Attended values `[B, H, T, d]` → `[B, T, D]`."""
+        out: Tensor = self.wo(attended.transpose(1, 2).flatten(2))
+        return out
+
+
+class FeedForward(nn.Module):
+    """SwiGLU."""
+
+    def __init__(self, dim: int, hidden: int, *, linear: type[nn.Linear] = nn.Linear) -> None:
+        super().__init__()
+        self.w1 = linear(dim, hidden, bias=False)
+        self.w3 = linear(dim, hidden, bias=False)
+        self.w2 = linear(hidden, dim, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.w2(F.silu(self.w1(x)) * self.w3(x))
+        return out

@@ -1,0 +1,96 @@
+"""Finding a release: the bundled one, a local folder, or a Hugging Face repository, which is downloaded once."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.errors import ReleaseForbidden, ReleaseIncomplete, ReleaseNotFound
+from engine.release.profile import Profile
+
+BUNDLED = Path(__file__).resolve().parents[2] / "assets" / "bundled"
+Progress = Callable[[str, float], None]
+"""Called during a download with a description and the finished share, 0 to 1."""
+
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_HUB_FILES = [
+    "*.json",
+    "*.safetensors",
+    "*.pth",
+    "tokenizer.tiktoken",
+    "lexicon.json.gz",
+]
+
+
+def find_release(model: str | Path, progress: Progress | None = None) -> Path:
+    """Return the folder of a release: `bundled`, a local folder, or a Hub id such as `fishaudio/s2-pro`.
+
+    A Hub repository is downloaded once. `HF_TOKEN` is used for gated repositories. Raises ReleaseNotFound,
+    ReleaseForbidden or ReleaseIncomplete.
+    """
+    if str(model) == "bundled":
+        return BUNDLED
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return folder
+    if folder.exists():
+        raise ReleaseNotFound(f"{folder} is a file; give the folder that holds the model's config.json.")
+    if isinstance(model, str) and _HUB_ID.fullmatch(model) and not model.startswith("."):
+        return _download(model, progress)
+    raise ReleaseNotFound(f"There is no folder {model}; give a model folder or a Hub id such as fishaudio/s2-pro.")
+
+
+def notice_of(model: str) -> str:
+    """Return the licence notice of a model; see `Profile.notice`.
+
+    A Hub repository that is not downloaded yet has the default notice. Raises ReleaseNotFound for what is neither a
+    folder nor a Hub id, and InvalidConfig.
+    """
+    if str(model) == "bundled" or Path(model).expanduser().exists() or not _HUB_ID.fullmatch(model):
+        return Profile.load(find_release(model)).notice
+    from huggingface_hub import try_to_load_from_cache
+
+    known = try_to_load_from_cache(model, "reprise.json")
+    return Profile.load(Path(known).parent).notice if isinstance(known, str) else Profile.notice
+
+
+def _download(repo: str, progress: Progress | None) -> Path:
+    from huggingface_hub import errors as hub
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(
+            snapshot_download(
+                repo,
+                allow_patterns=_HUB_FILES,
+                token=os.environ.get("HF_TOKEN") or None,
+                tqdm_class=_progress_bar(progress) if progress else None,
+            )
+        )
+    except hub.GatedRepoError as error:
+        raise ReleaseForbidden(
+            f"{repo} is gated: accept its licence on its Hugging Face page, then set HF_TOKEN to your access token."
+        ) from error
+    except hub.RepositoryNotFoundError as error:
+        raise ReleaseNotFound(
+            f"Hugging Face has no repository {repo}, or it is private: check the name, or set HF_TOKEN."
+        ) from error
+    except (hub.LocalEntryNotFoundError, hub.OfflineModeIsEnabled, hub.HfHubHTTPError, OSError) as error:
+        raise ReleaseIncomplete(
+            f"{repo} could not be downloaded completely; check the network and free disk space, then start again: "
+            "what has arrived is kept."
+        ) from error
+
+
+def _progress_bar(progress: Progress) -> type:
+    """A tqdm class that reports to `progress`."""
+    from tqdm.auto import tqdm
+
+    class ReportingBar(tqdm):  # type: ignore[type-arg]  # tqdm's stubs are generic, the class is not
+        def update(self, n: float | None = 1) -> bool | None:
+            shown: bool | None = super().update(n)
+            if self.total:
+                progress(str(self.desc or "Downloading the model"), min(1.0, self.n / self.total))
+            return shown
+
+    return ReportingBar

@@ -1,0 +1,53 @@
+"""The profile of a release: its optional `reprise.json`."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from engine.config import check_flag, check_number, check_text, check_whole, listed
+from engine.errors import InvalidConfig
+from engine.files.bounded import read_object
+from engine.models.sampling import SamplingOptions
+
+_FISH_NOTICE = (
+    "Fish Audio's weights are under the Fish Audio Research License: free for research and non-commercial use. "
+    "Clone only voices whose owners have agreed."
+)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a release states beyond its sizes, in Reprise's own optional `reprise.json`.
+
+    max_segment_bytes: longest text, in UTF-8 bytes, that the model speaks as one turn.
+    context_positions: positions of earlier turns that stay in context in a long text; 1024 are about 40 s of speech.
+        A model trained on fewer turns drops words with more.
+    style_tags: whether tags such as `[whisper]` change how the model speaks.
+    temperature: default temperature of this model; see `SamplingOptions`.
+    notice: licence notice, shown where the model is named.
+    """
+
+    max_segment_bytes: int = 300
+    context_positions: int = 1024
+    style_tags: bool = True
+    temperature: float = SamplingOptions.temperature
+    notice: str = _FISH_NOTICE
+
+    @classmethod
+    def load(cls, folder: Path) -> "Profile":
+        """Read `reprise.json` of a release folder; the defaults where there is none. Raises InvalidConfig."""
+        path = folder / "reprise.json"
+        if not path.exists():
+            return cls()
+        values = read_object(path)
+        unknown = sorted(set(values) - {f.name for f in fields(cls)})
+        if unknown:
+            raise InvalidConfig(f"reprise.json has settings that Reprise does not know: {listed(unknown)}.")
+        return cls(**values)
+
+    def __post_init__(self) -> None:
+        check_whole("reprise.json", "max_segment_bytes", self.max_segment_bytes, 8, 100_000)
+        check_whole("reprise.json", "context_positions", self.context_positions, 0, 1 << 20)
+        check_flag("reprise.json", "style_tags", self.style_tags)
+        if self.temperature != 0:
+            check_number("reprise.json", "temperature", self.temperature, 0, 2)
+        check_text("reprise.json", "notice", self.notice, 2_000)

@@ -1,0 +1,44 @@
+"""Releases are found in folders and on the Hub; failures are told in sentences."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ReleaseForbidden, ReleaseIncomplete, ReleaseNotFound
+from engine.release.hub import find_release
+
+
+def test_folders_are_found_and_absences_told(tmp_path: Path) -> None:
+    assert find_release(tmp_path) == tmp_path
+    assert find_release("bundled").name == "bundled"
+    (tmp_path / "file").touch()
+    for wrong in (tmp_path / "file", tmp_path / "none", "no folder at all"):
+        with pytest.raises(ReleaseNotFound):
+            find_release(wrong)
+
+
+@pytest.mark.parametrize(
+    ("raised", "ours", "says"),
+    [
+        ("GatedRepoError", ReleaseForbidden, "licence"),
+        ("RepositoryNotFoundError", ReleaseNotFound, "no repository"),
+        ("LocalEntryNotFoundError", ReleaseIncomplete, "network"),
+    ],
+)
+def test_hub_failures_become_sentences(
+    monkeypatch: pytest.MonkeyPatch, raised: str, ours: type[Exception], says: str
+) -> None:
+    import httpx
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    kind = getattr(errors, raised)
+    response = httpx.Response(401, request=httpx.Request("GET", "https://example.invalid"))
+    failure = kind("x") if raised == "LocalEntryNotFoundError" else kind("x", response=response)
+
+    def fail(*_args: object, **_options: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    with pytest.raises(ours, match=says):
+        find_release("someone/something")
