@@ -135,7 +135,7 @@ class Speech(Iterator[AudioChunk]):
     nothing refers to it any more, or when its audio is not read for `READER_TIMEOUT` seconds; then the result says
     `cancelled`.
 
-    It is apart from `Request`, which does not refer to it, so that both are freed with the caller's last reference.
+    It is separate from `Request`, which does not refer to it, so that both are freed with the caller's last reference.
     """
 
     def __init__(self, request: "Request") -> None:

@@ -49,8 +49,8 @@ class DecodeJob:
 class CodecStream:
     """The codec's state over the audio of one turn. Chunks are decoded in the order in which they are submitted.
 
-    It is apart from the turn because it outlives it: the audio of a turn goes on while the next turn has the slot, and
-    the state at its end is where the next turn of the take continues.
+    It is separate from the turn because it outlives it: the audio of a turn is decoded while the next turn has the
+    slot, and the next turn of the take continues from the state at its end.
 
     previous: the stream, already ended, that this one continues; None at the start of a take.
     All fields but `dropped` belong to the worker's thread.

@@ -129,7 +129,7 @@ class CapturedGraphs:
             self.state = f"off: they could not be recorded ({first_line(error)})"
 
 
-class TracedKVView:
+class TracedRowsView:
     """`ExactRowsView` for a TorchScript trace: slots and positions are read from tensors at every replay.
 
     buffer: of the cache. slots, positions: int64 `[B]`.

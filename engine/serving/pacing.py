@@ -14,7 +14,7 @@ BUFFER_SHARE = 0.6
 class Pacer:
     """Model of the listener of one take, who starts with the first chunk and never pauses.
 
-    It is apart from the turns because a take has many, and the listener hears them as one.
+    It is separate from the turns because a take has many, and the listener hears them as one.
 
     frame_seconds: of audio in a frame. All times are seconds on one clock.
     """

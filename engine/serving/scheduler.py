@@ -40,7 +40,7 @@ class OwnerShare:
 class Ticket:
     """One request's place with the scheduler, which alone changes it.
 
-    It is apart from the request because the scheduler keeps it after the request has left, as the last holder of a
+    It is separate from the request because the scheduler keeps it after the request has left, as the last holder of a
     slot; it holds no text, no audio and no tensors.
 
     number: in order of arrival. share: of its owner, the same object for all open requests of that owner. slot: None

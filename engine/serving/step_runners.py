@@ -13,7 +13,7 @@ from torch import Tensor
 from engine.models.frame_step import DecodeState, FrameStep
 from engine.models.kv_cache import ExactRowsView, StaticRowsView
 from engine.models.sampling import MAX_TOP_K, RowOptions
-from engine.serving.graphs import CapturedGraphs, GraphCapture, GraphKey, TracedKVView
+from engine.serving.graphs import CapturedGraphs, GraphCapture, GraphKey, TracedRowsView
 from engine.serving.slots import SlotPool
 
 SHORTEST_SPAN = 256
@@ -143,7 +143,7 @@ class TracedStepRunner:
         all_rows = DecodeState(*state)
         rows = all_rows.take(index)
         noise = self._frame.noise(rows, FEWEST_CANDIDATES)
-        semantic, vector = self._frame.semantic(rows, TracedKVView(buffer, index, rows.position), noise)
+        semantic, vector = self._frame.semantic(rows, TracedRowsView(buffer, index, rows.position), noise)
         codes = self._frame.codes(rows.options, vector, semantic, noise)
         moved = self._frame.next_state(rows, semantic, codes)
         for name in DecodeState.MOVING:

@@ -103,8 +103,8 @@ Event = AudioDecoded | TurnEnded | Exception | None
 class EventStream:
     """Events of a request's turns, from the engine's threads to the reader. Only `get` blocks.
 
-    It is apart from the request because the engine's threads hold it: they must not hold the request, which is freed as
-    soon as its reader drops it. For the same reason events name turns by number instead of holding them.
+    It is separate from the request because the engine's threads hold it: they must not hold the request, which is freed
+    as soon as its reader drops it. Events name turns by number: an unread event that held its turn would form a cycle.
 
     leave: takes the request out of the engine. It is called, and `timed_out` set, when audio arrives after the reader
     has taken nothing for `timeout` seconds. The reader need not keep pace with more than one segment: the next turn
