@@ -10,7 +10,7 @@ from typing import Any
 import gradio as gr
 
 from engine.audio.decode import LONGEST
-from engine.audio.merge import LONGEST_TOGETHER
+from engine.audio.merge import MAX_MERGED_SECONDS
 from web.ui.i18n import Translations
 from web.uploads import MAX_UPLOAD_MB
 
@@ -78,7 +78,7 @@ def clip_input(translations: Translations, functions: Sequence[Callable[..., Any
     """
     tap = _constant("TAP_SOURCE", scripts("new_voice/tap_worklet"))
     code = translations.script("clip") + tap + scripts("face/words", *_RECORDER)
-    limits = {"max_mb": MAX_UPLOAD_MB, "longest": int(LONGEST), "together": int(LONGEST_TOGETHER)}
+    limits = {"max_mb": MAX_UPLOAD_MB, "longest": int(LONGEST), "together": int(MAX_MERGED_SECONDS)}
     props = {"scripts": [], "dictates": False, **limits, **more}
     return _component("new_voice/recorder", code, "rp-clip-block", server_functions=list(functions), **props)
 

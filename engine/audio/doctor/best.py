@@ -6,10 +6,10 @@ from itertools import pairwise
 
 from torch import Tensor
 
-from engine.audio.doctor.clipping import cut_off
+from engine.audio.doctor.clipping import clipped_samples
 from engine.audio.doctor.voices import TWO_VOICES, Voices
-from engine.audio.excerpt import FRAME, MARGIN, levels_of, outermost, quietest, time_of
-from engine.audio.reference import Listening
+from engine.audio.excerpt import FRAME, MARGIN, extend_edge, frame_levels, quietest_point, total_duration
+from engine.audio.reference import SpeechAnalysis
 from engine.audio.vad import SAMPLE_RATE, Span
 
 # A stretch of this many seconds says enough of a voice, and no more than a model remembers well.
@@ -37,7 +37,7 @@ class _Piece:
     voice: int
 
 
-def best_part(listening: Listening, voices: Voices) -> Span:
+def best_excerpt(listening: SpeechAnalysis, voices: Voices) -> Span:
     """The best stretch of at most 15 s to make a voice of: 8 s or more where so much is spoken without long silence
     and by one voice, from pause to pause, clean, undamaged, with little silence in it. All the speech where it is no
     longer than that and of one voice.
@@ -47,7 +47,7 @@ def best_part(listening: Listening, voices: Voices) -> Span:
         voices: of the same clip.
     Returns: start and end in seconds, soft edges and a margin included; within the clip.
     """
-    levels = levels_of(listening.heard)
+    levels = frame_levels(listening.heard)
     pieces = [part for piece in _pieces(listening, voices) for part in _parted(levels, piece)]
     edges = _edges(levels, pieces, len(listening.heard) / SAMPLE_RATE)
     if edges[-1][1] - edges[0][0] <= LONGEST_BEST and len({piece.voice for piece in pieces}) == 1:
@@ -57,9 +57,9 @@ def best_part(listening: Listening, voices: Voices) -> Span:
     return edges[first][0], edges[last][1]
 
 
-def _pieces(listening: Listening, voices: Voices) -> Iterator[_Piece]:
+def _pieces(listening: SpeechAnalysis, voices: Voices) -> Iterator[_Piece]:
     rate = listening.recording.sample_rate
-    flat = cut_off(listening.recording.samples.numpy())
+    flat = clipped_samples(listening.recording.samples.numpy())
     two = voices.distance is not None and voices.distance >= TWO_VOICES
     for span, voice in zip(listening.spans, voices.groups, strict=True):
         inside = flat[round(span[0] * rate) : round(span[1] * rate)]
@@ -70,7 +70,7 @@ def _parted(levels: Tensor, piece: _Piece) -> Iterator[_Piece]:
     """A piece in parts of at most 6 s, ended at their quietest places."""
     start, end = piece.span
     while end - start > _PIECE:
-        cut = quietest(levels, start + _PIECE / 2, start + _PIECE)
+        cut = quietest_point(levels, start + _PIECE / 2, start + _PIECE)
         yield _Piece((start, cut), piece.flawed, piece.voice)
         start = cut
     yield _Piece((start, end), piece.flawed, piece.voice)
@@ -83,8 +83,8 @@ def _edges(levels: Tensor, pieces: Sequence[_Piece], end: float) -> list[Span]:
     middles = [0.0, *((a[1] + b[0]) / 2 for a, b in pairwise(spans)), end]
     return [
         (
-            max(outermost(levels, span[0], -1) - MARGIN, middles[i]),
-            min(outermost(levels, span[1], +1) + MARGIN, middles[i + 1]),
+            max(extend_edge(levels, span[0], -1) - MARGIN, middles[i]),
+            min(extend_edge(levels, span[1], +1) + MARGIN, middles[i + 1]),
         )
         for i, span in enumerate(spans)
     ]
@@ -103,7 +103,7 @@ def _worth(powers: Tensor, pieces: Sequence[_Piece], edges: Sequence[Span], ends
     """What the stretch from one piece to another is worth, in seconds of speech. powers: of every 10 ms."""
     (start, _), (_, end) = edges[ends[0]], edges[ends[1]]
     chosen = pieces[ends[0] : ends[1] + 1]
-    spoken = time_of(tuple(piece.span for piece in chosen))
+    spoken = total_duration(tuple(piece.span for piece in chosen))
     flawed = sum(piece.flawed * (piece.span[1] - piece.span[0]) for piece in chosen) / spoken
     noise = max(_QUIET_ENOUGH - _speech_over_pauses(powers[_frame(start) : _frame(end) + 1]), 0)
     worth = min(spoken, _ENOUGH) - _SILENCE * (end - start - spoken) - _SHORT * max(SHORTEST_BEST - (end - start), 0)

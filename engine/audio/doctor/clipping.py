@@ -7,7 +7,7 @@ _TOP = 0.985  # of the largest sample on a side: where a recorder cuts off, give
 _FLAT = 3  # samples
 
 
-def cut_off(samples: NDArray[np.float32]) -> NDArray[np.bool_]:
+def clipped_samples(samples: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Which samples lie on a flat top or bottom of the wave, as clipping leaves them; the same at any gain.
 
     Of a clean clip these are the few round its own largest peaks, up to 1 in 5,000. Lossy coding hides clipping from

@@ -12,13 +12,13 @@ import torch
 from numpy.typing import NDArray
 
 from engine.audio.decode import Recording, Source, decode
-from engine.audio.doctor.best import best_part
-from engine.audio.doctor.loudness import levelled
-from engine.audio.doctor.noise import without_rumble
+from engine.audio.doctor.best import best_excerpt
+from engine.audio.doctor.loudness import normalise_loudness
+from engine.audio.doctor.noise import remove_rumble
 from engine.audio.doctor.sentences import SENTENCES
 from engine.audio.doctor.voices import Voices, compare_voices
 from engine.audio.excerpt import choose_excerpt
-from engine.audio.reference import Listening, listen
+from engine.audio.reference import SpeechAnalysis, analyse_speech
 from engine.audio.vad import Span
 from engine.errors import UnusableReference
 
@@ -80,12 +80,12 @@ def apply(samples: Samples, sample_rate: int, fixes: Iterable[Fix]) -> Samples:
     return mended if Fix.LEVEL in wanted else mended * peak
 
 
-def parts(listening: Listening, voices: Voices) -> dict[Fix, Span]:
+def parts(listening: SpeechAnalysis, voices: Voices) -> dict[Fix, Span]:
     """What those fixes leave that only cut at the ends: start and end in seconds of a clip in which somebody speaks."""
-    return {Fix.EXCERPT: best_part(listening, voices), Fix.TRIM: _spoken_part(listening)}
+    return {Fix.EXCERPT: best_excerpt(listening, voices), Fix.TRIM: _spoken_part(listening)}
 
 
-def _spoken_part(listening: Listening) -> Span:
+def _spoken_part(listening: SpeechAnalysis) -> Span:
     excerpt = choose_excerpt(listening.heard, listening.spans, np.inf)
     return excerpt.start, excerpt.end
 
@@ -94,7 +94,7 @@ def _excerpt(samples: Samples, rate: int) -> Samples:
     if (listening := _listened(samples, rate)) is None:
         return samples
     voices = compare_voices(listening.heard.numpy(), listening.spans)
-    return _cut(samples, rate, best_part(listening, voices))
+    return _cut(samples, rate, best_excerpt(listening, voices))
 
 
 def _trim(samples: Samples, rate: int) -> Samples:
@@ -128,10 +128,10 @@ def _joined(samples: Samples, start: int, end: int, fade: int) -> Samples:
     return np.concatenate((samples[: start - fade], seam, samples[end:]))
 
 
-def _listened(samples: Samples, rate: int) -> Listening | None:
+def _listened(samples: Samples, rate: int) -> SpeechAnalysis | None:
     """None where nobody speaks: such a clip is left as it is."""
     try:
-        listening = listen(Recording(torch.from_numpy(samples), rate))
+        listening = analyse_speech(Recording(torch.from_numpy(samples), rate))
     except UnusableReference:
         return None
     return listening if listening.spans else None
@@ -139,9 +139,9 @@ def _listened(samples: Samples, rate: int) -> Listening | None:
 
 # In the order in which they are applied.
 _FUNCTIONS: dict[Fix, Callable[[Samples, int], Samples]] = {
-    Fix.RUMBLE: without_rumble,
+    Fix.RUMBLE: remove_rumble,
     Fix.EXCERPT: _excerpt,
     Fix.TRIM: _trim,
     Fix.PAUSES: _with_short_pauses,
-    Fix.LEVEL: levelled,
+    Fix.LEVEL: normalise_loudness,
 }

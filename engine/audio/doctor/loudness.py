@@ -51,7 +51,7 @@ def clip_loudness(samples: NDArray[np.float32], sample_rate: int) -> float:
     return integrated_loudness(samples / np.float32(peak), sample_rate) + 20 * math.log10(peak)
 
 
-def levelled(samples: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
+def normalise_loudness(samples: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
     """Gain to -20 LUFS, less where a peak would pass -1 dBFS. Silence stays as it is."""
     loudness = clip_loudness(samples, sample_rate)
     if not math.isfinite(loudness):

@@ -80,7 +80,7 @@ def rumble(samples: NDArray[np.float32], sample_rate: int) -> float:
     return 10 * math.log10(max(low / high, 1e-10)) if high else -100.0
 
 
-def without_rumble(samples: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
+def remove_rumble(samples: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
     """A high-pass without phase, from 55 Hz (nothing) to 75 Hz (all): hum, rumble and any offset go, the lowest
     voices stay. Same length."""
     beyond = min(sample_rate // 4, len(samples) - 1)

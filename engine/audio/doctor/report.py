@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from engine.audio.decode import Recording, Source, decode
 from engine.audio.doctor import findings
 from engine.audio.doctor.bandwidth import bandwidth
-from engine.audio.doctor.clipping import cut_off, top
+from engine.audio.doctor.clipping import clipped_samples, top
 from engine.audio.doctor.findings import Finding, Light
 from engine.audio.doctor.fixes import Fix, parts
 from engine.audio.doctor.loudness import clip_loudness
-from engine.audio.doctor.noise import rumble, signal_to_noise, without_rumble
+from engine.audio.doctor.noise import remove_rumble, rumble, signal_to_noise
 from engine.audio.doctor.spectrum import spectra
 from engine.audio.doctor.voices import compare_voices
-from engine.audio.excerpt import time_of
-from engine.audio.reference import SHORTEST_SPEECH, Listening, crest, in_speech, listen
+from engine.audio.excerpt import total_duration
+from engine.audio.reference import SHORTEST_SPEECH, SpeechAnalysis, analyse_speech, crest_factor, speech_samples
 from engine.audio.resample import resample
 from engine.audio.vad import SAMPLE_RATE, Span
 from engine.errors import UnusableReference
@@ -61,7 +61,7 @@ class Report:
     def spoken(self) -> float:
         """Seconds of speech with the pauses that belong to it: what `check_transcript` compares words with."""
         pauses = sum(min(later[0] - sooner[1], _PAUSE) for sooner, later in pairwise(self.speech))
-        return time_of(self.speech) + pauses
+        return total_duration(self.speech) + pauses
 
 
 @torch.no_grad()
@@ -78,10 +78,10 @@ def examine(source: Source | NDArray[np.float32], sample_rate: int | None = None
     duration = len(recording.samples) / recording.sample_rate
     length = findings.of_length(duration)
     try:
-        listening = listen(recording)
+        listening = analyse_speech(recording)
     except UnusableReference:
         return Report((length, findings.of_silence()), duration, (), {})
-    spoken = time_of(listening.spans)
+    spoken = total_duration(listening.spans)
     if spoken < SHORTEST_SPEECH:
         return Report((length, findings.of_little_speech(spoken, spoken / duration)), duration, (), {})
     voices = compare_voices(listening.heard.numpy(), listening.spans)
@@ -111,27 +111,27 @@ def _recording(source: Source | NDArray[np.float32], sample_rate: int | None) ->
     return Recording(torch.from_numpy(source), sample_rate)
 
 
-def _timing(listening: Listening, duration: float) -> Iterator[Finding]:
+def _timing(listening: SpeechAnalysis, duration: float) -> Iterator[Finding]:
     spans = listening.spans
-    spoken = time_of(spans)
+    spoken = total_duration(spans)
     at_ends = spans[0][0] + duration - spans[-1][1]
     yield findings.of_speech(spoken / duration, at_ends >= (duration - spoken) / 2)
     yield findings.of_pauses(max((later[0] - sooner[1] for sooner, later in pairwise(spans)), default=0.0))
 
 
-def _sound(recording: Recording, listening: Listening) -> Iterator[Finding]:
-    speech = in_speech(listening.recording, listening.spans)
-    yield findings.of_clipping(float(cut_off(speech).mean()), crest(speech), top(speech))
+def _sound(recording: Recording, listening: SpeechAnalysis) -> Iterator[Finding]:
+    speech = speech_samples(listening.recording, listening.spans)
+    yield findings.of_clipping(float(clipped_samples(speech).mean()), crest_factor(speech), top(speech))
     yield findings.of_loudness(clip_loudness(recording.samples.numpy(), recording.sample_rate))
     heard = listening.heard.numpy()
     # A hum is a finding of its own: it would spill over into the lowest bands of the noise.
-    steady = spectra(without_rumble(heard, SAMPLE_RATE), SAMPLE_RATE)
+    steady = spectra(remove_rumble(heard, SAMPLE_RATE), SAMPLE_RATE)
     yield findings.of_noise(signal_to_noise(steady, listening.spans))
     yield findings.of_rumble(rumble(heard, SAMPLE_RATE))
     yield findings.of_bandwidth(_bandwidth(listening))
 
 
-def _bandwidth(listening: Listening) -> float:
+def _bandwidth(listening: SpeechAnalysis) -> float:
     recording = listening.recording
     rate = min(recording.sample_rate, _HIGHEST_RATE)
     heights = spectra(resample(recording.samples, recording.sample_rate, rate).numpy(), rate)

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.audio.doctor.noise import without_rumble
+from engine.audio.doctor.noise import remove_rumble
 from engine.audio.vad import SAMPLE_RATE, Span
 
 # Distances, in standard deviations within a voice.
@@ -78,7 +78,7 @@ def compare_voices(heard: NDArray[np.float32], spans: tuple[Span, ...]) -> Voice
     if len(heard) < _LONG_WINDOW:
         return alike
     # Under a rumble everything seems to repeat itself at the shortest period.
-    cepstra, at = _voiced(without_rumble(heard, SAMPLE_RATE))
+    cepstra, at = _voiced(remove_rumble(heard, SAMPLE_RATE))
     chunks = _chunks(at, spans)
     if len(chunks) < 2:
         return alike
