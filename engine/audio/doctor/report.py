@@ -1,4 +1,4 @@
-"""What is good and bad about a clip before a voice is made of it."""
+"""The doctor's report on a clip."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,20 +25,21 @@ from engine.audio.vad import SAMPLE_RATE, Span
 from engine.errors import UnusableReference
 from engine.text import speaking_time
 
-_PAUSE = 0.6  # seconds of a pause between words or sentences that a text's punctuation stands for
-_HIGHEST_RATE = 48_000  # Hz: nobody's speech reaches beyond half of it
+_PAUSE = 0.6  # seconds of a pause that count as the text's punctuation
+_HIGHEST_RATE = 48_000  # Hz: speech has no content above half of it
 _WORST_FIRST: tuple[Light, ...] = ("red", "amber", "green")
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found in a clip.
+    """Findings about a clip.
 
-    findings: one for each measure, in the order to show them: length, speech, pauses, clipping, loudness, noise,
-        rumble, bandwidth, voices. Where nobody speaks, the first two alone: the others have nothing to measure.
-    duration: seconds. speech: the stretches in which somebody speaks.
-    parts: start and end in seconds of what `Fix.EXCERPT` and `Fix.TRIM` leave, so that a page can move the clip's
-        ends instead of applying them. Empty where nobody speaks.
+    findings: one for each measure, in display order: length, speech, pauses, clipping, loudness, noise, rumble,
+        bandwidth, voices. Only the first two for a clip without speech.
+    duration: in seconds.
+    speech: the stretches of speech.
+    parts: start and end in seconds of what `Fix.EXCERPT` and `Fix.TRIM` keep, so that a page can move the clip's ends
+        instead of applying them. Empty without speech.
     """
 
     findings: tuple[Finding, ...]
@@ -48,31 +49,30 @@ class Report:
 
     @property
     def light(self) -> Light:
-        """The worst of all."""
+        """The worst light of all findings."""
         lights = {finding.light for finding in self.findings}
         return next(light for light in _WORST_FIRST if light in lights)
 
     @property
     def best(self) -> Span | None:
-        """The best 8 to 15 s to make a voice of, or all the speech there is; None where nobody speaks."""
+        """The best 8 to 15 s for a voice, or all the speech; None without speech."""
         return self.parts.get(Fix.EXCERPT)
 
     @property
     def spoken(self) -> float:
-        """Seconds of speech with the pauses that belong to it: what `check_transcript` compares words with."""
+        """Seconds of speech including short pauses, for `check_transcript`."""
         pauses = sum(min(later[0] - sooner[1], _PAUSE) for sooner, later in pairwise(self.speech))
         return total_duration(self.speech) + pauses
 
 
 @torch.no_grad()
 def examine(source: Source | NDArray[np.float32], sample_rate: int | None = None) -> Report:
-    """Everything that shows whether a clip is fit to clone from. Nothing but the loudness depends on its gain.
+    """Measure how suitable a clip is for cloning. Only the loudness depends on its gain.
 
     Args:
         source: the bytes of an audio file, or its path, or samples (float32 [n], mono, finite, any scale).
-        sample_rate: Hz, of samples; a file knows its own.
-    Raises UnusableReference for what cannot be decoded, as `decode` does, and for nothing else: a silent clip is
-    a finding.
+        sample_rate: of samples, in Hz; not needed for a file.
+    Raises UnusableReference only for a file that cannot be decoded: a silent clip is a finding.
     """
     recording = _recording(source, sample_rate)
     duration = len(recording.samples) / recording.sample_rate
@@ -90,14 +90,14 @@ def examine(source: Source | NDArray[np.float32], sample_rate: int | None = None
 
 
 def check_transcript(transcript: str, seconds: float) -> Finding:
-    """Whether the number of words fits the length of the speech; nothing listens to what is said.
+    """Judge whether the number of words fits the length of the speech, without recognising words.
 
-    Compared is what the text takes at an ordinary pace, in any script, with what it took here: readers have 0.77 to
+    The text's time at an ordinary pace, in any script, is compared with the time of the speech: readers have 0.77 to
     1.31 times that pace (measured: an audiobook, 60 synthetic speakers).
 
     Args:
         transcript: in any script.
-        seconds: of the speech, as `Report.spoken` has it; 0 or more.
+        seconds: of the speech, from `Report.spoken`; 0 or more.
     """
     words = transcript.strip()
     return findings.of_transcript(speaking_time(words) / max(seconds, 0.1) if words else 0.0)
@@ -124,7 +124,7 @@ def _sound(recording: Recording, listening: SpeechAnalysis) -> Iterator[Finding]
     yield findings.of_clipping(float(clipped_samples(speech).mean()), crest_factor(speech), top(speech))
     yield findings.of_loudness(clip_loudness(recording.samples.numpy(), recording.sample_rate))
     heard = listening.heard.numpy()
-    # A hum is a finding of its own: it would spill over into the lowest bands of the noise.
+    # Hum is a finding of its own, and would leak into the lowest bands of the noise.
     steady = spectra(remove_rumble(heard, SAMPLE_RATE), SAMPLE_RATE)
     yield findings.of_noise(signal_to_noise(steady, listening.spans))
     yield findings.of_rumble(rumble(heard, SAMPLE_RATE))
