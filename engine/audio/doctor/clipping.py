@@ -10,8 +10,8 @@ _FLAT = 3  # samples
 def clipped_samples(samples: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Return which samples lie on a flat top or bottom of the wave, a sign of clipping; independent of gain.
 
-    In a clean clip these are the few around its largest peaks, up to 1 in 5,000. Lossy coding hides flat tops; `top` and
-    `engine.audio.reference.crest_factor` still show clipping.
+    In a clean clip these are the few around its largest peaks, up to 1 in 5,000. Lossy coding hides flat tops; `top`
+    and `engine.audio.reference.crest_factor` still show clipping.
 
     Args:
         samples: float32 [n], mono, without an offset. Returns: bool [n].
