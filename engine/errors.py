@@ -1,22 +1,22 @@
-"""The one error tree of Reprise. Every message is a sentence for the person at the page.
+"""The error tree of Reprise. Every message is a sentence for the user of the page.
 
 RepriseError
 ├── InvalidInput             the request cannot be served as it stands; the message says what to change
-│   ├── UnreadableFile       a named file is missing, too large, or no regular file
-│   ├── UnusableReference    a reference clip that cannot be cloned from
+│   ├── UnreadableFile       a named file is missing, too large, or not a regular file
+│   ├── UnusableReference    a reference clip that cannot be used for cloning
 │   ├── InvalidText          nothing to say, or text that cannot be spoken
 │   ├── InvalidOption        a setting outside its range
 │   ├── InvalidName          a voice's name is empty or too long
 │   ├── InvalidCodes         serialized codes are damaged, of an unknown version, or do not fit the codec
-│   └── InvalidVoiceFile     an imported voice file is damaged or not one of ours
-├── LibraryError             the voice library refused
+│   └── InvalidVoiceFile     an imported voice file is damaged or of another format
+├── LibraryError             the voice library refuses an operation
 │   ├── NameTaken            the owner already has a voice of that name
 │   ├── VoiceNotFound        no such voice for this owner
 │   ├── GenerationNotFound   no such generation for this owner
 │   ├── ScriptNotFound       no such script, or no such card of one, for this owner
-│   ├── VoiceProtected       a sample voice, which everyone shares and nobody changes
+│   ├── VoiceProtected       a sample voice, shared by everyone and read-only
 │   └── DatabaseUnavailable  the database cannot be opened or used, or is of a newer version
-│       └── DiskFull         its disk is full, and nothing was changed
+│       └── DiskFull         its disk is full; nothing was changed
 ├── ReleaseError             a model release cannot be used
 │   ├── ReleaseNotFound      no such folder, repository or file
 │   ├── ReleaseForbidden     gated or private: a licence must be accepted or a token given
@@ -24,16 +24,16 @@ RepriseError
 │   ├── InvalidConfig        a configuration has unknown, missing or contradictory values
 │   ├── InvalidCheckpoint    tensors are missing, unexpected or misshapen
 │   └── DoesNotFit           the device has too little memory for the model
-└── EngineError              the engine cannot go on
-    ├── EngineBusy           as many requests as it takes are speaking and waiting
+└── EngineError              the engine cannot continue
+    ├── EngineBusy           the limit of running and queued requests is reached
     ├── EngineFailed         a step of the model failed
     ├── EngineClosed         used after close()
-    └── DeviceUnavailable    the asked-for device does not exist here
+    └── DeviceUnavailable    the requested device does not exist here
 """
 
 
 class RepriseError(Exception):
-    """Root of all errors that Reprise raises on purpose."""
+    """Base class of all errors of Reprise."""
 
 
 class InvalidInput(RepriseError, ValueError):
@@ -41,11 +41,11 @@ class InvalidInput(RepriseError, ValueError):
 
 
 class UnreadableFile(InvalidInput):
-    """A named file is missing, too large, or no regular file."""
+    """A named file is missing, too large, or not a regular file."""
 
 
 class UnusableReference(InvalidInput):
-    """A reference clip that cannot be cloned from."""
+    """A reference clip that cannot be used for cloning."""
 
 
 class InvalidText(InvalidInput):
@@ -65,11 +65,11 @@ class InvalidCodes(InvalidInput):
 
 
 class InvalidVoiceFile(InvalidInput):
-    """An imported voice file is damaged or not one of ours."""
+    """An imported voice file is damaged or of another format."""
 
 
 class LibraryError(RepriseError):
-    """The voice library refused."""
+    """The voice library refuses an operation."""
 
 
 class NameTaken(LibraryError):
@@ -89,13 +89,13 @@ class ScriptNotFound(LibraryError, LookupError):
 
 
 class VoiceProtected(LibraryError):
-    """A sample voice, which everyone shares and nobody renames, changes or deletes."""
+    """A sample voice: shared by everyone, and never renamed, changed or deleted."""
 
 
 class DatabaseUnavailable(LibraryError):
     """The database cannot be opened or used, or was written by a newer version.
 
-    detail: where the database is and what it reports, for the log and the command line; never for visitors of a page.
+    detail: the database's location and its own message, for the log and the command line; never shown on a page.
     """
 
     def __init__(self, message: str, *, detail: str = "") -> None:
@@ -136,15 +136,15 @@ class DoesNotFit(ReleaseError):
 
 
 class EngineError(RepriseError):
-    """The engine cannot go on."""
+    """The engine cannot continue."""
 
 
 class EngineBusy(EngineError):
-    """As many requests as the engine takes are speaking and waiting."""
+    """The limit of running and queued requests is reached."""
 
 
 class EngineFailed(EngineError):
-    """A step of the model failed, such as for want of memory."""
+    """A step of the model failed, for example for lack of memory."""
 
 
 class EngineClosed(EngineError):
@@ -155,9 +155,9 @@ class EngineClosed(EngineError):
 
 
 class DeviceUnavailable(EngineError):
-    """The asked-for device does not exist here."""
+    """The requested device does not exist here."""
 
 
 def first_line(error: BaseException) -> str:
-    """What another library's error says, short enough for a sentence of ours."""
+    """Return the first line of another library's error, cut to the length of a sentence."""
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()[:200]

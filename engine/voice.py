@@ -1,8 +1,7 @@
-"""A voice: what the engine must know of a speaker, as values and as one portable file. No torch, no database.
+"""Voices: a speaker's data as values and as one portable file, without torch or a database.
 
-A `Voice` is a name and one or more references; a `Reference` is a prepared clip, the words spoken in it, and
-the codes that a codec made of it. Everything is checked when it is made, so a `Voice` in hand can always be
-stored and exported.
+A `Voice` is a name and one or more references; a `Reference` is a prepared clip, its transcript, and the codes that a
+codec made of it. All fields are checked on construction, so any `Voice` can be stored and exported.
 
 Codes as bytes (little endian), after the idea of descript-audio-codec's `DACFile`: codes with their version.
 
@@ -11,9 +10,9 @@ Codes as bytes (little endian), after the idea of descript-audio-codec's `DACFil
     the codes, one codebook after the other, packed at that many bits each, padded with zeros to a whole byte
     4 bytes  CRC-32 of all of the above
 
-A voice file (little endian). There is nothing in it to unpack, no path, nothing to run: a header and bytes.
+A voice file (little endian). It holds no archive, no path and no code: only a header and bytes.
 
-    8 bytes  magic, by which text-mode transfers show as in PNG      2 bytes  version (1)
+    8 bytes  magic, which reveals text-mode transfers as in PNG     2 bytes  version (1)
     4 bytes  length of the header                                    the header: JSON in UTF-8; "tags" only if any
     for each reference: its codes as above, then its clip (FLAC); their lengths are in the header
     32 bytes SHA-256 of all of the above
@@ -46,7 +45,7 @@ MAX_TRANSCRIPT = 10_000
 MAX_DESCRIPTION = 2_000
 MAX_SENTENCE = 2_000
 MAX_WHO = 200
-MAX_LANGUAGE = 35  # the longest tag that RFC 5646 asks software to hold
+MAX_LANGUAGE = 35  # the longest tag that RFC 5646 requires software to support
 MAX_TAGS = 12
 MAX_TAG = 40
 MAX_FINGERPRINT = 128
@@ -70,13 +69,13 @@ MAX_FILE_BYTES = (
     _FILE_HEAD.size + _MAX_HEADER_BYTES + MAX_REFERENCES * (_MAX_CODES_BYTES + MAX_CLIP_BYTES) + _DIGEST_BYTES
 )
 _DURATION_TOLERANCE = 0.1  # seconds between what a clip's header says and what the reference says
-_INVISIBLE = {"Cf", "Mn", "Me", "Zs"}  # categories that alone show nothing on a page
+_INVISIBLE = {"Cf", "Mn", "Me", "Zs"}  # categories without visible characters
 
 
 def clean_name(name: str) -> str:
-    """The form in which a voice's name is kept: NFC, trimmed, runs of white space made one space, any script.
+    """Return a voice's name as it is stored: NFC, trimmed, runs of white space made one space, any script.
 
-    Raises InvalidName when nothing visible is left, when more than 80 characters are, or control characters.
+    Raises InvalidName for a name without visible characters, with more than 80, or with control characters.
     """
     cleaned = " ".join(unicodedata.normalize("NFC", name).split())
     categories = {unicodedata.category(character) for character in cleaned}
@@ -90,10 +89,10 @@ def clean_name(name: str) -> str:
 
 
 def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """The form in which tags are kept, in their order: as `clean_name` does it, without "#" before them, each once.
+    """Return tags as they are stored, in order: cleaned as names are, without a leading "#", each once.
 
-    Those that differ in case alone are one; empty ones are left out. Raises InvalidInput for more than 12, for one of
-    more than 40 characters, and for commas, which part tags, or control characters in them.
+    Tags that differ in case alone are the same; empty ones are dropped. Raises InvalidInput for more than 12 tags, for
+    a tag of more than 40 characters, and for commas, which separate tags, or control characters in one.
     """
     found: dict[str, str] = {}
     for tag in tags:
@@ -114,16 +113,16 @@ def _check_tag(tag: str) -> None:
 
 
 def check_text(value: str, what: str, limit: int) -> None:
-    """Refuse text that some database cannot keep. Raises InvalidInput, naming `what`."""
+    """Refuse text that a database cannot store. Raises InvalidInput, naming `what`."""
     if len(value) > limit:
         raise InvalidInput(f"The {what} can have {limit:,} characters; this one has {len(value):,}.")
-    # PostgreSQL keeps no NUL; half of a surrogate pair is no character and has no UTF-8.
+    # PostgreSQL cannot store NUL; half of a surrogate pair has no UTF-8.
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
         raise InvalidInput(f"The {what} holds characters that are no text.")
 
 
 def checked_codes(codes: ArrayLike) -> Codes:
-    """Codes [K, T] of any integer dtype as a read-only uint16 array [K, T] of its own.
+    """Copy codes [K, T] of any integer dtype to a read-only uint16 array [K, T].
 
     Raises InvalidCodes unless 1 ≤ K ≤ 64, 1 ≤ T ≤ 16,384 and every code is in 0..65,535.
     """
@@ -140,9 +139,9 @@ def checked_codes(codes: ArrayLike) -> Codes:
 
 
 def codes_to_bytes(codes: ArrayLike) -> bytes:
-    """Codes [K, T] as a compact, versioned, checksummed form: 30 s of S2 speech (10 x 646) in about 8 kB.
+    """Pack codes [K, T] compactly, with version and checksum: 30 s of S2 speech (10 x 646) in about 8 kB.
 
-    Raises InvalidCodes for what `checked_codes` refuses.
+    Raises InvalidCodes as `checked_codes` does.
     """
     array = checked_codes(codes)
     count, frames = array.shape
@@ -155,14 +154,14 @@ def codes_to_bytes(codes: ArrayLike) -> bytes:
 
 
 def codes_from_bytes(data: bytes) -> Codes:
-    """What `codes_to_bytes` wrote: uint16 [K, T], read-only.
+    """Read the bytes of `codes_to_bytes`: uint16 [K, T], read-only.
 
-    Raises InvalidCodes when the bytes are damaged, cut short, of an unknown version, or no codes at all.
+    Raises InvalidCodes when the bytes are damaged, cut short, of an unknown version, or not codes at all.
     """
     count, frames = _codes_head(data)
     widths = data[_CODES_HEAD.size : _CODES_HEAD.size + count]
     packed = data[_CODES_HEAD.size + count : -_CRC.size]
-    # A width of 0 would let a few bytes claim any number of frames.
+    # With a width of 0, a few bytes could claim any number of frames.
     if len(widths) != count or not all(1 <= width <= 16 for width in widths):
         raise InvalidCodes("These codes are damaged.")
     if len(packed) != (sum(widths) * frames + 7) // 8:
@@ -171,7 +170,7 @@ def codes_from_bytes(data: bytes) -> Codes:
     codes = np.empty((count, frames), dtype=np.uint16)
     start = 0
     for row, width in zip(codes, widths, strict=True):
-        whole = np.zeros((frames, 16), dtype=np.uint8)  # every code with as many bits as the widest can have
+        whole = np.zeros((frames, 16), dtype=np.uint8)  # every code at the greatest width
         whole[:, 16 - width :] = bits[start : start + frames * width].reshape(frames, width)
         row[:] = np.packbits(whole).view(">u2")
         start += frames * width
@@ -179,7 +178,7 @@ def codes_from_bytes(data: bytes) -> Codes:
 
 
 def _codes_head(data: bytes) -> tuple[int, int]:
-    """K and T of codes whose magic, version and checksum are right."""
+    """Check magic, version and checksum of codes; return K and T."""
     if len(data) < _CODES_HEAD.size + _CRC.size or not data.startswith(_CODES_MAGIC):
         raise InvalidCodes("These bytes are no codes.")
     _, version, count, frames = _CODES_HEAD.unpack_from(data)
@@ -191,7 +190,7 @@ def _codes_head(data: bytes) -> tuple[int, int]:
 
 
 def _flac_stream_info(clip: bytes) -> tuple[int, int, int]:
-    """Sample rate, channels and samples that a FLAC file says it has (STREAMINFO, RFC 9639 section 8.2)."""
+    """Return sample rate, channels and samples from a FLAC file's STREAMINFO (RFC 9639 section 8.2)."""
     if len(clip) < 42 or clip[:4] != b"fLaC" or clip[4] & 0x7F or clip[5:8] != b"\0\0\x22":
         raise UnusableReference("The reference clip is not a FLAC file.")
     packed = int.from_bytes(clip[18:26], "big")  # 20 bits sample rate, 3 channels - 1, 5 bits a sample - 1, 36 samples
@@ -200,10 +199,10 @@ def _flac_stream_info(clip: bytes) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """A prepared clip, the words spoken in it, and its codes. Compared by value.
+    """A prepared clip, its transcript, and its codes. Compared by value.
 
-    Raises UnusableReference for a clip, sample rate or duration that cannot be; InvalidCodes; InvalidInput
-    for the transcript.
+    Raises UnusableReference for an impossible clip, sample rate or duration; InvalidCodes; InvalidInput for the
+    transcript.
     """
 
     transcript: str  # the words of exactly this clip
@@ -245,7 +244,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Consent:
-    """Who allowed the voice to be cloned, when (kept in UTC), and in which words. Raises InvalidInput."""
+    """Consent to cloning: who gave it, when (stored in UTC), and the words. Raises InvalidInput."""
 
     who: str
     when: datetime  # aware
@@ -264,8 +263,7 @@ class Consent:
 
 @dataclass(frozen=True)
 class Voice:
-    """A name and what the engine speaks from. Compared by value; name and tags as `clean_name` and `clean_tags` give
-    them.
+    """A name and its references. Compared by value; name and tags are cleaned by `clean_name` and `clean_tags`.
 
     Raises InvalidName; InvalidCodes when references differ in their number of codebooks; InvalidInput for the
     other fields.
@@ -294,7 +292,7 @@ class Voice:
             raise InvalidCodes("The references of one voice must come from one codec.")
 
     def to_bytes(self) -> bytes:
-        """The voice as one portable file, described at the top of this module."""
+        """Write the voice as one portable file, described at the top of this module."""
         codes = [codes_to_bytes(reference.codes) for reference in self.references]
         header = json.dumps(_header(self, codes), ensure_ascii=False, separators=(",", ":")).encode()
         parts = [_FILE_HEAD.pack(_FILE_MAGIC, _FILE_VERSION, len(header)), header]
@@ -305,23 +303,23 @@ class Voice:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Voice:
-        """What `to_bytes` wrote, verified whole before any of it is read; nothing in it is unpacked or run.
+        """Read the file of `to_bytes`. The checksum of all of it is verified before anything is parsed.
 
-        Raises InvalidVoiceFile when it is damaged, too large, of a newer version, or no voice file at all.
+        Raises InvalidVoiceFile when it is damaged, too large, of a newer version, or not a voice file at all.
         """
         header, blobs = _opened(data)
         try:
             return _voice(parse_json(header), blobs)
         except InvalidInput as error:
             raise InvalidVoiceFile(f"This voice file cannot be used. {error}") from error
-        # Of a file whose checksum is right but whose header nobody's `to_bytes` wrote.
+        # The checksum is right, but no `to_bytes` wrote the header.
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidVoiceFile("This voice file's header is not one of ours.") from error
 
 
 def _header(voice: Voice, codes: Sequence[bytes]) -> dict[str, Any]:
     consent = voice.consent
-    tags = {"tags": list(voice.tags)} if voice.tags else {}  # without any the file is as it was before there were tags
+    tags = {"tags": list(voice.tags)} if voice.tags else {}  # a file without tags stays as it was before tags existed
     return {
         "name": voice.name,
         "language": voice.language,
@@ -343,7 +341,7 @@ def _header(voice: Voice, codes: Sequence[bytes]) -> dict[str, Any]:
 
 
 def _opened(data: bytes) -> tuple[bytes, memoryview]:
-    """Header and blobs of a voice file whose size, magic, version and checksum are right."""
+    """Check size, magic, version and checksum of a voice file; return its header and blobs."""
     if len(data) > MAX_FILE_BYTES:
         raise InvalidVoiceFile(f"A voice file can have {MAX_FILE_BYTES >> 20} MiB; this one is larger.")
     if len(data) < _FILE_HEAD.size + _DIGEST_BYTES or not data.startswith(_FILE_MAGIC):
@@ -363,11 +361,11 @@ def _opened(data: bytes) -> tuple[bytes, memoryview]:
 
 
 def _fields(value: Any, **types: type | tuple[type, ...]) -> list[Any]:
-    """The values of a JSON object that must have exactly these keys, with values of exactly these types."""
+    """Return the values of a JSON object that must have exactly these keys, with values of exactly these types."""
     if type(value) is not dict or value.keys() != types.keys():
         raise TypeError(f"expected an object of {sorted(types)}")
     for key, expected in types.items():
-        # Not isinstance: true is an int to Python.
+        # Not isinstance: true is an int in Python.
         if type(value[key]) not in (expected if isinstance(expected, tuple) else (expected,)):
             raise TypeError(f"{key} is a {type(value[key]).__name__}")
     return [value[key] for key in types]
@@ -404,7 +402,7 @@ def _tags(value: Any) -> tuple[str, ...]:
 
 
 def _reference(entry: Any, blobs: memoryview) -> tuple[Reference, int]:
-    """The reference at the start of `blobs`, and how many bytes it takes."""
+    """Return the reference at the start of `blobs`, and its length in bytes."""
     transcript, sample_rate, duration, codes, clip = _fields(
         entry, transcript=str, sample_rate=int, duration=float, codes=int, clip=int
     )

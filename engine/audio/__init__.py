@@ -1,5 +1,4 @@
-"""Reference clips in, finished takes out. Files are read by `decode`, listened to by `vad`, prepared by
-`reference`, judged and mended by `doctor`; takes are written by `encode` and `join`."""
+"""Reference clips and takes: decoding, voice activity detection, preparation, the reference doctor, encoding."""
 
 from engine.audio.decode import decode_audio
 from engine.audio.encode import AudioFormat, encode_audio, encode_flac, to_int16, wav_bytes

@@ -1,4 +1,4 @@
-"""Takes and the pauses between them, written as one file, take by take: an hour is never in memory as a whole."""
+"""Concatenating takes and the pauses between them into one file, take by take, so that memory stays bounded."""
 
 import io
 from collections.abc import Iterable, Iterator
@@ -24,19 +24,20 @@ _DAMAGED = "A take of this script is damaged: speak its card again."
 
 
 @dataclass(frozen=True)
-class SpokenTake:
-    """audio: a file as `encode_flac` writes it, mono. pause: seconds of silence before the take after it."""
+class TakeAudio:
+    """A take to write: a mono file as `encode_flac` writes it, and the seconds of silence after it."""
 
     audio: bytes
     pause: float = 0.0
 
 
-def write_joined(file: BinaryIO | Path, takes: Iterable[SpokenTake], format: FileFormat) -> float:
-    """Write takes as one file, each asked for when the one before is written; returns its seconds.
+def concatenate_takes(file: BinaryIO | Path, takes: Iterable[TakeAudio], format: FileFormat) -> float:
+    """Write takes as one file and return its duration in seconds.
 
-    The first take decides the sample rate, which opus and mp3 raise to one that they have; takes of another rate
-    are converted. Samples that keep their rate go into wav and flac unchanged, at 16 bits. There is no pause after
-    the last take. What was written so far stays in the file when a take cannot be read.
+    Each take is requested once the previous one is written. The first take decides the sample rate, raised to a
+    supported one for opus and mp3; takes of another rate are resampled. Samples that keep their rate go into wav and
+    flac unchanged, at 16 bits. There is no pause after the last take. When a take cannot be read, the file keeps what
+    was written before.
 
     Args:
         file: a path, or a file open for writing, reading and seeking.

@@ -1,9 +1,8 @@
 """Audio files in: soundfile for wav, flac, ogg, opus, mp3 and aiff, PyAV for m4a/aac, webm and the rest.
 
-Nothing that a file says about itself is believed, least of all its length: blocks are decoded, mixed and
-counted until the limit is passed, so a lying header or ten hours of mp3 cost no more memory or time than the
-longest clip that is allowed. Only formats and codecs of sound are tried, so that no picture is ever decoded, and
-none that can name another file or address.
+Metadata of a file, its length above all, is not trusted: blocks are decoded, mixed and counted until the limit is
+passed, so that a false header or ten hours of mp3 cost no more memory or time than the longest clip allowed. Only
+audio formats and codecs are tried, so that no picture is decoded, and none that can refer to another file or address.
 """
 
 import io
@@ -33,17 +32,17 @@ LOWEST_RATE, HIGHEST_RATE = 8_000, 192_000  # Hz
 _BLOCK = 1 << 18  # values decoded at a time, all channels together
 _MOST_PACKETS = 20_000  # of a file; 90 seconds of AAC at the highest rate are 16,900
 
-_MOST_PLANES = 7  # that PyAV counts rightly: it looks for the end of a list that has no room for one after 8
+_MOST_PLANES = 7  # that PyAV counts correctly: it searches for the end of a list that has no room for one after 8
 
-# How files begin that soundfile reads. Its library knows many more formats, old and little tested ones, and tries them
-# all on what it does not recognise.
+# Beginnings of the files that soundfile reads. Its library has many more formats, old and little tested ones, and tries
+# them all on a file that it does not recognise.
 _SOUNDFILE = re.compile(
     rb"RIFF....WAVE|RIFX....WAVE|RF64....WAVE|riff\x2e\x91\xcf\x11|fLaC|OggS|FORM....AIF[FC]|\.snd"
     rb"|ID3|\xff[\xe2-\xff]",
     re.DOTALL,
 )
-# For PyAV: containers with sound in them, and none that can name other files or addresses to open, as playlists do;
-# what codes sound, and nothing that codes pictures. No address may be opened in any case.
+# For PyAV: audio containers, except those that can name other files or addresses to open, as playlists do; and audio
+# codecs, none for pictures. No address may be opened in any case.
 _CONTAINERS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,aac,mp3,ogg,wav,w64,flac,aiff,caf,amr,asf,avi,mpegts,flv"
 _CODECS = frozenset(
     """aac aac_latm mp1 mp1float mp2 mp2float mp3 mp3float opus libopus vorbis flac alac ac3 eac3 amrnb amrwb
@@ -74,18 +73,19 @@ class Recording:
 
 
 def decode_audio(source: Source, sample_rate: int, *, device: torch.device | str = "cpu") -> Tensor:
-    """A whole file as it is: float32 [n], mono, at `sample_rate` Hz, on `device`; nothing trimmed or judged.
+    """Decode a whole file: float32 [n], mono, at `sample_rate` Hz, on `device`; nothing is trimmed or judged.
 
-    For clips that were prepared before. Raises UnusableReference when it cannot be read.
+    For clips that are already prepared. Raises UnusableReference when it cannot be read.
     """
     recording = decode(source)
     return resample(recording.samples.to(device), recording.sample_rate, sample_rate)
 
 
 def decode(source: Source) -> Recording:
-    """Reads a file of at most 90 s: its bytes, or its path.
+    """Read a file of at most 90 s, given as bytes or path.
 
-    Raises UnusableReference for what is missing, empty, no audio, too long, of an odd rate, or not finite.
+    Raises UnusableReference for a file that is missing, empty, not audio, too long, of an unsupported rate, or not
+    finite.
     """
     readable = False
     with _opened(source) as file:
@@ -115,12 +115,12 @@ def _opened(source: Source) -> Iterator[BinaryIO]:
         file = open_regular(source, MAX_CLIP_FILE_BYTES)
     except UnreadableFile as error:
         raise UnusableReference(str(error)) from error
-    with file:  # opened by its descriptor, it has no name: the content decides what a file is, not its ending
+    with file:  # opened by its descriptor, it has no name: the content decides the format, not the suffix
         yield file
 
 
 class _Seekable:
-    """A file for soundfile, whose own code fails on the places before the start that damaged files name."""
+    """A file for soundfile, whose own code fails on the negative offsets of damaged files."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.read, self.tell, self._file = file.read, file.tell, file
@@ -146,9 +146,9 @@ def _soundfile_blocks(sound: soundfile.SoundFile) -> Iterator[NDArray[Any]]:
 def _read_with_av(file: BinaryIO) -> Recording:
     with av.open(file, "r", options=_OPTIONS, metadata_errors="ignore") as container:
         stream = container.streams.best("audio")
-        rate = getattr(stream, "sample_rate", None)  # a stream that nothing can decode has no such attribute
+        rate = getattr(stream, "sample_rate", None)  # a stream without a decoder lacks the attribute
         if container.streams and not container.streams.audio:
-            raise UnusableReference(_NO_SAMPLES)  # a film without sound, say
+            raise UnusableReference(_NO_SAMPLES)  # such as a film without sound
         if not isinstance(stream, av.AudioStream) or not rate or stream.codec_context.name not in _CODECS:
             raise UnusableReference(_NOT_AUDIO)
         return _collected(_av_blocks(container, stream), rate)
@@ -160,20 +160,20 @@ def _av_blocks(container: "av.container.InputContainer", stream: av.AudioStream)
             raise UnusableReference(_IN_PIECES)
         try:
             frames = packet.decode()
-        except av.FFmpegError:  # which of them, differs with the damage
-            continue  # one bad packet costs its own few milliseconds, as in every player
+        except av.FFmpegError:  # the subclass depends on the damage
+            continue  # a bad packet loses its own few milliseconds, as in every player
         yield from map(_planes, frames)
 
 
 def _packets(container: "av.container.InputContainer", stream: av.AudioStream) -> "Iterator[av.Packet[av.AudioStream]]":
     try:
         yield from container.demux(stream)
-    except IndexError:  # a stream that begins in the middle of the file is more than PyAV knows
+    except IndexError:  # PyAV does not support a stream that begins in the middle of the file
         return
 
 
 def _planes(frame: av.AudioFrame) -> NDArray[Any]:
-    """A frame's samples as floats [channels, n], full scale at 1."""
+    """Return a frame's samples as floats [channels, n], full scale at 1."""
     values = _values(frame)
     if not frame.format.is_planar:
         values = values.reshape(-1, frame.layout.nb_channels).T
@@ -185,7 +185,7 @@ def _planes(frame: av.AudioFrame) -> NDArray[Any]:
 
 
 def _values(frame: av.AudioFrame) -> NDArray[Any]:
-    """As `frame.to_ndarray`, which knows no samples of 64 bits, and with 8 planes or more reads behind the last."""
+    """As `frame.to_ndarray`, which lacks 64-bit samples, and reads behind the last of 8 or more planes."""
     planar, channels = frame.format.is_planar, frame.layout.nb_channels
     if planar and channels > _MOST_PLANES:
         raise UnusableReference(f"The clip has {channels} channels: export it again in mono or stereo.")
@@ -197,7 +197,7 @@ def _values(frame: av.AudioFrame) -> NDArray[Any]:
 
 
 def _collected(blocks: Iterator[NDArray[Any]], rate: int) -> Recording:
-    """Mixes blocks [channels, n] to mono and joins them, up to the limit."""
+    """Mix blocks [channels, n] to mono and join them, up to the limit."""
     if not LOWEST_RATE <= rate <= HIGHEST_RATE:
         raise UnusableReference(
             f"The clip has {rate:,} samples a second: use one with {LOWEST_RATE:,} to {HIGHEST_RATE:,}."
@@ -213,7 +213,7 @@ def _collected(blocks: Iterator[NDArray[Any]], rate: int) -> Recording:
 
 
 def _mono(block: NDArray[Any]) -> NDArray[np.float32]:
-    # In double: the sum of two finite floats may be none. That of both infinities is checked below.
+    # In double: the sum of two finite floats may be infinite. Infinities and NaN are checked below.
     with np.errstate(invalid="ignore", over="ignore"):
         mono: NDArray[np.float64] = block.mean(axis=0, dtype=np.float64)
     if not np.isfinite(mono).all():

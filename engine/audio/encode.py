@@ -1,4 +1,4 @@
-"""Finished takes out, as whole files. libsndfile writes them all; no ffmpeg program is needed."""
+"""Encoding takes as audio files. libsndfile writes all formats; no ffmpeg program is needed."""
 
 import io
 from typing import Literal
@@ -13,7 +13,7 @@ from engine.errors import InvalidOption
 
 AudioFormat = Literal["wav", "flac", "mp3", "opus", "pcm"]
 
-# (container, coding) in libsndfile's words.
+# (container, coding) as libsndfile names them.
 CODINGS = {
     "wav": ("WAV", "PCM_16"),
     "flac": ("FLAC", "PCM_16"),
@@ -21,7 +21,7 @@ CODINGS = {
     "opus": ("OGG", "OPUS"),
 }
 
-# Rates that a coding has at all; others are raised to the next one, so nothing audible is lost.
+# Supported sample rates; others are raised to the next one, so that nothing audible is lost.
 RATES = {
     "mp3": (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000),
     "opus": (8_000, 12_000, 16_000, 24_000, 48_000),
@@ -29,13 +29,12 @@ RATES = {
 
 
 def encode_audio(samples: NDArray[np.floating], sample_rate: int, format: AudioFormat) -> bytes:
-    """A whole take as one file.
+    """Encode a whole take as one file.
 
     Args:
         samples: float [n], mono. Beyond ±1 is clipped, NaN becomes silence.
-        sample_rate: Hz. Opus and mp3 have few rates: they get the next higher one.
-        format: "wav", "flac" (both 16 bit), "mp3", "opus" (in Ogg), or "pcm": 16-bit little-endian samples
-            and nothing else.
+        sample_rate: Hz. Opus and mp3 support few rates: the next higher one is used.
+        format: "wav", "flac" (both 16 bit), "mp3", "opus" (in Ogg), or "pcm": raw 16-bit little-endian samples.
     Raises InvalidOption for another format.
     """
     if format == "pcm":
@@ -50,17 +49,17 @@ def encode_audio(samples: NDArray[np.floating], sample_rate: int, format: AudioF
 
 
 def encode_flac(samples: NDArray[np.floating], sample_rate: int) -> bytes:
-    """Lossless for samples on the 16-bit grid, as `Clip.samples` are. See `encode_audio`."""
+    """Encode as FLAC, lossless for samples on the 16-bit grid such as `Clip.samples`. See `encode_audio`."""
     return encode_audio(samples, sample_rate, "flac")
 
 
 def wav_bytes(samples: NDArray[np.floating], sample_rate: int) -> bytes:
-    """A 16-bit WAV file. See `encode_audio`."""
+    """Encode as a 16-bit WAV file. See `encode_audio`."""
     return encode_audio(samples, sample_rate, "wav")
 
 
 def to_int16(samples: NDArray[np.floating]) -> NDArray[np.int16]:
-    """Floats in [-1, 1] → 16 bits, on decoders' own scale (32,768): reading them back gives the same floats.
+    """Convert floats in [-1, 1] to 16 bits, on the scale of decoders (32,768): decoding gives the same floats.
 
     Beyond ±1 is clipped, NaN becomes silence.
     """
@@ -79,5 +78,5 @@ def _at_supported_rate(
     if rate in supported:
         return samples, rate
     new_rate = min((r for r in supported if r > rate), default=supported[-1])
-    # Bounded first: the filter would smear one NaN over its whole length.
+    # Bounded first: the filter would spread one NaN over its whole length.
     return resample(torch.from_numpy(_bounded(samples)), rate, new_rate).numpy(), new_rate

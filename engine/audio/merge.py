@@ -1,5 +1,8 @@
-"""Several clips of one speaker as one clip. A prompt's references are its speakers, so that a second clip beside the
-first would be heard as somebody else; models are taught with references of several utterances, one behind the other."""
+"""Merging several clips of one speaker into one reference clip.
+
+Each reference of a prompt is a speaker of its own: a second clip beside the first would be another speaker. Models are
+trained with references of several consecutive utterances.
+"""
 
 from collections.abc import Sequence
 
@@ -9,24 +12,24 @@ from engine.audio.decode import Source
 from engine.audio.encode import wav_bytes
 from engine.audio.reference import LONGEST_USED, prepare_reference
 
-# Seconds that clips may have together: what is used of one clip, less the pauses that preparing leaves between them.
-LONGEST_TOGETHER = LONGEST_USED - 2.0
+# Longest total duration of the clips: that of one reference, less the pauses between the prepared clips.
+MAX_MERGED_SECONDS = LONGEST_USED - 2.0
 
 
-def join_clips(sources: Sequence[Source], sample_rate: int) -> bytes:
-    """Clips one behind the other, each trimmed and at the same level, parted by a short pause: a WAV file.
+def merge_clips(sources: Sequence[Source], sample_rate: int) -> bytes:
+    """Concatenate clips, each trimmed and at the same level, with short pauses between them, as a WAV file.
 
     Args:
         sources: one or more, as for `prepare_reference`.
-        sample_rate: Hz, of the result.
-    Raises UnusableReference for the first clip that cannot be cloned from.
+        sample_rate: of the result, in Hz.
+    Raises UnusableReference for the first unusable clip.
     """
     prepared = [prepare_reference(source, sample_rate).samples.numpy() for source in sources]
     return wav_bytes(np.concatenate(prepared), sample_rate)
 
 
-def join_transcripts(transcripts: Sequence[str]) -> str:
-    """The words of joined clips. Where one clip ends, a sentence does: its pause is heard as one."""
+def merge_transcripts(transcripts: Sequence[str]) -> str:
+    """Join the transcripts of merged clips. Each ends as a sentence, because a pause follows it."""
     return " ".join(map(_sentence, transcripts))
 
 

@@ -1,4 +1,4 @@
-"""From any clip that somebody recorded to the one a voice is made of: mono, trimmed, levelled, judged."""
+"""Preparation of reference clips: mono, trimmed, at a known speech level, refused where unusable."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.audio.decode import Recording, Source, decode
-from engine.audio.excerpt import Excerpt, choose_excerpt, time_of
+from engine.audio.excerpt import Excerpt, choose_excerpt, total_duration
 from engine.audio.resample import resample
 from engine.audio.vad import SAMPLE_RATE as VAD_RATE
 from engine.audio.vad import Span, speech_spans
@@ -16,22 +16,20 @@ from engine.errors import UnusableReference
 from engine.text import cut_text
 
 SHORTEST_SPEECH = 1.0  # seconds
-LEAST_HEARD = 0.2  # seconds: less than that is no word, but a knock
+LEAST_HEARD = 0.2  # seconds: anything shorter is a knock, not a word
 LONGEST_USED = 30.0  # seconds, the silence at the end included
-END_SILENCE = 0.2  # seconds: the last word rings out, and the model hears that the speaker has finished
-_FADE = 0.005  # seconds at each end, against a click where the room's noise stops
+END_SILENCE = 0.2  # seconds after the last word, by which the model hears that the speaker has finished
+_FADE = 0.005  # seconds at each end, against a click where the background noise stops
 
-# Speech is brought to -22 dBFS (a root mean square of 2,600 in 16 bits): the level of the speech that the
-# models learn from, so that a quiet phone and a loud studio give the same voice at the same loudness. Gain
-# alone, no compression.
+# Speech is brought to -22 dBFS (a root mean square of 2,600 in 16 bits), the level of the models' training data, so
+# that a quiet phone and a loud studio give the same voice at the same loudness. By gain only, without compression.
 SPEECH_LEVEL = 0.0794
 _CEILING = 0.99
 
 _SILENT = 1e-4  # of full scale, -80 dBFS: three steps of 16 bits
 
-# The peak of speech (its 99.9th percentile) over its root mean square. Speech has 3.5 to 7; cutting off a
-# fifth of its samples leaves 2, a tenth 2.5, and lossy coding afterwards changes it by little, unlike the
-# number of flat samples.
+# Crest factor of speech: its 99.9th percentile over its root mean square. Speech has 3.5 to 7; with a fifth of the
+# samples clipped 2, with a tenth 2.5. Unlike the number of flat samples, it changes little under lossy coding.
 CLIPPED_BEYOND_USE, CLIPPED = 1.9, 2.6
 
 IS_SILENT = "The clip is silent: check that the right microphone is chosen and not muted, and record again."
@@ -44,12 +42,11 @@ SOUNDS_CLIPPED = "The clip is clipped in places; a recording at a lower level wo
 class Clip:
     """A prepared reference clip.
 
-    samples: float32 [n], mono, in [-1, 1], on the device asked for, on the grid of 16 bits (FLAC keeps them
-        exactly).
-    sample_rate: Hz. notes: sentences for the user. used: start and end, in seconds, of the original that
-        samples come from.
-    speech_kept: the share of the original's speech that samples hold; below 1 the transcript is too long for
-        them.
+    samples: float32 [n], mono, in [-1, 1], on the requested device, on the 16-bit grid (exact in FLAC).
+    sample_rate: Hz.
+    notes: sentences for the user.
+    used: start and end, in seconds, of the part of the original that the samples come from.
+    speech_kept: share of the original's speech in the samples; below 1 the transcript is too long for them.
     """
 
     samples: Tensor
@@ -60,17 +57,18 @@ class Clip:
 
     @property
     def duration(self) -> float:
-        """Seconds, the silence at the end included."""
+        """Duration in seconds, the silence at the end included."""
         return len(self.samples) / self.sample_rate
 
 
 @dataclass(frozen=True)
-class Listening:
-    """A clip, and where somebody speaks in it.
+class SpeechAnalysis:
+    """A clip and the speech that voice activity detection found in it.
 
-    recording: the clip without an offset, its loudest sample at about full scale. scale: what its samples were
-        divided by. heard: float32 [n], the same at 16 kHz and at the level where the detector hears best. spans: the
-        stretches of speech.
+    recording: the clip without DC offset, its loudest sample at about full scale.
+    scale: what its samples were divided by.
+    heard: float32 [n], the same at 16 kHz and at the detector's best level.
+    spans: the stretches of speech.
     """
 
     recording: Recording
@@ -80,38 +78,38 @@ class Listening:
 
 
 @torch.no_grad()
-def listen(recording: Recording) -> Listening:
-    """Finds the speech in a clip. Raises UnusableReference for a silent one; one without speech has no spans."""
+def analyse_speech(recording: Recording) -> SpeechAnalysis:
+    """Find the speech in a clip. Raises UnusableReference for a silent clip; a clip without speech has no spans."""
     centred = _centred(recording)
     heard = _evened(resample(centred.samples, centred.sample_rate, VAD_RATE))
-    return Listening(centred, float(recording.samples.abs().max()), heard, speech_spans(heard))
+    return SpeechAnalysis(centred, float(recording.samples.abs().max()), heard, speech_spans(heard))
 
 
-def crest(speech: NDArray[np.float32]) -> float:
-    """The peak of speech over its root mean square, by which clipping shows: see `CLIPPED`."""
+def crest_factor(speech: NDArray[np.float32]) -> float:
+    """Return the peak of speech over its root mean square, which clipping lowers: see `CLIPPED`."""
     level = float(np.sqrt(np.mean(np.square(speech))))
     return float(np.quantile(np.abs(speech), 0.999)) / max(level, 1e-12)
 
 
-def in_speech(recording: Recording, spans: tuple[Span, ...]) -> NDArray[np.float32]:
-    """The samples of the stretches of speech alone: float32 [n]."""
+def speech_samples(recording: Recording, spans: tuple[Span, ...]) -> NDArray[np.float32]:
+    """Return the samples of the stretches of speech alone: float32 [n]."""
     return torch.cat([_seconds(recording.samples, recording.sample_rate, span) for span in spans]).numpy()
 
 
 @torch.no_grad()
 def prepare_reference(source: Source, sample_rate: int, *, device: torch.device | str = "cpu") -> Clip:
-    """Reads a clip and makes it fit to clone from: mono, at `sample_rate` Hz, trimmed, at a known level.
+    """Read a clip and prepare it for cloning: mono, at `sample_rate` Hz, trimmed, at a known level.
 
-    More than 30 s is cut at a pause; `Clip.notes` says so and `transcript_for` fits the transcript. Safe from
-    many threads.
+    A clip longer than 30 s is cut at a pause; `Clip.notes` says so and `transcript_for` fits the transcript.
+    Thread-safe.
 
     Args:
         source: the bytes of an audio file, or its path.
-        sample_rate: Hz, of the result.
-        device: where to resample, and where the result is.
-    Raises UnusableReference, with one sentence on what is wrong and what to do.
+        sample_rate: of the result, in Hz.
+        device: of the resampling and of the result.
+    Raises UnusableReference, whose sentence says what is wrong and what to do.
     """
-    listening = listen(decode(source))
+    listening = analyse_speech(decode(source))
     recording, spans = listening.recording, listening.spans
     _require_speech(spans)
     excerpt = choose_excerpt(listening.heard, spans, LONGEST_USED - END_SILENCE)
@@ -123,11 +121,11 @@ def prepare_reference(source: Source, sample_rate: int, *, device: torch.device 
 
 
 def transcript_for(clip: Clip, transcript: str) -> tuple[str, str | None]:
-    """The part of a transcript that belongs to a prepared clip, and a note for the user where it is a guess.
+    """Return the part of a transcript that belongs to a prepared clip, and a note for the user where it is a guess.
 
-    When only silence was removed the transcript stays whole. When speech was cut off, so are the last words,
-    in proportion to the time they take to say: at the end of a sentence if one is near, else between two
-    words. Nothing here listens to the clip, so the user is asked to compare.
+    When only silence was removed the transcript stays whole. When speech was cut off, the last words are removed in
+    proportion to their speaking time: at the end of a sentence if one is near, else between two words. The clip is not
+    transcribed, so the note asks the user to compare.
     """
     transcript = transcript.strip()
     if clip.speech_kept >= 1:
@@ -140,14 +138,13 @@ def transcript_for(clip: Clip, transcript: str) -> tuple[str, str | None]:
 
 
 def _ending(text: str) -> str:
-    """The last few words, to be recognised by."""
+    """Return the last few words, for a message."""
     tail = text[-40:]
     return tail if tail == text else "…" + tail.partition(" ")[2] if " " in tail else "…" + tail
 
 
 def _centred(recording: Recording) -> Recording:
-    """Loudest sample at full scale, no offset: float files come in any scale, cheap recorders with an
-    offset."""
+    """Remove the DC offset of cheap recorders and bring the loudest sample to full scale (float files have any)."""
     if not len(recording.samples) or (peak := recording.samples.abs().max()) < _SILENT:
         raise UnusableReference(IS_SILENT)
     samples = recording.samples / peak
@@ -158,7 +155,7 @@ def _centred(recording: Recording) -> Recording:
 
 
 def _require_speech(spans: tuple[Span, ...]) -> None:
-    spoken = time_of(spans)
+    spoken = total_duration(spans)
     if spoken < LEAST_HEARD:
         raise UnusableReference(NO_SPEECH)
     if spoken < SHORTEST_SPEECH:
@@ -168,13 +165,13 @@ def _require_speech(spans: tuple[Span, ...]) -> None:
 
 
 def _evened(heard: Tensor) -> Tensor:
-    """At the level where the detector hears best: it misses the first words of a quiet clip."""
+    """Scale to the detector's best level: it misses the first words of a quiet clip."""
     loud = heard.abs().quantile(0.99).clamp_min(0.01)
     return heard * (0.3 / loud)
 
 
 def _judge_clipping(recording: Recording, excerpt: Excerpt) -> tuple[str, ...]:
-    found = crest(in_speech(recording, excerpt.spans))
+    found = crest_factor(speech_samples(recording, excerpt.spans))
     if found < CLIPPED_BEYOND_USE:
         raise UnusableReference(IS_CLIPPED)
     return (SOUNDS_CLIPPED,) if found < CLIPPED else ()
@@ -191,12 +188,12 @@ def _cut_note(excerpt: Excerpt, spans: tuple[Span, ...]) -> tuple[str, ...]:
 
 
 def _levelled(samples: Tensor) -> Tensor:
-    """Gain to the fixed speech level, less where a peak would pass the ceiling."""
+    """Apply the gain to the fixed speech level, less where a peak would pass the ceiling."""
     return samples * torch.minimum(SPEECH_LEVEL / _active_rms(samples), _CEILING / samples.abs().max())
 
 
 def _active_rms(samples: Tensor) -> Tensor:
-    """Root mean square of the louder half of the samples' blocks of 1,024, so that pauses do not count."""
+    """Return the root mean square of the louder half of the blocks of 1,024 samples, so that pauses do not count."""
     blocks = samples[: len(samples) // 1024 * 1024].view(-1, 1024)
     powers = blocks.square().mean(dim=1)
     return powers[powers >= powers.median()].mean().sqrt()

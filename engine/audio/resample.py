@@ -1,4 +1,4 @@
-"""One way to change a sample rate: torchaudio's windowed sinc, on whatever device the samples are."""
+"""Resampling by torchaudio's windowed sinc, on the device of the samples."""
 
 from fractions import Fraction
 
@@ -13,14 +13,13 @@ _QUALITY = {
     "beta": 14.769656459379492,
 }
 
-# The filter bank has as many rows as the reduced ratio's numerator: 22,050 for a clip of 44,101 Hz, gigabytes
-# of it. A ratio with a smaller denominator is off by less than a millionth, which nobody hears.
+# The filter bank has as many rows as the reduced ratio's numerator: 22,050 for a clip of 44,101 Hz, several gigabytes.
+# The error of a ratio with a smaller denominator is less than a millionth, which is inaudible.
 _LARGEST_DENOMINATOR = 1000
 
 
 def resample(samples: Tensor, rate: int, new_rate: int) -> Tensor:
-    """Samples `[..., n]` (float) at `rate` Hz → `[..., ≈ n * new_rate / rate]` at `new_rate` Hz, on the same
-    device."""
+    """Resample floats `[..., n]` at `rate` Hz → `[..., ≈ n * new_rate / rate]` at `new_rate` Hz, on the same device."""
     if rate == new_rate or not samples.numel():
         return samples
     ratio = Fraction(new_rate, rate).limit_denominator(_LARGEST_DENOMINATOR)

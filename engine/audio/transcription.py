@@ -1,4 +1,4 @@
-"""The words of a clip, written down by faster-whisper where somebody has installed it; nothing needs it.
+"""Transcription of clips by faster-whisper, an optional package.
 
 Source: faster-whisper, https://github.com/SYSTRAN/faster-whisper (`pip install -r requirements-extra.txt`).
 """
@@ -13,25 +13,24 @@ from engine.audio import decode_audio
 from engine.audio.decode import Source
 from engine.errors import EngineFailed, first_line
 
-_RATE = 16_000  # Hz, that it hears at
-MODEL = "small"  # 240 M parameters: good words in many languages, at about the clip's own time on a laptop
+_RATE = 16_000  # Hz, of its input
+MODEL = "small"  # 240 M parameters: good in many languages, at about real time on a laptop
 _running = threading.Lock()  # one clip at a time: each would take all cores
 
 
 def can_transcribe() -> bool:
-    """Whether faster-whisper is there. It is not loaded for asking."""
+    """Whether faster-whisper is installed. It is not loaded."""
     return importlib.util.find_spec("faster_whisper") is not None
 
 
 def transcribe(source: Source) -> str:
-    """The words that are spoken in a clip, in whatever language; "" where there are none.
+    """Transcribe a clip in any language; "" where it has no words.
 
-    The first call downloads the model and takes long. Any number of threads may call.
+    The first call downloads the model. Thread-safe.
 
     Args:
         source: the bytes of an audio file, or its path.
-    Raises UnusableReference for what cannot be decoded, EngineFailed where there is no faster-whisper or its model
-    cannot be had.
+    Raises UnusableReference for a file that cannot be decoded, EngineFailed without faster-whisper or its model.
     """
     if not can_transcribe():
         raise EngineFailed("Nothing here can write words down: install faster-whisper, or type them.")
@@ -40,7 +39,7 @@ def transcribe(source: Source) -> str:
         with _running:
             segments, _ = _model().transcribe(heard, beam_size=5)
             return " ".join(str(segment.text).strip() for segment in segments).strip()
-    except Exception as error:  # it has no errors of its own
+    except Exception as error:  # the package has no error class
         raise EngineFailed(f"The words could not be written down: {first_line(error)} Type them instead.") from error
 
 

@@ -1,10 +1,8 @@
-"""Where somebody speaks in a clip: the Silero voice activity detector
-(https://github.com/snakers4/silero-vad, MIT), offline.
+"""Voice activity detection with the Silero network (https://github.com/snakers4/silero-vad, MIT), offline.
 
-Only the weights are taken from the `silero-vad` wheel; the package itself is never imported, because
-importing it sets the number of threads of the whole process to one, and its model keeps its state inside, so
-that two threads could not share it. Here the network is a pure function of the clip: many threads may call it
-at once.
+Only the weights of the `silero-vad` wheel are used. Importing the package would set the number of threads of the whole
+process to one, and its model holds state, so that threads could not share it. Here the network is a pure function of
+the clip and thread-safe.
 """
 
 import importlib.util
@@ -17,14 +15,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 SAMPLE_RATE = 16_000
-WINDOW = 512  # samples that one probability speaks for (32 ms)
-_CONTEXT = 64  # samples of the window before that the network also hears
+WINDOW = 512  # samples per probability (32 ms)
+_CONTEXT = 64  # samples of the previous window in the network's input
 _STFT_HOP = 128
 
 _ENTER, _LEAVE = 0.5, 0.35  # the detector's own thresholds: hysteresis against flicker within a word
 _SHORTEST_SPEECH = 3  # windows; a click or a knock is shorter
 _SHORTEST_PAUSE = 4  # windows; the closure of a plosive is shorter, a pause between words longer
-_SETTLING, _GAP = 94, 5  # windows (3 s) that are heard first, and windows of silence after them
+_SETTLING, _GAP = 94, 5  # windows (3 s) that are run first, and windows of silence after them
 
 Span = tuple[float, float]
 """Start and end in seconds."""
@@ -32,7 +30,7 @@ Span = tuple[float, float]
 
 @cache
 def silero_weights() -> dict[str, Tensor]:
-    """The detector's weights for 16 kHz, from the wheel; read once."""
+    """Return the detector's weights for 16 kHz, read once from the wheel."""
     spec = importlib.util.find_spec("silero_vad")  # locates the wheel without running its code
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("No module named 'silero_vad': install the packages in requirements.txt")
@@ -41,11 +39,11 @@ def silero_weights() -> dict[str, Tensor]:
 
 @torch.inference_mode()
 def speech_probabilities(samples: Tensor, weights: dict[str, Tensor]) -> Tensor:
-    """Probability of speech for every 32 ms of a clip.
+    """Return the probability of speech for every 32 ms of a clip.
 
     Args:
         samples: float32 [n], mono, 16 kHz, on the CPU, n ≥ 1.
-        weights: the detector's, as `silero_weights` gives them.
+        weights: of the detector, from `silero_weights`.
     Returns: float32 [ceil(n / 512)], on the CPU.
     """
     hidden = _features(samples, weights)  # [windows, 128]
@@ -57,16 +55,17 @@ def speech_probabilities(samples: Tensor, weights: dict[str, Tensor]) -> Tensor:
 
 
 def _settled_probabilities(samples: Tensor, weights: dict[str, Tensor]) -> Tensor:
-    """The same from a detector that has heard the clip's end before: it needs up to a second to know an unusual voice,
-    and would miss its first words."""
+    """Return the probabilities after a first run over the clip's end.
+
+    The detector adapts to an unusual voice within up to a second, and would otherwise miss its first words.
+    """
     end = samples[max(len(samples) % WINDOW, len(samples) - _SETTLING * WINDOW) :]
     before = torch.cat((end, samples.new_zeros(_GAP * WINDOW)))
     return speech_probabilities(torch.cat((before, samples)), weights)[len(before) // WINDOW :]
 
 
 def _features(samples: Tensor, weights: dict[str, Tensor]) -> Tensor:
-    """What the recurrent layer hears: [n] → [windows, 128]. All windows at once; only the recurrence is in
-    order."""
+    """Compute the input of the recurrent layer for all windows at once: [n] → [windows, 128]."""
     samples = F.pad(samples, (_CONTEXT, -len(samples) % WINDOW))
     windows = samples.unfold(0, _CONTEXT + WINDOW, WINDOW).unsqueeze(1)
     spectrum = F.conv1d(F.pad(windows, (0, _CONTEXT), "reflect"), weights["stft_conv.weight"], stride=_STFT_HOP)
@@ -78,9 +77,9 @@ def _features(samples: Tensor, weights: dict[str, Tensor]) -> Tensor:
 
 
 def speech_spans(samples: Tensor) -> tuple[Span, ...]:
-    """Stretches of speech, in order, parted by pauses of at least 0.13 s. Empty when nobody speaks.
+    """Return the stretches of speech, in order, separated by pauses of at least 0.13 s. Empty without speech.
 
-    The bounds are the detector's own: soft beginnings and ends of words may lie a little outside.
+    The bounds are the detector's: soft beginnings and ends of words may lie slightly outside.
 
     Args:
         samples: float32 [n], mono, 16 kHz, on the CPU, n ≥ 1.

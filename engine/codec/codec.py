@@ -1,6 +1,6 @@
-"""The codec, three ways: an encoder view, a decoder view, and the whole for training and tests.
+"""The codec as an encoder view, as a decoder view, and as a whole for training and tests.
 
-Each view builds only the modules that it runs, under the key names of the Fish Audio S2-Pro release.
+Each view builds only the modules that it runs, with the key names of the Fish Audio S2-Pro release.
 Shapes: B batch, n samples, K codebooks, T frames. Audio is mono in [-1, 1] at `config.sample_rate`.
 """
 
@@ -18,7 +18,7 @@ from engine.codec.streaming import SequentialState, StreamingState
 
 @dataclass
 class EncoderState(StreamingState):
-    """Where a streaming encoder stands; made by `CodecEncoder.init_state`."""
+    """State of a streaming encoder; made by `CodecEncoder.init_state`."""
 
     encoder: SequentialState
     quantizer: QuantizerEncodeState
@@ -26,14 +26,14 @@ class EncoderState(StreamingState):
 
 @dataclass
 class DecoderState(StreamingState):
-    """Where a streaming decoder stands; made by `CodecDecoder.init_state`."""
+    """State of a streaming decoder; made by `CodecDecoder.init_state`."""
 
     quantizer: QuantizerDecodeState
     decoder: SequentialState
 
 
 def whole_frames(audio: Tensor, frame_length: int) -> Tensor:
-    """Audio `[B, 1, n]` padded with silence on the right to a multiple of `frame_length` samples."""
+    """Pad audio `[B, 1, n]` with silence on the right to a multiple of `frame_length` samples."""
     return F.pad(audio, (0, -audio.shape[-1] % frame_length))
 
 
@@ -48,19 +48,19 @@ class CodecEncoder(nn.Module):
 
     @torch.inference_mode()
     def encode(self, audio: Tensor) -> Tensor:
-        """Audio `[B, 1, n]`, n ≥ 1 → codes `[B, K, ceil(n / frame_length)]` int64.
+        """Encode audio `[B, 1, n]`, n ≥ 1 → codes `[B, K, ceil(n / frame_length)]` int64.
 
-        The last frame is filled up with silence.
+        The last frame is padded with silence.
         """
         return self.quantizer.encode(self.encoder(whole_frames(audio, self.config.frame_length)))
 
     def init_state(self, batch: int = 1) -> EncoderState:
-        """The state in front of `batch` clips."""
+        """Make the state at the start of `batch` clips."""
         return EncoderState(self.encoder.init_state(batch), self.quantizer.init_encode_state(batch))
 
     @torch.inference_mode()
     def encode_step(self, audio: Tensor, state: EncoderState) -> Tensor:
-        """The next piece of a clip `[B, 1, T * frame_length]` → its codes `[B, K, T]`; `state` moves on.
+        """Encode the next piece of a clip `[B, 1, T * frame_length]` → codes `[B, K, T]`; updates `state`.
 
         Raises ValueError when the piece is not a whole number of frames.
         """
@@ -81,7 +81,7 @@ class CodecDecoder(nn.Module):
 
     @torch.inference_mode()
     def decode(self, codes: Tensor) -> Tensor:
-        """Codes `[B, K, T]`, clamped into their codebooks → audio `[B, 1, T * frame_length]`.
+        """Decode codes `[B, K, T]`, clamped into their codebooks → audio `[B, 1, T * frame_length]`.
 
         Raises InvalidCodes for another number of codebooks.
         """
@@ -89,14 +89,14 @@ class CodecDecoder(nn.Module):
         return audio
 
     def init_state(self, batch: int = 1) -> DecoderState:
-        """The state in front of `batch` takes. Its buffers never grow."""
+        """Make the state at the start of `batch` takes. Its buffers never grow."""
         return DecoderState(self.quantizer.init_decode_state(batch), self.decoder.init_state(batch))
 
     @torch.inference_mode()
     def decode_step(self, codes: Tensor, state: DecoderState) -> Tensor:
-        """The next frames `[B, K, T]`, T ≥ 1 → their audio `[B, 1, T * frame_length]`; `state` moves on.
+        """Decode the next frames `[B, K, T]`, T ≥ 1 → audio `[B, 1, T * frame_length]`; updates `state`.
 
-        The pieces of a take, joined, are what `decode` makes of the whole of it, within fp32 rounding.
+        The joined pieces of a take equal `decode` of the whole take, within fp32 rounding.
         Raises InvalidCodes for another number of codebooks.
         """
         audio: Tensor = self.decoder(self.quantizer.decode(codes, state.quantizer), state.decoder)

@@ -1,7 +1,7 @@
 """Frozen, strictly checked sizes of a codec.
 
 Source: the codec of the Fish Audio S2-Pro release. That release ships no config for it, so
-`CodecConfig.s2_pro()` holds its sizes; a folder of ours carries them as `codec_config.json`.
+`CodecConfig.s2_pro()` holds its sizes; other release folders have them in `codec_config.json`.
 """
 
 from dataclasses import dataclass, fields
@@ -13,14 +13,14 @@ from engine.config import MAX_CODEBOOKS, check_flag, check_number, check_whole, 
 from engine.errors import InvalidConfig
 from engine.files.bounded import read_object
 
-# Fixed in the release's conv encoder and named by no file.
+# Constants of the release's conv encoder that no file names.
 _ENCODER_HEAD_DIM = 64
 _ENCODER_FEED_FORWARD = 3
 _ENCODER_ROPE_BASE = 10_000.0
 _ENCODER_NORM_EPS = 1e-5
 
-# The most that a codec may have of everything: room for several times S2-Pro's, and a damaged file is refused by them
-# before anything is made in its sizes.
+# Greatest sizes of a codec: room for several times S2-Pro's. A damaged file is refused before anything is allocated in
+# its sizes.
 _LIMITS = {
     "n_layer": 64,
     "n_head": 256,
@@ -48,9 +48,9 @@ _Section = TypeVar("_Section")
 
 @dataclass(frozen=True, kw_only=True)
 class WindowedTransformerConfig:
-    """Sizes of a causal transformer that sees `window_size` positions, its own included.
+    """Sizes of a causal transformer that attends to `window_size` positions, its own included.
 
-    `final_norm` tells the release (an RMSNorm behind the last layer) from codecs trained without one.
+    `final_norm`: whether an RMSNorm follows the last layer, as in the release; some codecs were trained without.
     """
 
     n_layer: int
@@ -81,7 +81,7 @@ class WindowedTransformerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class QuantizerConfig:
-    """Sizes of the quantizer. `n_codebooks` counts the residual codebooks, the semantic one comes on top."""
+    """Sizes of the quantizer. `n_codebooks` counts the residual codebooks, without the semantic one."""
 
     input_dim: int
     n_codebooks: int
@@ -170,7 +170,7 @@ class CodecConfig:
         return (self.quantizer.semantic_codebook_size, *residual)
 
     def encoder_transformer(self, block: int) -> WindowedTransformerConfig | None:
-        """The transformer at the end of a block of the conv encoder; None where it has none."""
+        """Return the sizes of the transformer at the end of a block of the conv encoder; None where it has none."""
         if not self.encoder_transformer_layers[block]:
             return None
         dim = self.encoder_dim * 2 ** (block + 1)
@@ -187,7 +187,7 @@ class CodecConfig:
 
     @classmethod
     def s2_pro(cls) -> Self:
-        """The sizes of the S2-Pro release."""
+        """Return the sizes of the S2-Pro release."""
         transformer = WindowedTransformerConfig(
             n_layer=8,
             n_head=16,
@@ -256,7 +256,7 @@ def _section(values: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _build(cls: type[_Section], section: str, values: dict[str, Any]) -> _Section:
-    """`cls(**values)`, lists made tuples; unknown and missing settings are named."""
+    """Build `cls(**values)` with lists as tuples. Raises InvalidConfig, naming unknown and missing settings."""
     known = {field.name for field in fields(cls)}  # type: ignore[arg-type]  # one of the dataclasses above
     if unknown := sorted(set(values) - known):
         named = shown(", ".join(unknown)).strip("'\"")

@@ -1,4 +1,4 @@
-"""Telling codecs apart by what their codes mean."""
+"""Fingerprints of codecs: equal when their codes mean the same."""
 
 import hashlib
 import json
@@ -9,13 +9,12 @@ from engine.codec.codec import Codec, CodecDecoder, CodecEncoder
 
 
 def codec_fingerprint(codec: Codec | CodecEncoder | CodecDecoder) -> str:
-    """32 hex digits that stand for the meaning of this codec's codes.
+    """Return 32 hex digits that identify the meaning of a codec's codes.
 
-    Hashed are the codebooks, the biases of their projections back into latents, and the sizes that a row of
-    codes depends on. Both views and both file formats hold these bit by bit, so all of them give the same
-    fingerprint, at once and on any machine. A decoder that learned on behind the same codebooks keeps it, as
-    old codes still fit.
-    Weights must be in fp32, as the loaders give them by default.
+    The hash covers the codebooks, the biases of their output projections, and the sizes that codes depend on. Both
+    views and both file formats hold these bit by bit, so all have the same fingerprint on any machine. A decoder that
+    is trained further behind the same codebooks keeps it, as old codes still fit.
+    Weights must be in fp32, the loaders' default.
     """
     config = codec.config
     sizes = [config.sample_rate, config.frame_length, config.quantizer.codebook_dim, *config.codebook_sizes]

@@ -22,13 +22,13 @@ from engine.codec.streaming import (
 
 @dataclass
 class ConvState(StreamingState):
-    """The inputs that the next output of a convolution still sees."""
+    """The past inputs of the next output of a convolution."""
 
     past: Tensor  # [B, C, (kernel - 1) * dilation + 1 - stride]
 
 
 class CausalConv1d(StreamingModule[ConvState]):
-    """A convolution that sees no future: T steps in, T / stride out. T must be a multiple of the stride."""
+    """A causal convolution: T steps in, T / stride out. T must be a multiple of the stride."""
 
     def __init__(
         self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, dilation: int = 1, groups: int = 1
@@ -49,13 +49,13 @@ class CausalConv1d(StreamingModule[ConvState]):
 
 @dataclass
 class ConvTransposeState(StreamingState):
-    """What past inputs of a transposed convolution add to its next outputs, without the bias."""
+    """Contributions of past inputs of a transposed convolution to its next outputs, without the bias."""
 
     overlap: Tensor  # [B, C, kernel - stride]
 
 
 class CausalConvTranspose1d(StreamingModule[ConvTransposeState]):
-    """An upsampling that sees no future: T steps in, T * stride out."""
+    """A causal transposed convolution: T steps in, T * stride out."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, *, stride: int) -> None:
         super().__init__()

@@ -21,33 +21,33 @@ from engine.errors import InvalidCodes
 
 
 class VectorQuantizer(nn.Module):
-    """One codebook. Without `encodes` only the way from codes to latents exists."""
+    """One codebook. Without `encodes` it only converts codes to latents."""
 
     def __init__(self, dim: int, size: int, codebook_dim: int, *, encodes: bool) -> None:
         super().__init__()
         if encodes:
             self.in_proj = nn.Conv1d(dim, codebook_dim, 1)
         self.out_proj = nn.Conv1d(codebook_dim, dim, 1)
-        # Not nn.Embedding(size, …): its normal_() on the meta device makes PyTorch import its compiler, which would
-        # cost every start more than a second and 115 MiB.
+        # Not nn.Embedding(size, …): its normal_() on the meta device makes PyTorch import its compiler, which costs
+        # more than a second and 115 MiB at every start.
         entries = torch.empty(size, codebook_dim).uniform_(-1, 1)
         self.codebook: nn.Embedding = nn.Embedding.from_pretrained(entries, freeze=False)  # type: ignore[no-untyped-call]
 
     def nearest(self, z: Tensor) -> Tensor:
-        """Latents `[B, D, T]` → codes `[B, T]` int64: the entries closest in direction to z's projection."""
+        """Quantize latents `[B, D, T]` → codes `[B, T]` int64: the entries closest in direction to z's projection."""
         wanted = F.normalize(self.in_proj(z), dim=1)
         entries = F.normalize(self.codebook.weight, dim=1)
         return torch.matmul(entries, wanted).argmax(1)
 
     def from_codes(self, codes: Tensor) -> Tensor:
-        """Codes `[B, T]`, clamped into the codebook → latents `[B, D, T]`."""
+        """Look up codes `[B, T]`, clamped into the codebook → latents `[B, D, T]`."""
         entries = self.codebook(codes.clamp(0, self.codebook.num_embeddings - 1))
         latents: Tensor = self.out_proj(entries.transpose(1, 2))
         return latents
 
 
 class ResidualVectorQuantize(nn.Module):
-    """Codebooks each of which quantizes what those before it left."""
+    """Codebooks each of which quantizes the residual of those before it."""
 
     def __init__(self, dim: int, count: int, size: int, codebook_dim: int, *, encodes: bool) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class ResidualVectorQuantize(nn.Module):
         return cast(Iterator[VectorQuantizer], iter(self.quantizers))
 
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Latents `[B, D, T]` → codes `[B, count, T]` and what they leave unexplained `[B, D, T]`."""
+        """Quantize latents `[B, D, T]` → codes `[B, count, T]` and the residual `[B, D, T]`."""
         codes = []
         for quantizer in self:
             codes.append(quantizer.nearest(z))
@@ -65,7 +65,7 @@ class ResidualVectorQuantize(nn.Module):
         return torch.stack(codes, 1), z
 
     def from_codes(self, codes: Tensor) -> Tensor:
-        """Codes `[B, count, T]` → the sum of their latents `[B, D, T]`."""
+        """Look up codes `[B, count, T]` → the sum of their latents `[B, D, T]`."""
         total = next(iter(self)).codebook.weight.new_zeros(())
         for quantizer, row in zip(self, codes.unbind(1), strict=True):
             total = total + quantizer.from_codes(row)
@@ -74,7 +74,7 @@ class ResidualVectorQuantize(nn.Module):
 
 @dataclass
 class QuantizerEncodeState(StreamingState):
-    """What the way to codes remembers."""
+    """Streaming state of encoding."""
 
     downsample: SequentialState
     pre_module: TransformerState
@@ -82,14 +82,14 @@ class QuantizerEncodeState(StreamingState):
 
 @dataclass
 class QuantizerDecodeState(StreamingState):
-    """What the way from codes remembers."""
+    """Streaming state of decoding."""
 
     post_module: TransformerState
     upsample: SequentialState
 
 
 class Quantizer(nn.Module):
-    """Latents to codes and back, of which a view builds one side.
+    """Conversion of latents to codes and back, of which a view builds one side.
 
     `encodes` needs downsample, pre_module and the input projections, `decodes` needs post_module and
     upsample; the codebooks belong to both.
@@ -126,7 +126,7 @@ class Quantizer(nn.Module):
         return QuantizerEncodeState(self.downsample.init_state(batch), self.pre_module.init_state(batch))
 
     def encode(self, latents: Tensor, state: QuantizerEncodeState | None = None) -> Tensor:
-        """Latents of the conv encoder `[B, D, t]` → codes `[B, K, T]` int64, the semantic ones first."""
+        """Quantize latents of the conv encoder `[B, D, t]` → codes `[B, K, T]` int64, the semantic ones first."""
         z = self.downsample(latents, state.downsample if state else None)
         z = self.pre_module(z, state.pre_module if state else None)
         semantic_codes, z = self.semantic_quantizer(z)
@@ -137,7 +137,7 @@ class Quantizer(nn.Module):
         return QuantizerDecodeState(self.post_module.init_state(batch), self.upsample.init_state(batch))
 
     def from_codes(self, codes: Tensor) -> Tensor:
-        """Codes `[B, K, T]` → the latents `[B, D, T]` that they stand for.
+        """Look up codes `[B, K, T]` → latents `[B, D, T]`.
 
         Raises InvalidCodes for another number of codebooks.
         """
@@ -146,7 +146,7 @@ class Quantizer(nn.Module):
         return self.semantic_quantizer.from_codes(codes[:, :1]) + self.quantizer.from_codes(codes[:, 1:])
 
     def codebook_weights(self) -> Iterator[Tensor]:
-        """Each codebook's entries and the bias of its way out, the semantic one first."""
+        """Iterate over each codebook's entries and the bias of its output projection, the semantic one first."""
         for stage in (self.semantic_quantizer, self.quantizer):
             for quantizer in stage:
                 yield quantizer.codebook.weight
@@ -154,7 +154,7 @@ class Quantizer(nn.Module):
                 yield quantizer.out_proj.bias
 
     def decode(self, codes: Tensor, state: QuantizerDecodeState | None = None) -> Tensor:
-        """Codes `[B, K, T]` → latents for the decoder `[B, D, t]`."""
+        """Convert codes `[B, K, T]` to latents for the decoder `[B, D, t]`."""
         z = self.post_module(self.from_codes(codes), state.post_module if state else None)
         latents: Tensor = self.upsample(z, state.upsample if state else None)
         return latents

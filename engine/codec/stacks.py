@@ -24,14 +24,14 @@ _DILATIONS = (1, 3, 9)
 
 
 class Tanh(StatelessLayer):
-    """Keeps audio within [-1, 1]."""
+    """Tanh, which keeps audio within [-1, 1]."""
 
     def forward(self, x: Tensor, state: StreamingState | None = None) -> Tensor:
         return torch.tanh(x)
 
 
 class EncoderBlock(BlockSequential):
-    """Three residual units, a strided conv that doubles the width, and maybe a transformer."""
+    """Three residual units, a strided conv that doubles the width, and a transformer where the config has one."""
 
     def __init__(self, config: CodecConfig, block: int) -> None:
         width, rate = config.encoder_dim * 2**block, config.encoder_rates[block]

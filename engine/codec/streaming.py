@@ -1,8 +1,8 @@
-"""How a causal layer carries on where it stopped.
+"""Streaming of causal layers.
 
-Every layer takes `forward(x, state)`. Without a state it sees a whole signal; with one, `x` is the next piece
-and the state, whose buffers keep their size for ever, is updated in place. Joined pieces equal the whole. The
-pattern is that of Kyutai's moshi and pocket-tts.
+Every layer takes `forward(x, state)`. Without a state, `x` is a whole signal; with one, `x` is the next piece and the
+state, whose buffers have a fixed size, is updated in place. The joined pieces equal the whole. The pattern is that of
+Kyutai's moshi and pocket-tts.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,13 +17,13 @@ from torch import Tensor, nn
 
 @dataclass
 class StreamingState:
-    """What a layer remembers between pieces. Buffers are `[B, …]` and zero at the start of a signal.
+    """State of a layer between pieces. Buffers are `[B, …]` and zero at the start of a signal.
 
     Subclasses are dataclasses of tensors, states and tuples of states.
     """
 
     def tensors(self) -> Iterator[Tensor]:
-        """Every buffer in here, depth first."""
+        """Iterate over all buffers, depth first."""
         for field in fields(self):
             value = getattr(self, field.name)
             for part in value if isinstance(value, tuple) else (value,):
@@ -33,7 +33,7 @@ class StreamingState:
                     yield part
 
     def clone(self) -> Self:
-        """A copy that goes its own way from here on."""
+        """Return an independent copy."""
         return self._mapped(torch.clone)
 
     def _mapped(self, change: Callable[[Tensor], Tensor]) -> Self:
@@ -47,11 +47,11 @@ class StreamingState:
         return twin
 
     def take(self, rows: Tensor) -> Self:
-        """A copy of the rows at int64 `rows` `[n]`."""
+        """Return a copy of the rows at int64 `rows` `[n]`."""
         return self._mapped(lambda buffer: buffer.index_select(0, rows))
 
     def put(self, rows: Tensor, other: Self) -> None:
-        """Replace the rows at int64 `rows` `[n]` by those of `other`, `[n, …]`."""
+        """Replace the rows at int64 `rows` `[n]` with those of `other`, `[n, …]`."""
         for buffer, new in zip(self.tensors(), other.tensors(), strict=True):
             buffer.index_copy_(0, rows, new)
 
@@ -64,7 +64,7 @@ class StreamingState:
                 buffer.masked_fill_(rows.view(-1, *[1] * (buffer.dim() - 1)), 0)
 
     def nbytes(self) -> int:
-        """Bytes of all buffers."""
+        """Return the bytes of all buffers."""
         return sum(buffer.nbytes for buffer in self.tensors())
 
 
@@ -72,10 +72,10 @@ S = TypeVar("S", bound=StreamingState)
 
 
 class StreamingModule(nn.Module, Generic[S]):
-    """A layer that can run in pieces. Calls go through `forward(x, state=None)`."""
+    """A layer that can run in pieces: `forward(x, state=None)`."""
 
     def init_state(self, batch: int) -> S:
-        """The state in front of `batch` signals, on the device and in the dtype of the weights."""
+        """Make the state at the start of `batch` signals, on the device and in the dtype of the weights."""
         raise NotImplementedError
 
     def forward(self, x: Tensor, state: S | None = None) -> Tensor:
@@ -83,7 +83,7 @@ class StreamingModule(nn.Module, Generic[S]):
 
 
 class StatelessLayer(StreamingModule[StreamingState]):
-    """A layer that works on each time step alone."""
+    """A layer that works on each time step independently."""
 
     def init_state(self, batch: int) -> StreamingState:
         return StreamingState()
@@ -91,13 +91,13 @@ class StatelessLayer(StreamingModule[StreamingState]):
 
 @dataclass
 class SequentialState(StreamingState):
-    """The states of a stack's layers, in order."""
+    """The states of the layers of a `StreamingSequential`, in order."""
 
     layers: tuple[StreamingState, ...]
 
 
 class StreamingSequential(StreamingModule[SequentialState]):
-    """Layers one behind the other; their keys are their positions, as in `nn.Sequential`."""
+    """Layers in sequence; their keys are their positions, as in `nn.Sequential`."""
 
     def __init__(self, *layers: StreamingModule[Any]) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class StreamingSequential(StreamingModule[SequentialState]):
 
 
 class BlockSequential(StreamingModule[SequentialState]):
-    """A stack whose keys begin with `block.`, as those of the release do."""
+    """A sequence whose keys begin with `block.`, as in the release."""
 
     def __init__(self, *layers: StreamingModule[Any]) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class BlockSequential(StreamingModule[SequentialState]):
 
 
 def extend(past: Tensor, x: Tensor) -> Tensor:
-    """x behind `past` along dimension 2; `past` then holds the last steps of both, as many as before."""
+    """Return `past` and x joined along dimension 2; `past` then holds the last steps of both, as many as before."""
     joined = torch.cat((past, x), dim=2)
     past.copy_(joined.narrow(2, x.shape[2], past.shape[2]))
     return joined

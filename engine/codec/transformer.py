@@ -1,4 +1,4 @@
-"""The causal transformer with a limited window that sits in the encoder and on both sides of the quantizer.
+"""The windowed causal transformer of the codec, in the encoder and on both sides of the quantizer.
 
 Source: the codec of the Fish Audio S2-Pro release: pre-norm RMSNorm, interleaved rotary pairs, SwiGLU, layer
 scale.
@@ -15,7 +15,7 @@ from engine.codec.config import WindowedTransformerConfig
 from engine.codec.streaming import StreamingModule, StreamingState, extend
 from engine.layers import FeedForward, RMSNorm, SelfAttention, rotary_table
 
-# Queries are attended to in blocks of this many, so that memory grows with T and not with its square.
+# Queries per block, so that memory grows with T and not with its square.
 _BLOCK = 256
 # The release saved rotary tables of at most this many positions.
 _RELEASED_POSITIONS = 16_384
@@ -23,15 +23,15 @@ _RELEASED_POSITIONS = 16_384
 
 @dataclass
 class AttentionState(StreamingState):
-    """The past that a block of the transformer still attends to."""
+    """Past keys and values in the window of a block."""
 
-    keys: Tensor  # [B, H, W - 1, d], already turned by the rotary angle
+    keys: Tensor  # [B, H, W - 1, d], rotated
     values: Tensor  # [B, H, W - 1, d]
 
 
 @dataclass
 class TransformerState(StreamingState):
-    """The blocks' pasts and how far the signal has come."""
+    """State of all blocks, and the position in the signal."""
 
     layers: tuple[AttentionState, ...]
     position: Tensor  # [B] int64: positions seen
@@ -39,7 +39,7 @@ class TransformerState(StreamingState):
 
 @dataclass(frozen=True)
 class Window:
-    """Which keys a block of queries sees: `mask` `[B or 1, 1, queries, keys]`, true where it looks."""
+    """Keys of a block of queries: `mask` `[B or 1, 1, queries, keys]` is true where a query attends."""
 
     queries: slice
     keys: slice
@@ -56,7 +56,7 @@ def rotary_factors(position: Tensor, new: int, head_dim: int, base: float) -> Te
 
 
 def windows(new: int, past: int, size: int, seen: Tensor) -> list[Window]:
-    """Windows of `size` for `new` queries behind `past` kept keys, the last `seen` `[B]` of them real."""
+    """Return windows of `size` for `new` queries behind `past` stored keys, the last `seen` `[B]` of them real."""
     found = []
     for start in range(0, new, _BLOCK):
         end = min(start + _BLOCK, new)
@@ -70,7 +70,7 @@ def windows(new: int, past: int, size: int, seen: Tensor) -> list[Window]:
 
 
 class LayerScale(nn.Module):
-    """A learned factor per channel on what a sublayer adds."""
+    """A learned factor per channel on the output of a sublayer."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()

@@ -1,1 +1,1 @@
-"""Files of others: read within bounds, and replaced whole or not at all. No torch is needed but for `tensors`."""
+"""Untrusted files: bounded reading, atomic replacement, and tensor files. Only `tensors` needs torch."""

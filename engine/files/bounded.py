@@ -1,7 +1,7 @@
-"""Files that somebody named or sent, read within bounds: regular files alone, and JSON of a known shape.
+"""Bounded reading of untrusted files: regular files only, and JSON of limited size and depth.
 
-Opening a pipe waits for a writer, reading a device may never end or change something, and a few bytes of JSON can claim
-any depth. Messages name a file by its last part: they are shown to people who do not know this machine's folders.
+Opening a pipe waits for a writer, reading a device may never end or have effects, and a few bytes of JSON can have any
+depth. Messages show only the last part of a path: users do not know this machine's folders.
 """
 
 import itertools
@@ -14,25 +14,25 @@ from typing import Any, BinaryIO, NoReturn
 
 from engine.errors import InvalidConfig, ReleaseIncomplete, UnreadableFile
 
-MAX_CLIP_FILE_BYTES = 1 << 30  # more than 90 seconds of what anybody records
+MAX_CLIP_FILE_BYTES = 1 << 30  # more than 90 seconds in any format
 MAX_JSON_BYTES = 4 << 20
 MAX_JSON_DEPTH = 16
 MAX_JSON_PARTS = 1_000  # objects and lists in one file
 
-_TEXT = re.compile(rb'"(?:[^"\\]+|\\.)*"?', re.DOTALL)  # one without its end, too: else the next would be tried
+_TEXT = re.compile(rb'"(?:[^"\\]+|\\.)*"?', re.DOTALL)  # unterminated text, too, or the next quote would be tried
 _BRACKETS = re.compile(rb"[\[\]{}]")
 
 
 def open_regular(path: str | Path, most: int) -> BinaryIO:
-    """A regular file of at most `most` bytes, open for reading.
+    """Open a regular file of at most `most` bytes for reading.
 
-    Raises UnreadableFile for what is missing, larger, or no regular file: a folder, a pipe, a device, a socket. None
-    of those is ever opened.
+    Raises UnreadableFile for a file that is missing, larger, or not regular: folders, pipes, devices and sockets are
+    never opened.
     """
     name = Path(path).name or str(path)
     try:
         _check_regular(Path(path).stat(), name, most)
-        # The file may have been replaced since: a pipe must not block, and what was opened is checked once more.
+        # The file may be replaced in between: a pipe must not block, and the opened file is checked again.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except UnreadableFile:
         raise
@@ -51,12 +51,12 @@ def open_regular(path: str | Path, most: int) -> BinaryIO:
 
 
 def check_regular(path: str | Path, most: int) -> None:
-    """Raises what `open_regular` would, for a file that is needed only later."""
+    """Check a file that is read later. Raises as `open_regular` does."""
     open_regular(path, most).close()
 
 
 def read_regular(path: str | Path, most: int) -> bytes:
-    """The bytes of a regular file. Raises as `open_regular`, also when the file is longer than it says."""
+    """Read a regular file. Raises as `open_regular` does, also when the file is longer than its status says."""
     with open_regular(path, most) as file:
         size = os.fstat(file.fileno()).st_size
         try:
@@ -86,10 +86,10 @@ def _too_large(name: str, most: int) -> str:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file of a release.
+    """Read the JSON object in a file of a release.
 
     Raises ReleaseIncomplete when the file is missing, InvalidConfig when it is not a regular file, larger than 4 MB,
-    not an object, or no JSON that `parse_json` takes.
+    not an object, or refused by `parse_json`.
     """
     if not path.exists():
         raise ReleaseIncomplete(f"The model's folder has no {path.name}; it is not a whole model release.")
@@ -106,10 +106,10 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def parse_json(data: bytes) -> Any:
-    """The value of JSON in UTF-8.
+    """Parse JSON in UTF-8.
 
-    Raises ValueError, before anything is built, for more than 1,000 objects and lists or for 16 in each other, which
-    take memory and time far beyond their bytes; for keys that stand twice and numbers that JSON does not have.
+    Raises ValueError, before anything is built, for more than 1,000 objects and lists or more than 16 nested ones,
+    whose memory and time exceed their bytes by far; also for duplicate keys and for NaN and infinities.
     """
     brackets = _BRACKETS.findall(_TEXT.sub(b"", data))
     if len(brackets) > 2 * MAX_JSON_PARTS:

@@ -1,8 +1,8 @@
-"""Replacing of files: regular ones alone, whole or not at all, with the mode, owner and group that they had.
+"""Atomic replacement of regular files, which keep their mode, owner and group.
 
-target = target_of(path)             # where the links lead: nothing yet, or a regular file
+target = target_of(path)             # resolves links: nothing yet, or a regular file
 data = read(target, limit)           # never waits for a pipe, never touches a device
-replaced = replace(target, new)      # False where the file is no longer the one that was found
+replaced = replace(target, new)      # False when the file is no longer the one that was found
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _OTHERS = {
 
 @dataclass(frozen=True)
 class Target:
-    """A file that may be replaced, or a name in a folder that a new file may have.
+    """A file that may be replaced, or the name of a new file in an existing folder.
 
-    given: the path as it was written; path: where its links lead; status: of the file, None where there is none yet.
+    given: the path as entered; path: with links resolved; status: of the file, None where there is none yet.
     """
 
     given: Path
@@ -41,7 +41,7 @@ class Target:
 
 
 def target_of(given: Path) -> Target:
-    """What a path leads to. Nothing is opened. Raises InvalidInput for everything that is no file to replace."""
+    """Resolve a path without opening it. Raises InvalidInput for anything that cannot be replaced as a file."""
     try:
         if os.path.lexists(given):
             path = Path(os.path.realpath(given, strict=True))
@@ -59,7 +59,7 @@ def target_of(given: Path) -> Target:
 
 @contextmanager
 def opened(target: Target) -> Iterator[BinaryIO]:
-    """The file that was found, for reading. Raises InvalidInput where it cannot be read or another took its place."""
+    """Open the file that was found. Raises InvalidInput when it cannot be read or was replaced since."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
     try:
         descriptor = os.open(target.path, flags)
@@ -72,7 +72,7 @@ def opened(target: Target) -> Iterator[BinaryIO]:
 
 
 def read(target: Target, limit: int) -> bytes:
-    """All of the file. Raises InvalidInput where it is longer than `limit` bytes or cannot be read."""
+    """Read the whole file. Raises InvalidInput when it is longer than `limit` bytes or cannot be read."""
     with opened(target) as file:
         try:
             data = file.read(limit + 1)
@@ -84,10 +84,10 @@ def read(target: Target, limit: int) -> bytes:
 
 
 def replace(target: Target, data: bytes) -> bool:
-    """Write the file whole, on the disk when this returns; False, with nothing written, where another took its place.
+    """Write the whole file to disk; return False, with nothing written, when the target was replaced since.
 
-    A new file has the mode of the process's umask. Raises OSError where the folder cannot be written to, or where
-    the owner or group of the file that is replaced cannot be kept.
+    A new file has the mode of the process's umask. Raises OSError when the folder is not writable, or when the owner or
+    group of the replaced file cannot be kept.
     """
     folder = os.open(target.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -113,7 +113,7 @@ def _replace(folder: int, target: Target, data: bytes) -> bool:
         _sync_folder(folder)
         return True
     finally:
-        with suppress(FileNotFoundError):  # it has its own name by now
+        with suppress(FileNotFoundError):  # renamed by now
             os.unlink(temporary, dir_fd=folder)
 
 
@@ -121,14 +121,14 @@ def _keep_access(descriptor: int, status: os.stat_result) -> None:
     own = os.fstat(descriptor)
     if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
         os.fchown(descriptor, status.st_uid, status.st_gid)
-    os.fchmod(descriptor, stat.S_IMODE(status.st_mode))  # after the owner: changing that takes bits of the mode away
+    os.fchmod(descriptor, stat.S_IMODE(status.st_mode))  # after the owner: changing the owner clears bits of the mode
 
 
 def _sync_folder(folder: int) -> None:
     try:
         os.fsync(folder)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems that have no such thing for folders
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems without fsync for folders
             raise
 
 
@@ -147,7 +147,7 @@ def _status(folder: int, name: str) -> os.stat_result | None:
 
 
 def _same(one: os.stat_result | None, other: os.stat_result | None) -> bool:
-    """Whether it is the same file with the same content and access, or nothing both times."""
+    """Whether both are the same file with the same content and access, or both nothing."""
     return _identity(one) == _identity(other)
 
 

@@ -1,7 +1,7 @@
-"""Tensors of a release's files: safetensors, and what `torch.save` writes, with nothing in it run.
+"""Tensor files of a release: safetensors, and state dicts of `torch.save`, without running anything in them.
 
-Files are mapped, not read: each tensor is read when it is asked for. Before a library sees a file, what the file claims
-is held against what it is, so that a few bytes cannot ask for all memory or all time.
+Files are mapped: each tensor is read on demand. Before a library opens a file, its claims are checked against its size,
+so that a few bytes cannot exhaust memory or time.
 """
 
 import pickletools
@@ -22,7 +22,7 @@ from engine.files.bounded import open_regular
 
 MAX_TENSORS = 10_000
 _MAX_BYTES = 1 << 42  # of a file; it is mapped
-_MAX_HEADER_BYTES = 4 << 20  # of safetensors' header, of a zip's directory
+_MAX_HEADER_BYTES = 4 << 20  # of a safetensors header, of a zip's directory
 _MAX_PICKLE_BYTES = 4 << 20
 _MAX_OPCODES = 500_000  # of a pickle; a tensor takes about 50
 _ZIP_END, _ZIP_LOCATOR, _ZIP64_END = struct.Struct("<4s8xLL2x"), b"PK\x06\x07", struct.Struct("<4s36xQ8x")
@@ -34,9 +34,9 @@ _GLOBALS = re.compile(
 
 @dataclass(frozen=True)
 class TensorFile:
-    """What a file holds: shapes known at once, values read one by one.
+    """The tensors of a file: shapes at once, values on demand.
 
-    read: of a name, raises InvalidCheckpoint for values that are no floating point numbers.
+    read: reads a tensor by name; raises InvalidCheckpoint for values other than floating point numbers.
     """
 
     shapes: dict[str, tuple[int, ...]]
@@ -44,10 +44,10 @@ class TensorFile:
 
 
 def open_tensors(path: Path) -> TensorFile:
-    """The tensors of `.safetensors`, or of a state dict in a file of `torch.save`, maybe under the key `state_dict`.
+    """Open a `.safetensors` file, or a state dict of `torch.save`, maybe under the key `state_dict`.
 
-    Raises ReleaseIncomplete for a file that is missing, cut short or damaged, InvalidCheckpoint for one with other
-    things than plain tensors in it.
+    Raises ReleaseIncomplete for a file that is missing, cut short or damaged, InvalidCheckpoint for one that holds
+    anything but plain tensors.
     """
     if not path.exists():
         raise ReleaseIncomplete(f"The model's folder has no {path.name}; it is not a whole model release.")
@@ -79,7 +79,7 @@ def _open_safetensors(path: Path) -> TensorFile:
         try:
             tensor: Tensor = opened.get_tensor(name)
         except (SafetensorError, OSError, RuntimeError, ValueError, TypeError, AttributeError) as error:
-            raise _damaged(path, error) from error  # of a type that this PyTorch has not
+            raise _damaged(path, error) from error  # also for dtypes that this PyTorch lacks
         return _checked(path, name, tensor)
 
     return TensorFile(shapes, read)
@@ -92,7 +92,7 @@ def _open_pickled(path: Path) -> TensorFile:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except (InvalidCheckpoint, UnreadableFile):
         raise
-    except Exception as error:  # torch raises RuntimeError, UnpicklingError, EOFError, … by what is broken
+    except Exception as error:  # RuntimeError, UnpicklingError, EOFError, … depending on the damage
         raise _damaged(path, error) from error
     if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
         state = state["state_dict"]
@@ -106,7 +106,7 @@ def _open_pickled(path: Path) -> TensorFile:
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """Whether a tensor is as large as it looks: others are made of a few bytes again and again."""
+    """Whether a tensor is backed by as many bytes as its shape needs, and does not repeat a few."""
     if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
         return False
     return tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
@@ -129,7 +129,7 @@ def _not_plain(path: Path) -> InvalidCheckpoint:
 
 
 def _check_pickle(path: Path) -> None:
-    """Holds the pickle in a file of `torch.save` against what one of tensors needs. Nothing of it is run."""
+    """Check that the pickle in a file of `torch.save` has only what tensors need, without running it."""
     with open_regular(path, _MAX_BYTES) as file:
         _check_directory(path, file)
         with zipfile.ZipFile(file) as archive:
@@ -145,7 +145,7 @@ def _check_pickle(path: Path) -> None:
 
 
 def _check_directory(path: Path, file: BinaryIO) -> None:
-    """How long the zip's directory is, before any of it is read. It ends the file, as `torch.save` writes it."""
+    """Check the length of the zip's directory, at the end of the file, before reading it."""
     size = file.seek(0, 2)
     tail_bytes = _ZIP64_END.size + _LOCATOR_BYTES + _ZIP_END.size
     file.seek(max(0, size - tail_bytes))
@@ -160,10 +160,10 @@ def _check_directory(path: Path, file: BinaryIO) -> None:
 
 
 def _is_harmless(data: bytes) -> bool:
-    """Whether a pickle names nothing but what makes tensors, and builds nothing out of itself again and again.
+    """Whether a pickle names only constructors of tensors, and does not nest its own tuples.
 
-    PyTorch allows more names, `bytearray` with any length among them. A tuple that is fetched from the pickle's memory
-    could be put into the next one twice, and that into another: such a thing takes for ever to hash.
+    PyTorch allows more names, among them `bytearray` of any length. A tuple fetched from the pickle's memo could be put
+    twice into the next one, and that into another: hashing such a structure takes exponential time.
     """
     memory: dict[int, str] = {}
     before = ""

@@ -74,14 +74,14 @@ class FrameStep:
         self._start = slow.dual.semantic_start_id
         self.draws = slow.dual.num_codebooks + 1  # the semantic token has two
 
-    def semantic(self, rows: DecodeState, view: KVView, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def semantic(self, state: DecodeState, view: KVView, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Run the Slow AR → (semantic draw `[B]`, S for the end token; vector for the Fast AR `[B, D]`).
 
         noise: `[B, draws, C]`, C at least every row's top_k.
         """
-        normed, vectors = self.slow(rows.column[:, :, None], view)
+        normed, vectors = self.slow(state.column[:, :, None], view)
         logits = self.slow.logits(normed)[:, 0]
-        return sample_semantic(logits, rows.options, rows.recent, noise[:, :2]), vectors[:, 0]
+        return sample_semantic(logits, state.options, state.recent, noise[:, :2]), vectors[:, 0]
 
     def codes(self, options: RowOptions, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
         """Run the Fast AR → the frame's codes `[B, K]`, meaningless for a row that drew the end token."""
@@ -91,12 +91,12 @@ class FrameStep:
 
         return self._fast.generate(vector, semantic.clamp(max=self._semantic_size - 1), draw, self._residual_size)
 
-    def noise(self, rows: DecodeState, candidates: int) -> Tensor:
-        return exponential_noise(rows.key, rows.frame, self.draws, candidates)
+    def noise(self, state: DecodeState, candidates: int) -> Tensor:
+        return exponential_noise(state.key, state.frame, self.draws, candidates)
 
-    def next_state(self, rows: DecodeState, semantic: Tensor, codes: Tensor) -> DecodeState:
+    def next_state(self, state: DecodeState, semantic: Tensor, codes: Tensor) -> DecodeState:
         """Return the state after the frame."""
         column = torch.cat((codes[:, :1] + self._start, codes), dim=1)
-        recent = torch.cat((rows.recent[:, 1:], semantic[:, None]), dim=1)
-        moved = (column, rows.position + 1, rows.frame + 1, recent)
-        return DecodeState(*moved, rows.key, rows.temperature, rows.top_p, rows.top_k)
+        recent = torch.cat((state.recent[:, 1:], semantic[:, None]), dim=1)
+        moved = (column, state.position + 1, state.frame + 1, recent)
+        return DecodeState(*moved, state.key, state.temperature, state.top_p, state.top_k)

@@ -1,4 +1,4 @@
-"""From what somebody typed to the segments that are spoken, one after the other: see `plan_segments`."""
+"""From typed text to the segments that are spoken one after the other: see `plan_segments`."""
 
 from engine.text.clean import normalise
 from engine.text.segments import cut_text, split_segments

@@ -1,4 +1,4 @@
-"""The conversation that the model continues: references in the system turn, then text and speech in turns.
+"""Prompts of the S2 family: references in the system turn, then text and speech in turns.
 
 Source: the prompt of Fish Audio's S2 reference (ChatML turns; pieces of text tokenised one by one).
 """
@@ -20,7 +20,7 @@ _SPEAKER_TAG = re.compile(r"<\|speaker:\d+\|>")
 
 @dataclass(frozen=True)
 class PromptReference:
-    """What is known of a voice: a transcript and its codes `[K, T]`."""
+    """A reference in the prompt: a transcript and its codes `[K, T]`."""
 
     transcript: str
     codes: Tensor
@@ -33,7 +33,7 @@ class PromptBuilder:
         self._tokenizer, self._codebooks = tokenizer, num_codebooks
 
     def system(self, references: Sequence[PromptReference]) -> Tensor:
-        """The system turn: the task, and the references' transcripts and codes where there are any."""
+        """Build the system turn: the task, and the transcripts and codes of the references."""
         start = self._fixed(f"{IM_START}system\n")
         if not references:
             return torch.cat((start, self._fixed(_PLAIN_TASK), self.turn_end()), dim=1)
@@ -53,7 +53,7 @@ class PromptBuilder:
         return torch.cat(pieces, dim=1)
 
     def user(self, text: str) -> Tensor:
-        """The user turn that asks for `text`, and the assistant turn left open to speak it."""
+        """Build the user turn with `text`, and the beginning of the assistant turn that speaks it."""
         pieces = (
             self._fixed(f"{IM_START}user\n"),
             self._spoken(text),
@@ -63,16 +63,16 @@ class PromptBuilder:
         return torch.cat(pieces, dim=1)
 
     def frames(self, codes: Tensor) -> Tensor:
-        """Codes `[K, T]` as columns: codebook 0 as semantic tokens, all K values below."""
+        """Convert codes `[K, T]` to columns: codebook 0 as semantic tokens, all K values below."""
         codes = codes.long()
         return torch.cat((codes[:1] + self._tokenizer.semantic_start_id, codes), dim=0)
 
     def turn_end(self) -> Tensor:
-        """What closes a turn; behind speech, it belongs before the next user turn."""
+        """Return the end of a turn; after speech, it precedes the next user turn."""
         return self._fixed(f"{IM_END}\n")
 
     def speech_ids(self, text: str) -> list[int]:
-        """The token ids of words that are spoken, as `user` and `system` place them."""
+        """Return the token ids of spoken text, as `user` and `system` place them."""
         return self._tokenizer.encode_speech(text)
 
     def _fixed(self, text: str) -> Tensor:

@@ -1,7 +1,7 @@
-"""Where a reader would pause: at sentence ends of any script, at clause marks, between words.
+"""Places where a reader pauses: sentence ends of any script, clause marks, gaps between words.
 
-What ends a sentence and what may close it are Unicode's Sentence_Break properties (UAX #29); abbreviations,
-initials, numbers and ellipses are told apart by what stands before and after them.
+Sentence ends and closing marks follow Unicode's Sentence_Break properties (UAX #29); abbreviations, initials, numbers
+and ellipses are recognised by their context.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import regex
 from engine.text.marks import SPEAKER_TAG, STYLE_TAG
 
 Span = tuple[int, int]
-"""Start and end of a piece of a text."""
+"""Start and end of a part of a text."""
 
 _TAG = rf"(?:{STYLE_TAG.pattern}|{SPEAKER_TAG.pattern})"
 
@@ -19,8 +19,8 @@ _CLOSERS = r"[\p{Pe}\p{Pf}\"']*+"
 _TERMINATED = regex.compile(rf"(?P<mark>[\p{{SB=STerm}}\p{{SB=ATerm}}…]++){_CLOSERS}")
 # Inside a word these belong to a URL, a number or a name; other scripts' marks do not need a space.
 _NEEDS_SPACE = ".!?…"
-_MOST_TAGS = 8  # that are looked behind: tags hold marks themselves
-# Behind a sentence's mark, its quotes and tags: small letters or a comma say that it was not the end.
+_MOST_TAGS = 8  # that are skipped: tags contain marks themselves
+# After a mark, its quotes and tags, small letters or a comma show that the sentence continues.
 _GOES_ON = regex.compile(
     rf"\s*+(?:{_TAG}\s*+){{0,{_MOST_TAGS}}}+(?:[\p{{Pd}}\p{{Ps}}\p{{Pi}}\"']*+[\p{{Ll}}--\p{{Georgian}}]|[,;،、，])",
     regex.VERSION1,
@@ -39,21 +39,21 @@ _BEFORE_NUMBER = frozenset(
 _LAST_WORD = regex.compile(r"(?r)[\p{L}\p{M}\p{N}.]+")
 _INITIALS = regex.compile(r"(?:[\p{Lu}\p{Ll}]\p{M}*\.)*[\p{Lu}\p{Ll}]\p{M}*")
 _NUMBER_FOLLOWS = regex.compile(r"\s*\p{N}")
-_LONGEST_WORD = 24  # characters before a full stop that are looked at
+_LONGEST_WORD = 24  # characters examined before a full stop
 
 # Scripts written without spaces: cut between any two graphemes, but not before what closes or lengthens.
 _SPACELESS = (
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}"
     r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}\p{Tai_Le}\p{New_Tai_Lue}]"
 )
-# A flag is two letters, counted from where its row begins: `\X` alone would count anew at each of them.
+# A flag is two letters, counted from the beginning of a row of them: `\X` alone would restart at each.
 _ANY_GRAPHEME = r"(?:[\U0001f1e6-\U0001f1ff]{2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X)"
 _LETTER = rf"(?!\s|—|{_TAG}|{_SPACELESS}){_ANY_GRAPHEME}"
 _WORD = (
     rf"(?:\p{{Ps}}*+(?={_SPACELESS})\X(?:(?!{_TAG})(?=[\p{{Po}}\p{{Pe}}\p{{Pf}}\p{{Lm}}\p{{Sk}}\"'…—])\X)*+"
     rf"|(?:{_LETTER})*+—++[\"']*+|(?:{_LETTER})++)"
 )
-# A tag stays with what it colours.
+# A tag stays with the word that it applies to.
 _ATOM = regex.compile(rf"(?:{_TAG}\s*+){{0,4}}+{_WORD}|(?:{_TAG}\s*+){{1,4}}+")
 _TAGS = regex.compile(_TAG)
 _LEADING_TAGS = regex.compile(rf"\s*+(?:{_TAG}\s*+)++")
@@ -62,12 +62,12 @@ _GRAPHEME = regex.compile(_ANY_GRAPHEME)
 
 
 def sentences(text: str, span: Span) -> Iterator[Span]:
-    """The sentences of a paragraph; together they are all of it."""
+    """Iterate over the sentences of a paragraph, which together cover it."""
     start, end = span
     first = start
-    # What opens the paragraph is the same for all its sentences.
+    # The beginning of the paragraph is the same for all its sentences.
     start = end - len(text[start:end].lstrip())
-    # Small letters tell nothing where there are no others.
+    # Small letters are evidence only in text that has capitals.
     cased = _CAPITAL.search(text, start, end) is not None
     for found in _TERMINATED.finditer(text, start, end):
         if _ends_sentence(text, found, (start, end), cased):
@@ -92,8 +92,7 @@ def _ends_sentence(text: str, found: "regex.Match[str]", span: Span, cased: bool
 
 
 def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
-    """Whether the full stop at `stop` belongs to the word before it; `start` is where the paragraph's first
-    word starts."""
+    """Whether the full stop at `stop` belongs to the word before it, in a paragraph that begins at `start`."""
     found = _LAST_WORD.match(text, max(start, stop - _LONGEST_WORD), stop)
     if found is None:
         return False
@@ -107,22 +106,21 @@ def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
 
 
 def word_ends(text: str, span: Span) -> list[int]:
-    """Where the text may be cut between words (graphemes, in scripts without spaces): never inside a tag or
-    right after it."""
+    """Return the places to cut between words (graphemes, in scripts without spaces), never in or right after a tag."""
     return [found.end() for found in _ATOM.finditer(text, *span)]
 
 
 def is_clause_end(text: str, end: int) -> bool:
-    """Whether the word that ends at `end` closes a clause: a comma, a colon, a dash."""
+    """Whether the word that ends at `end` closes a clause with a comma, a colon or a dash."""
     return _CLAUSE_END.search(text, max(end - 4, 0), end) is not None
 
 
 def tag_ends(text: str, span: Span) -> list[int]:
-    """Where the tags end that a single word begins with."""
+    """Return the ends of the tags at the beginning of a single word."""
     tags = _LEADING_TAGS.match(text, *span)
     return [found.end() for found in _TAGS.finditer(text, span[0], tags.end())] if tags else []
 
 
 def grapheme_ends(text: str, span: Span) -> list[int]:
-    """Where a single word may be cut if it must."""
+    """Return the ends of graphemes, for cutting a single word."""
     return [found.end() for found in _GRAPHEME.finditer(text, *span)]

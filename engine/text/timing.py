@@ -1,5 +1,4 @@
-"""How long text takes to say, in any script, without a model: for budgets and proportions, not for timing
-words."""
+"""Estimates of speaking time in any script, without a model: for budgets and proportions, not for timing words."""
 
 import math
 from collections import Counter
@@ -9,9 +8,8 @@ import regex
 
 from engine.text.marks import SPEAKER_TAG
 
-# Seconds at an ordinary pace for one character of a kind; the first kind that matches counts. Speech in all
-# languages runs at much the same 4 to 8 syllables a second, so a script's figure is set by how much of a
-# syllable its characters hold.
+# Seconds at an ordinary pace per character of a kind; the first matching kind counts. Speech in all languages has about
+# 4 to 8 syllables a second, so a script's figure follows from the share of a syllable in its characters.
 _KINDS: tuple[tuple[str, float], ...] = (
     (r"\p{N}", 0.45),  # digits are words
     (r"\p{Han}", 0.25),
@@ -30,7 +28,7 @@ _KINDS: tuple[tuple[str, float], ...] = (
 )
 _KIND = regex.compile("|".join(f"({pattern})" for pattern, _ in _KINDS), regex.VERSION1)
 _SECONDS = tuple(seconds for _, seconds in _KINDS)
-# The one kind that depends on neighbours: acronyms are spelled.
+# The only kind that depends on neighbours: acronyms are spelled.
 _ACRONYMS = regex.compile(r"(?:(?<=\p{Lu})\p{Lu}|\p{Lu}(?=\p{Lu}))++")
 _SPELLED = 0.3
 _TURN = 0.5  # seconds between two speakers
@@ -40,13 +38,13 @@ _AROUND = 1.5  # seconds: silence before and after, and one long pause
 
 
 def speaking_time(text: str) -> float:
-    """About how many seconds it takes to say `text` at an ordinary pace. More text never takes less."""
+    """Estimate the seconds to say `text` at an ordinary pace. More text never takes less."""
     turns = SPEAKER_TAG.split(text) if "<|" in text else [text]
     return sum(map(_turn_time, turns)) + _TURN * (len(turns) - 1)
 
 
 def _turn_time(text: str) -> float:
-    """Every different character is looked at once: long texts have few of them."""
+    """Estimate one turn. Each distinct character is looked up once: long texts have few."""
     seconds = sum(_character_time(character) * times for character, times in Counter(text).items())
     if acronyms := _ACRONYMS.findall(text):
         spelled = Counter("".join(acronyms))
@@ -61,11 +59,10 @@ def _character_time(character: str) -> float:
 
 
 def frame_budget(text: str, frame_rate: float) -> int:
-    """The most frames that a segment may take: what a very slow reader needs. A model that goes on beyond it
-    has lost its end.
+    """Return the most frames of a segment, enough for a very slow reader. A model that exceeds it has missed the end.
 
     Args:
         text: one segment, in any script.
-        frame_rate: codec frames a second.
+        frame_rate: codec frames per second.
     """
     return math.ceil((_AROUND + _SLOWEST * speaking_time(text)) * frame_rate)

@@ -1,6 +1,6 @@
-"""Text to token ids, whatever the release ships: a Hugging Face fast tokenizer (S2-Pro) or a tiktoken file (S1-mini).
+"""Tokenizers of releases: a Hugging Face fast tokenizer (S2-Pro) or a tiktoken file (S1-mini).
 
-A release of ours may add a lexicon: its texts are then spelled in phones before they are tokenised.
+A release may add a lexicon: spoken text is then spelled in phones before it is tokenised.
 """
 
 import base64
@@ -18,7 +18,7 @@ _MAX_ENTRIES = 3_000_000
 IM_START, IM_END, VOICE = "<|im_start|>", "<|im_end|>", "<|voice|>"
 LEXICON_FILE = "lexicon.json.gz"
 
-# How S1 splits text before its merges, as that release has it (the escaped question mark included).
+# S1's splitting of text before its merges, exactly as in that release (the escaped question mark included).
 _TIKTOKEN_SPLIT = "|".join(
     (
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
@@ -34,7 +34,7 @@ _TIKTOKEN_SPLIT = "|".join(
 
 
 class Tokenizer:
-    """`encode` for the fixed words of a prompt, `encode_speech` for words that are spoken; special tokens by name."""
+    """Tokenizer with `encode` for the fixed words of a prompt and `encode_speech` for spoken text."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, folder: Path) -> "Tokenizer":
-        """From a release's folder. Raises ReleaseIncomplete or InvalidCheckpoint."""
+        """Load from a release folder. Raises ReleaseIncomplete or InvalidCheckpoint."""
         lexicon_file = folder / LEXICON_FILE
         lexicon = Lexicon.load(lexicon_file) if lexicon_file.exists() else None
         try:
@@ -70,14 +70,14 @@ class Tokenizer:
         )
 
     def id(self, token: str) -> int:
-        """The id of a special token. Raises InvalidCheckpoint when the tokenizer has none of that name."""
+        """Return the id of a special token. Raises InvalidCheckpoint when the tokenizer lacks it."""
         found = self._find(token)
         if found is None:
             raise InvalidCheckpoint(f"The model's tokenizer has no token {token}; it is not of the S2 family.")
         return found
 
     def semantic_end_id(self, limit: int) -> int:
-        """The last of the semantic tokens, which are numbered without a gap; at most `limit` are looked for."""
+        """Return the last semantic token id; ids have no gap, and at most `limit` are looked up."""
         last = self.semantic_start_id
         for i in range(1, limit):
             if self._find(f"<|semantic:{i}|>") != self.semantic_start_id + i:
@@ -96,7 +96,7 @@ def _fast_tokenizer(path: Path) -> _Made:
     from tokenizers import Tokenizer as FastTokenizer
 
     data = read_regular(path, _MAX_BYTES)
-    if data.count(b",") > _MAX_ENTRIES:  # the library takes some hundred bytes for each, even in what it then refuses
+    if data.count(b",") > _MAX_ENTRIES:  # the library allocates hundreds of bytes for each, even if it refuses them
         raise ValueError("it has too many entries")
     tokenizer = _without_panic(lambda: FastTokenizer.from_buffer(data))
     tokenizer.no_padding()
@@ -137,10 +137,10 @@ def _tiktoken(folder: Path) -> _Made:
 
 
 def _without_panic(make: Callable[[], Any]) -> Any:
-    """What a library written in Rust makes. Raises ValueError for its errors, which are bare, and for its panics."""
+    """Call a library written in Rust. Raises ValueError for its untyped errors and its panics."""
     try:
         return make()
-    except BaseException as error:  # a panic is no Exception
+    except BaseException as error:  # a panic is not an Exception
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
             raise ValueError(first_line(error)) from error
         raise

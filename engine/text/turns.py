@@ -1,4 +1,4 @@
-"""Who says what: speaker turns as the S2 reference makes them, and the plan of a whole text."""
+"""Speaker turns, as in the S2 reference, and the segments of a whole text."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ _TURN = regex.compile(rf"(?s){SPEAKER_TAG.pattern}.*?(?={SPEAKER_TAG.pattern}|$)
 
 @dataclass(frozen=True)
 class Segment:
-    """A piece of text to be spoken in one go.
+    """A piece of text that is spoken as one turn.
 
-    text: as it goes into the prompt, with its speaker tags where the whole text has any.
-    speaker: who begins it; None where the text names no speakers.
+    text: as in the prompt, with its speaker tags where the whole text has any.
+    speaker: the first speaker; None where the text has no speaker tags.
     """
 
     text: str
@@ -27,11 +27,10 @@ class Segment:
 
 
 def plan_segments(text: str, max_bytes: int = MAX_BYTES, max_turns: int = MAX_TURNS) -> list[Segment]:
-    """All that is to be spoken, in order: the text normalised and cut where a reader would pause.
+    """Split text into segments: normalised, cut where a reader pauses, in order.
 
-    Where there are speaker tags, words before the first belong to speaker 0, every segment carries its
-    speaker's tag, and short turns share a segment, at most `max_turns` of them. Nothing that can be said is
-    dropped.
+    In text with speaker tags, words before the first tag belong to speaker 0, every segment has its speaker's tag, and
+    up to `max_turns` short turns share a segment. Nothing that can be spoken is dropped.
 
     Raises InvalidText when there is nothing to say.
     """
@@ -45,14 +44,12 @@ def plan_segments(text: str, max_bytes: int = MAX_BYTES, max_turns: int = MAX_TU
 
 
 def split_speaker_turns(text: str) -> list[str]:
-    """`<|speaker:i|>` and what follows it, up to the next. Drops what comes before the first, as the S2
-    reference does."""
+    """Split text at speaker tags, each turn with its tag. Drops text before the first, as the S2 reference does."""
     return [found[0].strip() for found in _TURN.finditer(text)]
 
 
 def batch_turns(turns: Iterable[str], max_turns: int = MAX_TURNS, max_bytes: int = MAX_BYTES) -> list[str]:
-    """Whole turns, joined by line ends, as many as fit into `max_bytes` UTF-8 bytes; a longer turn stands
-    alone."""
+    """Join whole turns with line ends, as many as fit into `max_bytes` UTF-8 bytes; a longer turn stays alone."""
     batches: list[list[str]] = []
     for turn in turns:
         if batches and len(batches[-1]) < max_turns and len("\n".join([*batches[-1], turn]).encode()) <= max_bytes:
@@ -63,7 +60,7 @@ def batch_turns(turns: Iterable[str], max_turns: int = MAX_TURNS, max_bytes: int
 
 
 def _parts(turn: str, max_bytes: int) -> list[str]:
-    """A turn, or the parts of a long one, each with the tag. Nothing for a tag without words."""
+    """Return a turn, or the parts of a long one, each with the tag; nothing for a tag without words."""
     tag = turn[: turn.index(">") + 1]
     words = turn[len(tag) :].strip()
     if len(turn.encode()) <= max_bytes and "\n" not in words:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from engine.audio.concatenate import FileFormat, SpokenTake, write_joined
+from engine.audio.concatenate import FileFormat, TakeAudio, concatenate_takes
 from engine.errors import InvalidInput, ScriptNotFound
 from studio.script import Cue, cues, to_srt, to_vtt
 from web.downloads.links import File, OpenFile, Producer
@@ -51,10 +51,10 @@ def _subtitles(scripts: ScriptLibrary, owner: str, script_id: str, format: str) 
 
 def _sound(scripts: ScriptLibrary, owner: str, script_id: str, format: FileFormat) -> BinaryIO:
     """A file that has no name any more, so that nothing of it is left when it is closed."""
-    takes = (SpokenTake(sound, card.pause) for card, sound in scripts.sounds(script_id, owner=owner))
+    takes = (TakeAudio(sound, card.pause) for card, sound in scripts.sounds(script_id, owner=owner))
     file = tempfile.TemporaryFile()  # noqa: SIM115  # closed by whoever sends it
     try:
-        write_joined(file, takes, format)
+        concatenate_takes(file, takes, format)
     except BaseException:
         file.close()
         raise

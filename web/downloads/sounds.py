@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, cast, get_args
 
-from engine.audio.concatenate import FileFormat, SpokenTake, write_joined
+from engine.audio.concatenate import FileFormat, TakeAudio, concatenate_takes
 from engine.errors import GenerationNotFound, VoiceNotFound
 from web.downloads.links import File, Producer
 
@@ -57,7 +57,7 @@ def converted(flac: bytes, format: FileFormat) -> bytes:
     if format == "flac":
         return flac
     file = io.BytesIO()
-    write_joined(file, [SpokenTake(flac)], format)
+    concatenate_takes(file, [TakeAudio(flac)], format)
     return file.getvalue()
 
 

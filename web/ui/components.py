@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from engine.audio.decode import LONGEST
-from engine.audio.merge import LONGEST_TOGETHER
+from engine.audio.merge import MAX_MERGED_SECONDS
 from web.ui.modules import STATIC
 from web.uploads import MAX_UPLOAD_MB
 
@@ -45,7 +45,7 @@ def clip_input(functions: Sequence[Callable[..., Any]] = (), **more: Any) -> gr.
         more: `scripts`, texts to read aloud, of which a clip that is recorded gets the words; `dictates`, whether
             the server can write words down; `together`, how many seconds several clips may have.
     """
-    limits = {"max_mb": MAX_UPLOAD_MB, "longest": int(LONGEST), "together": int(LONGEST_TOGETHER)}
+    limits = {"max_mb": MAX_UPLOAD_MB, "longest": int(LONGEST), "together": int(MAX_MERGED_SECONDS)}
     props = {"scripts": [], "dictates": False, **limits, **more}
     return _component("new_voice/recorder", "rp-clip-block", server_functions=list(functions), **props)
 

@@ -1,7 +1,7 @@
-"""The reference doctor: what is good and bad about a clip before a voice is made of it, and what mends it.
+"""The reference doctor: judges a clip before a voice is made of it, and repairs it.
 
 `examine` measures a clip; each `Finding` of its `Report` is a green, amber or red light with a number, a sentence and,
-where there is one, a `Fix` that `mend` applies. Sentences have keys, for pages that speak other languages.
+where one exists, a `Fix` that `mend` applies. Sentences have keys for translation.
 """
 
 from engine.audio.doctor.findings import Finding, Light, Measure

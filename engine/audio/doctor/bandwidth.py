@@ -1,5 +1,4 @@
-"""Up to which frequency a clip holds speech: telephones and thrifty codecs leave the upper part out, and no
-sample rate tells."""
+"""Bandwidth of the speech in a clip: telephones and low-rate codecs remove high frequencies at any sample rate."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,17 +7,17 @@ from engine.audio.doctor.spectrum import Spectra
 from engine.audio.vad import Span
 
 _BAND = 250.0  # Hz
-_LOUD, _QUIET = 0.95, 0.1  # of the frames: the hiss of an s, and the moments without it
-_MOVES = 9.0  # dB between the two that a band of noise alone, with 8 bins, does not reach (it has 4 to 5)
+_LOUD, _QUIET = 0.95, 0.1  # quantiles of the frames: the hiss of an s, and moments without it
+_MOVES = 9.0  # dB between the two: more than in a band of noise alone with 8 bins (4 to 5)
 _AUDIBLE = -60.0  # dB under the loudest band: the hiss of an s lies at -20 to -50
-_MASKS = -55.0  # dB: a noise that is louder would hide the speech of that band, so it says nothing
+_MASKS = -55.0  # dB: louder noise would mask the speech of that band, which is then no evidence
 
 
 def bandwidth(spectra: Spectra, spans: tuple[Span, ...]) -> float:
-    """The highest frequency in Hz that speech reaches, to 250 Hz; the same at any gain.
+    """Return the highest frequency of the speech in Hz, to 250 Hz; independent of gain.
 
-    A band holds speech when its loud moments are loud enough to be some, and louder than its quiet ones. Noise
-    that would cover the speech of a band is no evidence that there is none.
+    A band holds speech when its loud moments are loud enough, and louder than its quiet ones. A band with noise that
+    would mask speech counts as one that holds speech.
 
     Args:
         spectra: of the clip at its own rate. spans: the stretches of speech in it, at least one.
@@ -36,8 +35,7 @@ def bandwidth(spectra: Spectra, spans: tuple[Span, ...]) -> float:
 
 
 def _reach(alive: NDArray[np.bool_]) -> int:
-    """The number of bands up to the last one that most of the four up to it agree with: one whistle is no
-    speech."""
+    """Return the number of bands up to the last with speech in most of the four up to it: a whistle is not speech."""
     reaching = [i + 1 for i in np.flatnonzero(alive).tolist() if alive[max(i - 3, 0) : i + 1].mean() > 0.5]
     return max(reaching, default=0)
 

@@ -1,4 +1,4 @@
-"""The best part of a clip to make a voice of: 8 to 15 s, cut at silences."""
+"""Choosing the best part of a clip for a voice: 8 to 15 s, cut at silences."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,60 +6,65 @@ from itertools import pairwise
 
 from torch import Tensor
 
-from engine.audio.doctor.clipping import cut_off
+from engine.audio.doctor.clipping import clipped_samples
 from engine.audio.doctor.voices import TWO_VOICES, Voices
-from engine.audio.excerpt import FRAME, MARGIN, levels_of, outermost, quietest, time_of
-from engine.audio.reference import Listening
+from engine.audio.excerpt import FRAME, MARGIN, extend_edge, frame_levels, quietest_point, total_duration
+from engine.audio.reference import SpeechAnalysis
 from engine.audio.vad import SAMPLE_RATE, Span
 
-# A stretch of this many seconds says enough of a voice, and no more than a model remembers well.
+# Seconds: enough to characterise a voice, and not more than a model makes use of.
 SHORTEST_BEST, LONGEST_BEST = 8.0, 15.0
-_PIECE = 6.0  # seconds: whoever speaks longer without a pause is parted at a quiet place
+_PIECE = 6.0  # seconds: longer speech without a pause is split at a quiet place
 
-# What makes a stretch better or worse, in seconds of speech that it is worth.
-_ENOUGH = 12.0  # seconds of speech; more are worth nothing
-_SILENCE = 0.5  # for each second in which nobody speaks
-_SHORT = 3.0  # for each second that 8 are not reached by
+# Scores of a stretch, in equivalent seconds of speech.
+_ENOUGH = 12.0  # seconds of speech; more add nothing
+_SILENCE = 0.5  # for each second without speech
+_SHORT = 3.0  # for each second that is missing to 8
 _PAUSE, _LONG_PAUSE = 2.0, 0.5  # for each second of pause before and after, up to half a second: a sentence's end
 _NO_PAUSE = 4.0  # for an end within a word
 _FLAWED = 20.0  # for speech that is clipped throughout
-_NOISY, _QUIET_ENOUGH = 0.2, 30.0  # for each dB of speech over pauses that 30 are not reached by
+_NOISY, _QUIET_ENOUGH = 0.2, 30.0  # for each dB that speech over pauses is below 30
 _MIXED = 20.0  # for two voices in one stretch
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """A stretch of speech. span: start and end in seconds. flawed: the share of its samples that is clipped. voice:
-    which voice speaks."""
+    """A stretch of speech.
+
+    span: start and end in seconds.
+    flawed: share of its samples that are clipped.
+    voice: index of the voice.
+    """
 
     span: Span
     flawed: float
     voice: int
 
 
-def best_part(listening: Listening, voices: Voices) -> Span:
-    """The best stretch of at most 15 s to make a voice of: 8 s or more where so much is spoken without long silence
-    and by one voice, from pause to pause, clean, undamaged, with little silence in it. All the speech where it is no
-    longer than that and of one voice.
+def best_excerpt(listening: SpeechAnalysis, voices: Voices) -> Span:
+    """Return the best stretch of at most 15 s for a voice.
+
+    It has 8 s or more where one voice speaks as long without much silence; it runs from pause to pause and is clean and
+    unclipped. Speech of one voice that is no longer than 15 s is returned whole.
 
     Args:
-        listening: to a clip in which somebody speaks.
+        listening: of a clip with speech.
         voices: of the same clip.
     Returns: start and end in seconds, soft edges and a margin included; within the clip.
     """
-    levels = levels_of(listening.heard)
+    levels = frame_levels(listening.heard)
     pieces = [part for piece in _pieces(listening, voices) for part in _parted(levels, piece)]
     edges = _edges(levels, pieces, len(listening.heard) / SAMPLE_RATE)
     if edges[-1][1] - edges[0][0] <= LONGEST_BEST and len({piece.voice for piece in pieces}) == 1:
         return edges[0][0], edges[-1][1]
     powers = levels.square().double()
-    first, last = max(_stretches(edges), key=lambda ends: _worth(powers, pieces, edges, ends))
+    first, last = max(_stretches(edges), key=lambda ends: _score(powers, pieces, edges, ends))
     return edges[first][0], edges[last][1]
 
 
-def _pieces(listening: Listening, voices: Voices) -> Iterator[_Piece]:
+def _pieces(listening: SpeechAnalysis, voices: Voices) -> Iterator[_Piece]:
     rate = listening.recording.sample_rate
-    flat = cut_off(listening.recording.samples.numpy())
+    flat = clipped_samples(listening.recording.samples.numpy())
     two = voices.distance is not None and voices.distance >= TWO_VOICES
     for span, voice in zip(listening.spans, voices.groups, strict=True):
         inside = flat[round(span[0] * rate) : round(span[1] * rate)]
@@ -67,31 +72,30 @@ def _pieces(listening: Listening, voices: Voices) -> Iterator[_Piece]:
 
 
 def _parted(levels: Tensor, piece: _Piece) -> Iterator[_Piece]:
-    """A piece in parts of at most 6 s, ended at their quietest places."""
+    """Split a piece into parts of at most 6 s at quiet places."""
     start, end = piece.span
     while end - start > _PIECE:
-        cut = quietest(levels, start + _PIECE / 2, start + _PIECE)
+        cut = quietest_point(levels, start + _PIECE / 2, start + _PIECE)
         yield _Piece((start, cut), piece.flawed, piece.voice)
         start = cut
     yield _Piece((start, end), piece.flawed, piece.voice)
 
 
 def _edges(levels: Tensor, pieces: Sequence[_Piece], end: float) -> list[Span]:
-    """Where a stretch that begins or ends with each piece would be cut: outside its soft ends, but not beyond the
-    middle of the pause."""
+    """Return where a stretch that begins or ends with each piece is cut: after soft edges, within half the pause."""
     spans = [piece.span for piece in pieces]
     middles = [0.0, *((a[1] + b[0]) / 2 for a, b in pairwise(spans)), end]
     return [
         (
-            max(outermost(levels, span[0], -1) - MARGIN, middles[i]),
-            min(outermost(levels, span[1], +1) + MARGIN, middles[i + 1]),
+            max(extend_edge(levels, span[0], -1) - MARGIN, middles[i]),
+            min(extend_edge(levels, span[1], +1) + MARGIN, middles[i + 1]),
         )
         for i, span in enumerate(spans)
     ]
 
 
 def _stretches(edges: Sequence[Span]) -> Iterator[tuple[int, int]]:
-    """Every first and last piece no more than 15 s apart."""
+    """Iterate over every first and last piece no more than 15 s apart."""
     for first, (start, _) in enumerate(edges):
         for last in range(first, len(edges)):
             if edges[last][1] - start > LONGEST_BEST:
@@ -99,11 +103,11 @@ def _stretches(edges: Sequence[Span]) -> Iterator[tuple[int, int]]:
             yield first, last
 
 
-def _worth(powers: Tensor, pieces: Sequence[_Piece], edges: Sequence[Span], ends: tuple[int, int]) -> float:
-    """What the stretch from one piece to another is worth, in seconds of speech. powers: of every 10 ms."""
+def _score(powers: Tensor, pieces: Sequence[_Piece], edges: Sequence[Span], ends: tuple[int, int]) -> float:
+    """Score the stretch from one piece to another, in seconds of speech. powers: of every 10 ms."""
     (start, _), (_, end) = edges[ends[0]], edges[ends[1]]
     chosen = pieces[ends[0] : ends[1] + 1]
-    spoken = time_of(tuple(piece.span for piece in chosen))
+    spoken = total_duration(tuple(piece.span for piece in chosen))
     flawed = sum(piece.flawed * (piece.span[1] - piece.span[0]) for piece in chosen) / spoken
     noise = max(_QUIET_ENOUGH - _speech_over_pauses(powers[_frame(start) : _frame(end) + 1]), 0)
     worth = min(spoken, _ENOUGH) - _SILENCE * (end - start - spoken) - _SHORT * max(SHORTEST_BEST - (end - start), 0)
@@ -112,7 +116,7 @@ def _worth(powers: Tensor, pieces: Sequence[_Piece], edges: Sequence[Span], ends
 
 
 def _pauses(pieces: Sequence[_Piece], ends: tuple[int, int]) -> tuple[float, float]:
-    """Seconds of silence before and after a stretch; at the ends of the clip as much as is wanted."""
+    """Return the seconds of silence before and after a stretch; at the ends of the clip the full bonus counts."""
     first, last = ends
     before = pieces[first].span[0] - pieces[first - 1].span[1] if first else _LONG_PAUSE
     after = pieces[last + 1].span[0] - pieces[last].span[1] if last + 1 < len(pieces) else _LONG_PAUSE
@@ -124,7 +128,7 @@ def _frame(seconds: float) -> int:
 
 
 def _speech_over_pauses(powers: Tensor) -> float:
-    """Level of the louder half of a stretch over its quietest tenth, in dB."""
+    """Return the level of the louder half of a stretch over its quietest tenth, in dB."""
     ordered = powers.sort().values
     loud, quiet = ordered[len(ordered) // 2 :].mean(), ordered[len(ordered) // 10]
     return 10 * float((loud / quiet.clamp_min(1e-12)).clamp_min(1).log10())

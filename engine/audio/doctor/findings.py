@@ -1,6 +1,6 @@
-"""What the doctor says of each measure: its light, its sentence, and the fix that one click applies.
+"""Findings of the doctor: the light, sentence and fix of each measure.
 
-Each threshold stands with where it comes from. "Measured" means measured here, with joined sentences of synthetic
+Each threshold is stated with its source. "Measured" means measured for this project, on joined sentences of synthetic
 speech, telephone prompts and audiobooks.
 """
 
@@ -18,7 +18,7 @@ Measure = Literal[
     "length", "speech", "pauses", "clipping", "loudness", "noise", "rumble", "bandwidth", "voices", "transcript"
 ]
 
-# Of each measure's number, and how many digits of it anybody wants to read.
+# Unit of each measure, and the number of decimals shown.
 _UNITS: dict[Measure, tuple[str, int]] = {
     "length": ("s", 1),
     "speech": ("%", 0),
@@ -34,13 +34,13 @@ _UNITS: dict[Measure, tuple[str, int]] = {
 
 # Seconds. VALL-E and its followers clone from 3 s; the clips that models learn to continue have 5 to 30.
 _TOO_SHORT, _SHORT, _LONG = 3.0, 5.0, LONGEST_USED
-# Share of the clip in which somebody speaks. Readers have 0.8 to 1.0 (measured); below a third, pauses are most of
-# what a model hears.
+# Share of speech in the clip. Readers have 0.8 to 1.0 (measured); below a third, a clip is
+# mostly pauses.
 _MUCH_SPEECH, _LITTLE_SPEECH = 0.55, 0.33
-# Seconds of the longest pause between words. Readers stay under 0.7 (measured); who thinks aloud does not.
+# Seconds of the longest pause between words. Readers stay under 0.7 (measured); spontaneous speech does not.
 _PAUSE, _LONG_PAUSE = LONG_PAUSE, 3.0
 # Share of the samples of speech that lie on a flat top. Clean speech has up to 1 in 5,000 (measured); raised 6 dB
-# beyond full scale 1 in 100, 12 dB 1 in 15.
+# above full scale 1 in 100, 12 dB 1 in 15.
 _SOME_CLIPPED, _MUCH_CLIPPED = 0.001, 0.01
 # What `clipping.top` reads: 1.10 to 1.9 for 1,371 clean clips of 2.5 to 30 s, less than 1.09 for 97 of 100 that were
 # clipped by 12 dB and coded as mp3, which hides flat tops (measured).
@@ -56,7 +56,7 @@ _STEADY, _RUMBLING = -12.0, -6.0
 # Clips at 16,000 samples a second read 6,750 to 7,750 (measured).
 _WIDE, _NARROW = 6_250.0, 5_000.0
 # The text's time at an ordinary pace over the time of the speech. Readers have 0.77 to 1.31 (measured: an audiobook,
-# 60 synthetic speakers); a text twice too long or too short leaves that whoever reads.
+# 60 synthetic speakers); a text twice too long or too short is outside for any reader.
 _SLOWEST, _SLOW, _FAST, _FASTEST = 0.35, 0.6, 1.6, 2.2
 
 
@@ -64,9 +64,10 @@ _SLOWEST, _SLOW, _FAST, _FASTEST = 0.35, 0.6, 1.6, 2.2
 class Finding:
     """One light.
 
-    measure: what was looked at. what: what was found, a word of its own for each sentence. value: the number behind
-        it, None when there is too little to measure it. fix: what one click does about it, None where only another
-        recording helps.
+    measure: what was measured.
+    what: the result, unique for each sentence of a measure.
+    value: the measured number, None when there is too little to measure.
+    fix: the repair that is offered, None where only another recording helps.
     """
 
     measure: Measure
@@ -77,29 +78,29 @@ class Finding:
 
     @property
     def key(self) -> str:
-        """Stands for the sentence in every language, such as `length.too_short`."""
+        """Key of the sentence in all languages, such as `length.too_short`."""
         return f"{self.measure}.{self.what}"
 
     @property
     def unit(self) -> str:
-        """Of `value`: "s", "%", "LUFS", "dB", "kHz", "σ" (standard deviations) or "×"."""
+        """Unit of `value`: "s", "%", "LUFS", "dB", "kHz", "σ" (standard deviations) or "×"."""
         return _UNITS[self.measure][0]
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """What the sentence's placeholders stand for: `value`, rounded for reading."""
+        """Values of the sentence's placeholders: `value`, rounded for display."""
         if self.value is None:
             return {}
         return {"value": round(self.value, _UNITS[self.measure][1] or None)}
 
     @property
     def sentence(self) -> str:
-        """In English: what is right or wrong, and what to do."""
+        """The English sentence: what is right or wrong, and what to do."""
         return SENTENCES[self.key].format_map(self.parameters)
 
 
 def of_length(seconds: float) -> Finding:
-    """`seconds`: of the whole clip."""
+    """Judge the duration of the whole clip in seconds."""
     if seconds < _TOO_SHORT:
         return Finding("length", "too_short", "red", seconds)
     if seconds < _SHORT:
@@ -110,17 +111,17 @@ def of_length(seconds: float) -> Finding:
 
 
 def of_silence() -> Finding:
-    """For a clip in which nothing at all can be heard."""
+    """Return the finding for a silent clip."""
     return Finding("speech", "silent", "red", 0.0)
 
 
 def of_little_speech(spoken: float, share: float) -> Finding:
-    """For less than a second of speech. `spoken`: seconds of it. `share`: of the clip."""
+    """Judge less than a second of speech. `spoken`: its seconds. `share`: its share of the clip."""
     return Finding("speech", "none" if spoken < LEAST_HEARD else "little", "red", 100 * share)
 
 
 def of_speech(share: float, at_ends: bool) -> Finding:
-    """`share`: of the clip in which somebody speaks. `at_ends`: whether most of the silence is at the two ends."""
+    """Judge the share of speech in the clip. `at_ends`: whether most of the silence is at the two ends."""
     if share >= _MUCH_SPEECH:
         return Finding("speech", "good", "green", 100 * share)
     light: Light = "red" if share < _LITTLE_SPEECH else "amber"
@@ -130,15 +131,15 @@ def of_speech(share: float, at_ends: bool) -> Finding:
 
 
 def of_pauses(longest: float) -> Finding:
-    """`longest`: seconds of the longest pause between two stretches of speech."""
+    """Judge the longest pause between two stretches of speech, in seconds."""
     if longest <= _PAUSE:
         return Finding("pauses", "good", "green", longest)
     return Finding("pauses", "long", "red" if longest > _LONG_PAUSE else "amber", longest, Fix.PAUSES)
 
 
 def of_clipping(share: float, crest: float, top: float) -> Finding:
-    """`share`: of the samples of speech that are cut off. `crest`: peak over root mean square. `top`: the highest peaks
-    over those that are nearly as high."""
+    """Judge clipping. `share`: of clipped samples in speech. `crest`: peak over root mean square. `top`: the highest
+    peaks over those nearly as high."""
     percent = 100 * share
     if crest < CLIPPED_BEYOND_USE:
         return Finding("clipping", "beyond_use", "red", percent)
@@ -150,7 +151,7 @@ def of_clipping(share: float, crest: float, top: float) -> Finding:
 
 
 def of_loudness(lufs: float) -> Finding:
-    """`lufs`: integrated loudness."""
+    """Judge the integrated loudness in LUFS."""
     if lufs > _LOUD:
         return Finding("loudness", "loud", "amber", lufs, Fix.LEVEL)
     if lufs < _SOFT:
@@ -159,7 +160,7 @@ def of_loudness(lufs: float) -> Finding:
 
 
 def of_noise(snr: float) -> Finding:
-    """`snr`: speech over noise in dB."""
+    """Judge the ratio of speech to noise in dB."""
     if snr >= _CLEAN:
         return Finding("noise", "good", "green", snr)
     if snr >= _NOISY:
@@ -168,14 +169,14 @@ def of_noise(snr: float) -> Finding:
 
 
 def of_rumble(level: float) -> Finding:
-    """`level`: of what lies under the voice, in dB against the rest."""
+    """Judge the level below the voice's frequencies, in dB relative to the rest."""
     if level < _STEADY:
         return Finding("rumble", "good", "green", level)
     return Finding("rumble", "present", "red" if level > _RUMBLING else "amber", level, Fix.RUMBLE)
 
 
 def of_bandwidth(hertz: float) -> Finding:
-    """`hertz`: the highest frequency that speech reaches."""
+    """Judge the highest frequency of the speech in Hz."""
     if hertz >= _WIDE:
         return Finding("bandwidth", "good", "green", hertz / 1_000)
     if hertz >= _NARROW:
@@ -184,8 +185,10 @@ def of_bandwidth(hertz: float) -> Finding:
 
 
 def of_voices(distance: float | None) -> Finding:
-    """`distance`: between the most unlike parts of the speech, in standard deviations; None for too little speech.
-    Never red: a lively reader may have it, and two people of one pitch may not."""
+    """Judge the distance of the most unlike parts of the speech, in standard deviations; None for too little speech.
+
+    Never red: a lively reader may exceed the threshold, and two people of one pitch may not.
+    """
     if distance is None:
         return Finding("voices", "unknown", "green", None)
     if distance < UNLIKE:
@@ -196,7 +199,7 @@ def of_voices(distance: float | None) -> Finding:
 
 
 def of_transcript(pace: float) -> Finding:
-    """`pace`: the transcript's time at an ordinary pace over the time of the speech; 0 for an empty transcript."""
+    """Judge the transcript's time at an ordinary pace over the time of the speech; 0 for an empty transcript."""
     if pace == 0:
         return Finding("transcript", "empty", "red", pace)
     if pace > _FAST:

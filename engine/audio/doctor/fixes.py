@@ -1,5 +1,4 @@
-"""What one click mends in a clip. Each fix is a function of samples alone, and finds nothing to do the second
-time."""
+"""Repairs of clips. Each fix is an idempotent function of the samples alone."""
 
 import io
 from collections.abc import Callable, Iterable
@@ -12,26 +11,26 @@ import torch
 from numpy.typing import NDArray
 
 from engine.audio.decode import Recording, Source, decode
-from engine.audio.doctor.best import best_part
-from engine.audio.doctor.loudness import levelled
-from engine.audio.doctor.noise import without_rumble
+from engine.audio.doctor.best import best_excerpt
+from engine.audio.doctor.loudness import normalise_loudness
+from engine.audio.doctor.noise import remove_rumble
 from engine.audio.doctor.sentences import SENTENCES
 from engine.audio.doctor.voices import Voices, compare_voices
 from engine.audio.excerpt import choose_excerpt
-from engine.audio.reference import Listening, listen
+from engine.audio.reference import SpeechAnalysis, analyse_speech
 from engine.audio.vad import Span
 from engine.errors import UnusableReference
 
 Samples = NDArray[np.float32]
 
-LONG_PAUSE = 1.2  # seconds: longer than readers make them between sentences
-_PAUSE_LEFT = 0.6  # seconds of a pause that was too long
-_JOIN = 0.01  # seconds in which the two sides of a cut fade into each other
-_WORTH_CUTTING = 0.25  # seconds at an end; what is left after cutting is less, so that nothing is cut twice
+LONG_PAUSE = 1.2  # seconds: longer than readers' pauses between sentences
+_PAUSE_LEFT = 0.6  # seconds that remain of a long pause
+_JOIN = 0.01  # seconds of cross-fade at a cut
+_WORTH_CUTTING = 0.25  # seconds at an end; less is left after cutting, so that nothing is cut twice
 
 
 class Fix(StrEnum):
-    """What one click does to a clip. The values are for the wire."""
+    """A repair of a clip. The values are the serialized names."""
 
     RUMBLE = "rumble"
     EXCERPT = "excerpt"
@@ -41,17 +40,17 @@ class Fix(StrEnum):
 
     @property
     def label(self) -> str:
-        """What its button says, in English."""
+        """English label of its button."""
         return SENTENCES[f"fix.{self}"]
 
 
 def mend(source: Source, fixes: Iterable[Fix]) -> bytes:
-    """A clip with fixes applied, see `apply`, as a file.
+    """Apply fixes to a clip, see `apply`, and return it as a file.
 
     Args:
         source: the bytes of an audio file, or its path.
     Returns: a WAV file, mono, at the clip's rate, 32-bit floats: no sample is rounded or clipped.
-    Raises UnusableReference for what cannot be decoded, as `decode` does.
+    Raises UnusableReference as `decode` does.
     """
     recording = decode(source)
     mended = apply(recording.samples.numpy(), recording.sample_rate, fixes)
@@ -61,7 +60,7 @@ def mend(source: Source, fixes: Iterable[Fix]) -> bytes:
 
 
 def apply(samples: Samples, sample_rate: int, fixes: Iterable[Fix]) -> Samples:
-    """A clip with fixes applied, in the order that suits them, whichever they are given in.
+    """Apply fixes to samples, always in the same order.
 
     Args:
         samples: float32 [n], mono, finite, any scale; not changed.
@@ -72,7 +71,7 @@ def apply(samples: Samples, sample_rate: int, fixes: Iterable[Fix]) -> Samples:
     peak = np.float32(np.abs(samples).max(initial=0))
     if not wanted or peak == 0:
         return samples
-    # Squares of the largest floats would be infinite.
+    # Squares of the largest floats would overflow.
     mended = (samples / peak).astype(np.float32)
     for fix, function in _FUNCTIONS.items():
         if fix in wanted:
@@ -80,12 +79,12 @@ def apply(samples: Samples, sample_rate: int, fixes: Iterable[Fix]) -> Samples:
     return mended if Fix.LEVEL in wanted else mended * peak
 
 
-def parts(listening: Listening, voices: Voices) -> dict[Fix, Span]:
-    """What those fixes leave that only cut at the ends: start and end in seconds of a clip in which somebody speaks."""
-    return {Fix.EXCERPT: best_part(listening, voices), Fix.TRIM: _spoken_part(listening)}
+def parts(listening: SpeechAnalysis, voices: Voices) -> dict[Fix, Span]:
+    """Return the spans in seconds that `Fix.EXCERPT` and `Fix.TRIM` keep of a clip with speech."""
+    return {Fix.EXCERPT: best_excerpt(listening, voices), Fix.TRIM: _spoken_part(listening)}
 
 
-def _spoken_part(listening: Listening) -> Span:
+def _spoken_part(listening: SpeechAnalysis) -> Span:
     excerpt = choose_excerpt(listening.heard, listening.spans, np.inf)
     return excerpt.start, excerpt.end
 
@@ -94,7 +93,7 @@ def _excerpt(samples: Samples, rate: int) -> Samples:
     if (listening := _listened(samples, rate)) is None:
         return samples
     voices = compare_voices(listening.heard.numpy(), listening.spans)
-    return _cut(samples, rate, best_part(listening, voices))
+    return _cut(samples, rate, best_excerpt(listening, voices))
 
 
 def _trim(samples: Samples, rate: int) -> Samples:
@@ -110,10 +109,10 @@ def _cut(samples: Samples, rate: int, span: Span) -> Samples:
 
 
 def _with_short_pauses(samples: Samples, rate: int) -> Samples:
-    """The middle of each long pause inside goes; what is left of its two sides fades into each other."""
+    """Remove the middle of each long inner pause, with a cross-fade."""
     if (listening := _listened(samples, rate)) is None:
         return samples
-    for (_, start), (end, _) in reversed(list(pairwise(listening.spans))):  # from the end: times before stay right
+    for (_, start), (end, _) in reversed(list(pairwise(listening.spans))):  # from the end: earlier times stay valid
         if end - start > LONG_PAUSE:
             middle = (start + end) / 2
             away = (end - start - _PAUSE_LEFT) / 2
@@ -122,16 +121,16 @@ def _with_short_pauses(samples: Samples, rate: int) -> Samples:
 
 
 def _joined(samples: Samples, start: int, end: int, fade: int) -> Samples:
-    """Without the samples from `start` to `end`, faded over `fade` samples before them."""
+    """Remove the samples from `start` to `end`, with a cross-fade over the `fade` samples before them."""
     rising = np.linspace(0, 1, fade, dtype=np.float32)
     seam = samples[start - fade : start] * (1 - rising) + samples[end - fade : end] * rising
     return np.concatenate((samples[: start - fade], seam, samples[end:]))
 
 
-def _listened(samples: Samples, rate: int) -> Listening | None:
-    """None where nobody speaks: such a clip is left as it is."""
+def _listened(samples: Samples, rate: int) -> SpeechAnalysis | None:
+    """Analyse the samples; None without speech: such a clip is left unchanged."""
     try:
-        listening = listen(Recording(torch.from_numpy(samples), rate))
+        listening = analyse_speech(Recording(torch.from_numpy(samples), rate))
     except UnusableReference:
         return None
     return listening if listening.spans else None
@@ -139,9 +138,9 @@ def _listened(samples: Samples, rate: int) -> Listening | None:
 
 # In the order in which they are applied.
 _FUNCTIONS: dict[Fix, Callable[[Samples, int], Samples]] = {
-    Fix.RUMBLE: without_rumble,
+    Fix.RUMBLE: remove_rumble,
     Fix.EXCERPT: _excerpt,
     Fix.TRIM: _trim,
     Fix.PAUSES: _with_short_pauses,
-    Fix.LEVEL: levelled,
+    Fix.LEVEL: normalise_loudness,
 }

@@ -1,4 +1,4 @@
-"""Loudness as ITU-R BS.1770-4 measures it, and the gain that brings a clip to a known one.
+"""Loudness after ITU-R BS.1770-4, and normalisation to a target.
 
 The two filters of its K-weighting are given there for 48,000 Hz only; the analogue filters behind them, which give
 any rate its own coefficients, are those that G. Mansbridge, S. Finn and J. Reiss derived ("Implementation and
@@ -12,24 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 TARGET = -20.0  # LUFS: between broadcasting's -23 (EBU R 128) and speech online, -18 (AES TD1008)
-CEILING = 10 ** (-1 / 20)  # of full scale, -1 dBFS: room for what lossy coding adds to a peak
+CEILING = 10 ** (-1 / 20)  # of full scale, -1 dBFS: headroom for lossy coding
 
 _BLOCK, _STEP = 0.4, 0.1  # seconds
 _ABSOLUTE_GATE = -70.0  # LUFS
-_RELATIVE_GATE = -10.0  # LU under the mean of what passed the first gate
-_OFFSET = -0.691  # dB: what the weighting gives a sine of 997 Hz is taken off
+_RELATIVE_GATE = -10.0  # LU below the mean of the blocks that passed the first gate
+_OFFSET = -0.691  # dB: cancels the gain of the weighting for a sine of 997 Hz
 
 # (gain in dB, frequency in Hz, Q) of the shelf that stands for the head, and of the high-pass.
 _SHELF = (3.99984385397, 1681.9744509555319, 0.7071752369554193)
 _SHELF_MIDDLE = 0.499666774155  # the shelf's gain at its frequency is its whole gain to this power
 _HIGH_PASS = (38.13547087613982, 0.5003270373253953)
-_MEMORY = 0.25  # seconds after which both filters have forgotten what they heard (their longest decay is 4 ms)
+_MEMORY = 0.25  # seconds after which both filters have decayed (their longest decay is 4 ms)
 
 
 def integrated_loudness(samples: NDArray[np.float32], sample_rate: int) -> float:
-    """Integrated loudness in LUFS of one channel; minus infinity for what the gates leave nothing of.
+    """Return the integrated loudness of one channel in LUFS; minus infinity when no block passes the gates.
 
-    A clip shorter than one block of 0.4 s is taken for one block.
+    A clip shorter than one block of 0.4 s counts as one block.
 
     Args:
         samples: float32 [n], mono, full scale at 1.
@@ -43,21 +43,23 @@ def integrated_loudness(samples: NDArray[np.float32], sample_rate: int) -> float
 
 
 def clip_loudness(samples: NDArray[np.float32], sample_rate: int) -> float:
-    """The same for clips of any scale: the absolute gate counts from the clip's own peak, so that a gain of x dB
-    makes every clip x LU louder. Minus infinity for digital silence."""
+    """Return the integrated loudness of a clip of any scale; minus infinity for digital silence.
+
+    The absolute gate is relative to the clip's own peak, so that a gain of x dB makes every clip x LU louder.
+    """
     peak = _peak(samples)
     if peak == 0:
         return -math.inf
     return integrated_loudness(samples / np.float32(peak), sample_rate) + 20 * math.log10(peak)
 
 
-def levelled(samples: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
-    """Gain to -20 LUFS, less where a peak would pass -1 dBFS. Silence stays as it is."""
+def normalise_loudness(samples: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
+    """Apply the gain to -20 LUFS, less where a peak would exceed -1 dBFS. Silence is unchanged."""
     loudness = clip_loudness(samples, sample_rate)
     if not math.isfinite(loudness):
         return samples
     gain = min(10 ** ((TARGET - loudness) / 20), CEILING / _peak(samples))
-    # In double: the gain of a clip whose full scale is 1e30 is nothing in single precision.
+    # In double: the gain of a clip whose full scale is 1e30 underflows in single precision.
     return (samples.astype(np.float64) * gain).astype(np.float32)
 
 
@@ -66,7 +68,7 @@ def _peak(samples: NDArray[np.float32]) -> float:
 
 
 def _weighted(samples: NDArray[np.float32], rate: int) -> NDArray[np.float32]:
-    """Both filters at once, by their frequency response, piece by piece."""
+    """Apply both filters by their frequency response, piece by piece."""
     before = int(_MEMORY * rate)
     size = 1 << (4 * before).bit_length()
     turn = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)  # z^-1
@@ -75,7 +77,7 @@ def _weighted(samples: NDArray[np.float32], rate: int) -> NDArray[np.float32]:
     weighted = np.empty_like(samples)
     for start in range(0, len(samples), size - before):
         piece = np.fft.irfft(np.fft.rfft(padded[start : start + size], size) * response, size)
-        # What the end of a piece leaves behind comes round to its beginning, which is not used.
+        # The circular convolution wraps the end of a piece into its beginning, which is not used.
         part = weighted[start : start + size - before]
         part[:] = piece[before : before + len(part)]
     return weighted
@@ -106,7 +108,7 @@ def _biquad(
 
 
 def _block_powers(weighted: NDArray[np.float32], rate: int) -> NDArray[np.float64]:
-    """Mean square of every 0.4 s, one every 0.1 s."""
+    """Return the mean squares of blocks of 0.4 s, every 0.1 s."""
     block = min(round(_BLOCK * rate), len(weighted))
     if block == 0:
         return np.zeros(0)

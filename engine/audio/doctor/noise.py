@@ -1,4 +1,4 @@
-"""What is in a clip beside the voice: noise, and the rumble and hum under the voice."""
+"""Noise, and rumble and hum below the voice."""
 
 import math
 
@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 from engine.audio.doctor.spectrum import Spectra
 from engine.audio.vad import Span
 
-MOST_SNR = 60.0  # dB: beyond that nobody hears a difference, and digital silence would be infinity
+MOST_SNR = 60.0  # dB: higher values sound the same, and digital silence would be infinite
 
-_LOWEST, _HIGHEST = 80.0, 7_900.0  # Hz: from above mains hum to where 16,000 samples a second end
-_LEAST_PAUSE = 0.3  # seconds of pauses, all together, that a noise is measured in
+_LOWEST, _HIGHEST = 80.0, 7_900.0  # Hz: from above mains hum to the end of 16,000 samples per second
+_LEAST_PAUSE = 0.3  # seconds of pauses in total that a measurement needs
 _MEDIAN = math.log(2)  # of the power of noise in one bin, over its mean: it is exponentially distributed
 
-# A noise that is always there shows through speech: at each frequency in the moments that have least of it, and
-# between the harmonics of a voice, which a hummed or sung sound leaves no other gaps than.
+# Steady noise shows through speech: at each frequency in the quietest moments, and between the harmonics of a voice,
+# which are the only gaps in humming or singing.
 _SMOOTH = 0.08  # seconds
 _QUIETEST = 0.05  # of the moments
 _BETWEEN, _LOW = 9, 0.25  # bins, 280 Hz: more than the pitch of most voices; and the share of them that is between
@@ -27,10 +27,10 @@ _CUT = (55.0, 75.0)  # Hz: silence below the first, all of the voice above the s
 
 
 def signal_to_noise(spectra: Spectra, spans: tuple[Span, ...]) -> float:
-    """Speech over noise in dB, from 80 to 7,900 Hz, 0 to 60; the same at any gain.
+    """Return speech over noise in dB, from 80 to 7,900 Hz, 0 to 60; independent of gain.
 
-    The noise is what pauses hold, and at least what shows through the speech: clips without a pause are measured,
-    as are those whose pauses somebody has silenced. Clean speech then reads 29 to 44 dB.
+    The noise is that of the pauses, and at least the noise that shows through speech: so clips without pauses or with
+    muted pauses are measured, too. Clean speech then reads 29 to 44 dB.
 
     Args:
         spectra: of the clip at 16 kHz. spans: the stretches of speech in it, at least one.
@@ -49,15 +49,18 @@ def signal_to_noise(spectra: Spectra, spans: tuple[Span, ...]) -> float:
 
 
 def _in_pauses(power: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Power of the noise in each bin of frames of pauses [frames, bins]: the median, as a breath or a click is not the
-    room. A few bins together, or the larger of two unsure values would be too large."""
+    """Return the noise power in each bin of frames of pauses [frames, bins].
+
+    It is the median, which ignores breaths and clicks, averaged over a few bins: the larger of two uncertain values
+    would be biased.
+    """
     median = np.pad(np.median(power, axis=0), _BETWEEN // 2, "edge") / _MEDIAN
     noise: NDArray[np.float64] = np.lib.stride_tricks.sliding_window_view(median, _BETWEEN).mean(axis=-1)
     return noise
 
 
 def _through_speech(power: NDArray[np.float32], window: int) -> NDArray[np.float64]:
-    """Power of the noise in each bin of frames of speech [frames, bins], in moments of `window` frames."""
+    """Return the noise power in each bin of frames of speech [frames, bins], in moments of `window` frames."""
     moments = np.lib.stride_tricks.sliding_window_view(power, min(window, len(power)), axis=0).mean(axis=-1)
     quietest = np.quantile(moments, _QUIETEST, axis=0)
     around = np.pad(quietest, _BETWEEN // 2, "edge")
@@ -68,23 +71,22 @@ def _through_speech(power: NDArray[np.float32], window: int) -> NDArray[np.float
 
 
 def rumble(samples: NDArray[np.float32], sample_rate: int) -> float:
-    """Power under 65 Hz over the power above, in dB; -100 for none. An offset does not count.
+    """Return the power below 65 Hz over the power above, in dB; -100 for none. A DC offset does not count.
 
     Args:
         samples: float32 [n], mono.
     """
-    size = 1 << len(samples).bit_length()  # lengths with a large prime factor take long
+    size = 1 << len(samples).bit_length()  # FFTs of lengths with a large prime factor are slow
     power = np.square(np.abs(np.fft.rfft(samples - samples.mean(), size)))
     first = math.ceil(VOICE_BEGINS * size / sample_rate)
     low, high = float(power[:first].sum(dtype=np.float64)), float(power[first:].sum(dtype=np.float64))
     return 10 * math.log10(max(low / high, 1e-10)) if high else -100.0
 
 
-def without_rumble(samples: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
-    """A high-pass without phase, from 55 Hz (nothing) to 75 Hz (all): hum, rumble and any offset go, the lowest
-    voices stay. Same length."""
+def remove_rumble(samples: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
+    """Apply a zero-phase high-pass, from 55 Hz (nothing) to 75 Hz (all), which keeps the lowest voices. Same length."""
     beyond = min(sample_rate // 4, len(samples) - 1)
-    # Turned round at the ends, a hum goes on where the clip begins and ends, and leaves nothing behind there.
+    # Odd reflection continues a hum beyond both ends, so that nothing of it remains there.
     extended = np.pad(samples, beyond, "reflect", reflect_type="odd")
     size = 1 << len(extended).bit_length()
     frequencies = np.fft.rfftfreq(size, 1 / sample_rate)

@@ -1,4 +1,4 @@
-"""What is good and bad about a clip before a voice is made of it."""
+"""The doctor's report on a clip."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,34 +11,35 @@ from numpy.typing import NDArray
 from engine.audio.decode import Recording, Source, decode
 from engine.audio.doctor import findings
 from engine.audio.doctor.bandwidth import bandwidth
-from engine.audio.doctor.clipping import cut_off, top
+from engine.audio.doctor.clipping import clipped_samples, top
 from engine.audio.doctor.findings import Finding, Light
 from engine.audio.doctor.fixes import Fix, parts
 from engine.audio.doctor.loudness import clip_loudness
-from engine.audio.doctor.noise import rumble, signal_to_noise, without_rumble
+from engine.audio.doctor.noise import remove_rumble, rumble, signal_to_noise
 from engine.audio.doctor.spectrum import spectra
 from engine.audio.doctor.voices import compare_voices
-from engine.audio.excerpt import time_of
-from engine.audio.reference import SHORTEST_SPEECH, Listening, crest, in_speech, listen
+from engine.audio.excerpt import total_duration
+from engine.audio.reference import SHORTEST_SPEECH, SpeechAnalysis, analyse_speech, crest_factor, speech_samples
 from engine.audio.resample import resample
 from engine.audio.vad import SAMPLE_RATE, Span
 from engine.errors import UnusableReference
 from engine.text import speaking_time
 
-_PAUSE = 0.6  # seconds of a pause between words or sentences that a text's punctuation stands for
-_HIGHEST_RATE = 48_000  # Hz: nobody's speech reaches beyond half of it
+_PAUSE = 0.6  # seconds of a pause that count as the text's punctuation
+_HIGHEST_RATE = 48_000  # Hz: speech has no content above half of it
 _WORST_FIRST: tuple[Light, ...] = ("red", "amber", "green")
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found in a clip.
+    """Findings about a clip.
 
-    findings: one for each measure, in the order to show them: length, speech, pauses, clipping, loudness, noise,
-        rumble, bandwidth, voices. Where nobody speaks, the first two alone: the others have nothing to measure.
-    duration: seconds. speech: the stretches in which somebody speaks.
-    parts: start and end in seconds of what `Fix.EXCERPT` and `Fix.TRIM` leave, so that a page can move the clip's
-        ends instead of applying them. Empty where nobody speaks.
+    findings: one for each measure, in display order: length, speech, pauses, clipping, loudness, noise, rumble,
+        bandwidth, voices. Only the first two for a clip without speech.
+    duration: in seconds.
+    speech: the stretches of speech.
+    parts: start and end in seconds of what `Fix.EXCERPT` and `Fix.TRIM` keep, so that a page can move the clip's ends
+        instead of applying them. Empty without speech.
     """
 
     findings: tuple[Finding, ...]
@@ -48,40 +49,39 @@ class Report:
 
     @property
     def light(self) -> Light:
-        """The worst of all."""
+        """The worst light of all findings."""
         lights = {finding.light for finding in self.findings}
         return next(light for light in _WORST_FIRST if light in lights)
 
     @property
     def best(self) -> Span | None:
-        """The best 8 to 15 s to make a voice of, or all the speech there is; None where nobody speaks."""
+        """The best 8 to 15 s for a voice, or all the speech; None without speech."""
         return self.parts.get(Fix.EXCERPT)
 
     @property
     def spoken(self) -> float:
-        """Seconds of speech with the pauses that belong to it: what `check_transcript` compares words with."""
+        """Seconds of speech including short pauses, for `check_transcript`."""
         pauses = sum(min(later[0] - sooner[1], _PAUSE) for sooner, later in pairwise(self.speech))
-        return time_of(self.speech) + pauses
+        return total_duration(self.speech) + pauses
 
 
 @torch.no_grad()
 def examine(source: Source | NDArray[np.float32], sample_rate: int | None = None) -> Report:
-    """Everything that shows whether a clip is fit to clone from. Nothing but the loudness depends on its gain.
+    """Measure how suitable a clip is for cloning. Only the loudness depends on its gain.
 
     Args:
         source: the bytes of an audio file, or its path, or samples (float32 [n], mono, finite, any scale).
-        sample_rate: Hz, of samples; a file knows its own.
-    Raises UnusableReference for what cannot be decoded, as `decode` does, and for nothing else: a silent clip is
-    a finding.
+        sample_rate: of samples, in Hz; not needed for a file.
+    Raises UnusableReference only for a file that cannot be decoded: a silent clip is a finding.
     """
     recording = _recording(source, sample_rate)
     duration = len(recording.samples) / recording.sample_rate
     length = findings.of_length(duration)
     try:
-        listening = listen(recording)
+        listening = analyse_speech(recording)
     except UnusableReference:
         return Report((length, findings.of_silence()), duration, (), {})
-    spoken = time_of(listening.spans)
+    spoken = total_duration(listening.spans)
     if spoken < SHORTEST_SPEECH:
         return Report((length, findings.of_little_speech(spoken, spoken / duration)), duration, (), {})
     voices = compare_voices(listening.heard.numpy(), listening.spans)
@@ -90,14 +90,14 @@ def examine(source: Source | NDArray[np.float32], sample_rate: int | None = None
 
 
 def check_transcript(transcript: str, seconds: float) -> Finding:
-    """Whether the number of words fits the length of the speech; nothing listens to what is said.
+    """Judge whether the number of words fits the length of the speech, without recognising words.
 
-    Compared is what the text takes at an ordinary pace, in any script, with what it took here: readers have 0.77 to
+    The text's time at an ordinary pace, in any script, is compared with the time of the speech: readers have 0.77 to
     1.31 times that pace (measured: an audiobook, 60 synthetic speakers).
 
     Args:
         transcript: in any script.
-        seconds: of the speech, as `Report.spoken` has it; 0 or more.
+        seconds: of the speech, from `Report.spoken`; 0 or more.
     """
     words = transcript.strip()
     return findings.of_transcript(speaking_time(words) / max(seconds, 0.1) if words else 0.0)
@@ -111,27 +111,27 @@ def _recording(source: Source | NDArray[np.float32], sample_rate: int | None) ->
     return Recording(torch.from_numpy(source), sample_rate)
 
 
-def _timing(listening: Listening, duration: float) -> Iterator[Finding]:
+def _timing(listening: SpeechAnalysis, duration: float) -> Iterator[Finding]:
     spans = listening.spans
-    spoken = time_of(spans)
+    spoken = total_duration(spans)
     at_ends = spans[0][0] + duration - spans[-1][1]
     yield findings.of_speech(spoken / duration, at_ends >= (duration - spoken) / 2)
     yield findings.of_pauses(max((later[0] - sooner[1] for sooner, later in pairwise(spans)), default=0.0))
 
 
-def _sound(recording: Recording, listening: Listening) -> Iterator[Finding]:
-    speech = in_speech(listening.recording, listening.spans)
-    yield findings.of_clipping(float(cut_off(speech).mean()), crest(speech), top(speech))
+def _sound(recording: Recording, listening: SpeechAnalysis) -> Iterator[Finding]:
+    speech = speech_samples(listening.recording, listening.spans)
+    yield findings.of_clipping(float(clipped_samples(speech).mean()), crest_factor(speech), top(speech))
     yield findings.of_loudness(clip_loudness(recording.samples.numpy(), recording.sample_rate))
     heard = listening.heard.numpy()
-    # A hum is a finding of its own: it would spill over into the lowest bands of the noise.
-    steady = spectra(without_rumble(heard, SAMPLE_RATE), SAMPLE_RATE)
+    # Hum is a finding of its own, and would leak into the lowest bands of the noise.
+    steady = spectra(remove_rumble(heard, SAMPLE_RATE), SAMPLE_RATE)
     yield findings.of_noise(signal_to_noise(steady, listening.spans))
     yield findings.of_rumble(rumble(heard, SAMPLE_RATE))
     yield findings.of_bandwidth(_bandwidth(listening))
 
 
-def _bandwidth(listening: Listening) -> float:
+def _bandwidth(listening: SpeechAnalysis) -> float:
     recording = listening.recording
     rate = min(recording.sample_rate, _HIGHEST_RATE)
     heights = spectra(resample(recording.samples, recording.sample_rate, rate).numpy(), rate)

@@ -1,4 +1,4 @@
-"""The doctor's words in English, by key. `{value}` stands for a finding's number, as `Finding.parameters` rounds it."""
+"""English sentences of the doctor, by key. `{value}` is a finding's number, rounded by `Finding.parameters`."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,5 +1,4 @@
-"""Short-time spectra of a clip, and which of their frames are speech: what noise, bandwidth and voices are read
-from."""
+"""Short-time spectra of a clip, for the measures of noise, bandwidth and voices."""
 
 from dataclasses import dataclass
 
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 from engine.audio.vad import Span
 
 _WINDOW = 0.03  # seconds: two or three periods of a low voice
-_EDGE = 0.1  # seconds round speech that may still hold its soft ends and belong to no pause
+_EDGE = 0.1  # seconds around speech that may hold its soft edges and count as no pause
 
 
 @dataclass(frozen=True)
@@ -23,15 +22,15 @@ class Spectra:
     step: float
 
     def speech(self, spans: tuple[Span, ...]) -> NDArray[np.bool_]:
-        """Which frames lie in the stretches of speech: [frames]."""
+        """Return which frames lie in the stretches of speech: [frames]."""
         return self._within(spans, 0.0)
 
     def pauses(self, spans: tuple[Span, ...]) -> NDArray[np.bool_]:
-        """Which frames lie in pauses, away from soft beginnings and ends: [frames]."""
+        """Return which frames lie in pauses, away from soft edges of speech: [frames]."""
         return ~self._within(spans, _EDGE)
 
     def bands(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Mean power of the bins between each two neighbouring edges in Hz: [frames, len(edges) - 1].
+        """Return the mean power between neighbouring edges in Hz: [frames, len(edges) - 1].
 
         Every band must hold a bin.
         """
@@ -49,7 +48,7 @@ class Spectra:
 
 
 def spectra(samples: NDArray[np.float32], sample_rate: int) -> Spectra:
-    """Power in windows (Hann) of about 32 ms, half a window apart.
+    """Compute power spectra in Hann windows of about 32 ms, half a window apart.
 
     Args:
         samples: float32 [n], mono.

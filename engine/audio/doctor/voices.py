@@ -1,13 +1,12 @@
-"""Whether one person speaks in a clip, as far as that can be told without a model of speakers.
+"""Detection of two voices in a clip, without a speaker model.
 
-The stretches of speech are parted into two groups, so that the voiced sounds of one differ most from those of the
-other: in the shape of their spectrum, as a few mel-cepstral coefficients have it, which is mostly the vocal tract's,
-and in pitch. How far the groups' means lie apart is the Mahalanobis distance, with the covariance within the groups,
-as speaker diarisation has long compared stretches of speech (S. Chen and P. Gopalakrishnan, 1998, compare the whole
-Gaussians).
+The stretches of speech are divided into the two groups whose voiced sounds differ most, in the shape of the spectrum (a
+few mel-cepstral coefficients, mostly of the vocal tract) and in pitch. The distance of the groups' means is the
+Mahalanobis distance with the covariance within the groups, as in classic speaker diarisation (S. Chen and P.
+Gopalakrishnan, 1998, compare the whole Gaussians).
 
-What it can do was measured on joined sentences, 8 to 20 s, of 158 synthetic speakers and of 8 people (telephone
-prompts and an audiobook):
+Detections measured on joined sentences, 8 to 20 s, of 158 synthetic speakers and of 8 people (telephone prompts and an
+audiobook):
 
                                                         clips   at `UNLIKE`   at `TWO_VOICES`
     one synthetic voice                                  116         0              0
@@ -21,7 +20,7 @@ prompts and an audiobook):
     two people of one sex, one after the other            24        12              6
     two people of one sex, sentence by sentence           24         8              5
 
-So it is no proof of one voice, and whoever acts may be taken for two: its light is amber at most.
+It proves nothing, and an actor may count as two voices: its light is amber at most.
 """
 
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.audio.doctor.noise import without_rumble
+from engine.audio.doctor.noise import remove_rumble
 from engine.audio.vad import SAMPLE_RATE, Span
 
 # Distances, in standard deviations within a voice.
@@ -38,21 +37,21 @@ TWO_VOICES = 2.2
 
 _HOP = 160  # samples, 10 ms
 _WINDOW = 512  # samples, for the spectrum
-_LONG_WINDOW = 1_024  # samples, for the pitch: three periods of the lowest voice
+_LONG_WINDOW = 1_024  # samples, for pitch: three periods of the lowest voice
 _SHORTEST_PERIOD, _LONGEST_PERIOD = 36, 250  # samples: 444 to 64 Hz
 _VOICED = 0.6  # autocorrelation at the period, over that at 0
 _AS_GOOD = 0.92  # of the best period's autocorrelation
-_SOFTEST = 1e-3  # of the power of loud speech: fainter sounds are the room's
+_SOFTEST = 1e-3  # of the power of loud speech: fainter sounds are background
 
-_BANDS = 24  # mel bands from 100 to 3,800 Hz: what a telephone passes, so that bandwidth plays no part
+_BANDS = 24  # mel bands from 100 to 3,800 Hz: the telephone band, so that bandwidth has no influence
 _LOWEST, _HIGHEST = 100.0, 3_800.0
 _COEFFICIENTS = 12
-_CHUNK = 60  # voiced frames that are moved from group to group as one: about a second of speech
+_CHUNK = 60  # voiced frames that change group together: about a second of speech
 _SMALLEST = 150  # voiced frames that a group must have: about two and a half seconds of speech
-# What the distance of one voice from itself would be, squared, times frames: sounds last several frames each.
+# Squared distance of one voice from itself, times frames: sounds last several frames each.
 _CHANCE = 6.0 * (_COEFFICIENTS + 1)
-_RIDGE = 0.05  # of each variance, added: few frames make a covariance unsure
-# Semitones squared, added to the variance of the pitch: whoever reads evenly may still lift single sentences.
+_RIDGE = 0.05  # of each variance, added: a covariance of few frames is uncertain
+# Semitones squared, added to the variance of pitch: even readers may raise single sentences.
 _LIFT = 6.0
 _FLOOR = np.array([1e-6] * _COEFFICIENTS + [_LIFT])
 
@@ -61,15 +60,18 @@ Frames = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Voices:
-    """distance: between the two groups of speech, in standard deviations, 0 or more; None when there is too little
-    speech to compare. groups: for each stretch of speech, which group it belongs to."""
+    """Result of `compare_voices`.
+
+    distance: between the two groups of speech, in standard deviations, 0 or more; None for too little speech.
+    groups: the group of each stretch of speech.
+    """
 
     distance: float | None
     groups: tuple[int, ...]
 
 
 def compare_voices(heard: NDArray[np.float32], spans: tuple[Span, ...]) -> Voices:
-    """How unlike the most unlike parts of a clip's speech are; the same at any gain.
+    """Compare the most unlike parts of a clip's speech; independent of gain.
 
     Args:
         heard: float32 [n], mono, 16 kHz. spans: the stretches of speech in it.
@@ -77,8 +79,8 @@ def compare_voices(heard: NDArray[np.float32], spans: tuple[Span, ...]) -> Voice
     alike = Voices(None, (0,) * len(spans))
     if len(heard) < _LONG_WINDOW:
         return alike
-    # Under a rumble everything seems to repeat itself at the shortest period.
-    cepstra, at = _voiced(without_rumble(heard, SAMPLE_RATE))
+    # With rumble, everything appears periodic at the shortest period.
+    cepstra, at = _voiced(remove_rumble(heard, SAMPLE_RATE))
     chunks = _chunks(at, spans)
     if len(chunks) < 2:
         return alike
@@ -92,7 +94,7 @@ def compare_voices(heard: NDArray[np.float32], spans: tuple[Span, ...]) -> Voice
 
 
 def _voiced(heard: NDArray[np.float32]) -> tuple[Frames, NDArray[np.float64]]:
-    """Cepstra and pitch of the voiced frames [frames, 13], and the frames' middles in seconds."""
+    """Return cepstra and pitch of the voiced frames [frames, 13], and the frames' middles in seconds."""
     padded = np.pad(heard, _LONG_WINDOW // 2)
     windows = np.lib.stride_tricks.sliding_window_view(padded, _LONG_WINDOW)[::_HOP]
     inner = windows[:, (_LONG_WINDOW - _WINDOW) // 2 : (_LONG_WINDOW + _WINDOW) // 2]
@@ -105,15 +107,17 @@ def _voiced(heard: NDArray[np.float32]) -> tuple[Frames, NDArray[np.float64]]:
 
 
 def _pitch(windows: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Windows [frames, 1024] → semitones above 1 Hz [frames]; 0 for those that do not repeat themselves at a period
-    that a voice may have. Of periods that fit about as well the shortest is the voice's: its multiples fit too."""
+    """Estimate pitch: windows [frames, 1024] → semitones above 1 Hz [frames], 0 for unvoiced frames.
+
+    Of periods that fit about equally well the shortest is chosen: its multiples fit too.
+    """
     taper = np.hanning(_LONG_WINDOW).astype(np.float32)
     own = _autocorrelation(taper[None])[0]
     correlation = _autocorrelation(windows * taper) / (own / own[0])
     fits = correlation[:, _SHORTEST_PERIOD:_LONGEST_PERIOD]
     best = fits.max(axis=1)
     good = fits >= _AS_GOOD * best[:, None]
-    # The top of the first hump of good ones: good until one is not, counted from the first.
+    # The maximum of the first run of good periods.
     humps = np.cumsum(~good, axis=1)
     first = humps == np.take_along_axis(humps, good.argmax(axis=1)[:, None], axis=1)
     period = np.where(first & good, fits, -np.inf).argmax(axis=1) + _SHORTEST_PERIOD
@@ -122,14 +126,14 @@ def _pitch(windows: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def _autocorrelation(windows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """[frames, n] → [frames, lags up to the longest period]."""
+    """Autocorrelate [frames, n] → [frames, lags up to the longest period]."""
     spectrum = np.fft.rfft(windows, 2 * _LONG_WINDOW)
     correlation = np.fft.irfft(np.square(np.abs(spectrum)))[:, :_LONGEST_PERIOD]
     return correlation.astype(np.float32, copy=False)
 
 
 def _cepstra(power: NDArray[np.float32]) -> Frames:
-    """Mel cepstra without the first coefficient, which is loudness: [frames, 257] → [frames, 12]."""
+    """Compute mel cepstra without the first coefficient (loudness): [frames, 257] → [frames, 12]."""
     mel = np.log(power.astype(np.float64) @ _mel_bands().T + 1e-10 * max(float(power.mean()), 1e-20))
     order = np.arange(1, _COEFFICIENTS + 1)
     cosines = np.cos(np.pi * np.outer(order, np.arange(_BANDS) + 0.5) / _BANDS) * (2 / _BANDS) ** 0.5
@@ -138,7 +142,7 @@ def _cepstra(power: NDArray[np.float32]) -> Frames:
 
 
 def _mel_bands() -> Frames:
-    """Triangles, even on the mel scale: [24, 257]."""
+    """Return triangular filters, evenly spaced on the mel scale: [24, 257]."""
     mels = np.linspace(_mel(_LOWEST), _mel(_HIGHEST), _BANDS + 2)
     low, middle, high = (700 * (10 ** (mels[i : _BANDS + i, None] / 2_595) - 1) for i in range(3))
     frequencies = np.fft.rfftfreq(_WINDOW, 1 / SAMPLE_RATE)
@@ -150,8 +154,7 @@ def _mel(hertz: float) -> float:
 
 
 def _chunks(at: NDArray[np.float64], spans: tuple[Span, ...]) -> list[NDArray[np.intp]]:
-    """Places of voiced frames, about a second of speech each, parted at pauses where there are any: people take
-    turns there."""
+    """Group indices of voiced frames into chunks of about a second, split at pauses, where speakers change."""
     chunks: list[NDArray[np.intp]] = []
     waiting = np.zeros(0, np.intp)
     for start, end in spans:
@@ -165,13 +168,15 @@ def _chunks(at: NDArray[np.float64], spans: tuple[Span, ...]) -> list[NDArray[np
 
 
 def _most_unlike(frames: Frames, chunk_of: NDArray[np.intp]) -> tuple[float, NDArray[np.bool_]] | None:
-    """The parting of the chunks into two groups that lie farthest apart: their squared distance, and which chunks
-    are the second group. None when no parting leaves both large enough."""
+    """Find the two groups of chunks that lie farthest apart: their squared distance, and the chunks of the second.
+
+    None when no division leaves both large enough.
+    """
     counts = np.bincount(chunk_of)
     means = np.stack([frames[chunk_of == chunk].mean(axis=0) for chunk in range(len(counts))])
     best: tuple[float, NDArray[np.bool_]] | None = None
     for second in _guesses(frames, means, counts, chunk_of):
-        for _ in range(6):  # it settles after two or three
+        for _ in range(6):  # converges after two or three
             if min(counts[second].sum(), counts[~second].sum()) < _SMALLEST:
                 break
             squared, direction, middle = _apart(frames, second[chunk_of])
@@ -187,8 +192,8 @@ def _most_unlike(frames: Frames, chunk_of: NDArray[np.intp]) -> tuple[float, NDA
 def _guesses(
     frames: Frames, means: Frames, counts: NDArray[np.intp], chunk_of: NDArray[np.intp]
 ) -> list[NDArray[np.bool_]]:
-    """Partings to begin with: along the direction in which the chunks differ most, for people who take turns; and
-    before and after each chunk, for clips joined from two."""
+    """Return initial divisions: along the direction of greatest difference, for alternating speakers; and before and
+    after each chunk, for clips joined from two."""
     within = _covariance(frames - means[chunk_of])
     whitened = (means - frames.mean(axis=0)) @ np.linalg.cholesky(np.linalg.inv(within))
     widest = np.linalg.svd(whitened * np.sqrt(counts)[:, None], full_matrices=False)[2][0]
@@ -196,8 +201,8 @@ def _guesses(
 
 
 def _apart(frames: Frames, second: NDArray[np.bool_]) -> tuple[float, Frames, float]:
-    """Two groups' squared distance, less what chance gives; the direction that tells them apart [13]; and the place
-    half way between them on it."""
+    """Return two groups' squared distance less that of chance, the direction that separates them [13], and the midpoint
+    on it."""
     one, two = frames[~second], frames[second]
     means = one.mean(axis=0), two.mean(axis=0)
     within = _covariance(np.concatenate((one - means[0], two - means[1])))
@@ -210,12 +215,12 @@ def _apart(frames: Frames, second: NDArray[np.bool_]) -> tuple[float, Frames, fl
 def _covariance(centred: Frames) -> Frames:
     """[frames, 13] → [13, 13]."""
     covariance: Frames = centred.T @ centred / len(centred)
-    # The last is a floor for signals that are always the same, such as a tone.
+    # The last term is a floor for constant signals, such as a tone.
     return covariance + np.diag(_RIDGE * np.diag(covariance) + _FLOOR)
 
 
 def _by_span(at: NDArray[np.float64], second: NDArray[np.bool_], spans: tuple[Span, ...]) -> tuple[int, ...]:
-    """For each stretch of speech the group of most of its frames; where it has none, that of the stretch before."""
+    """Return the majority group of each stretch of speech; without frames, that of the previous stretch."""
     groups: list[int] = []
     for start, end in spans:
         inside = second[(at >= start) & (at < end)]

@@ -1,8 +1,7 @@
-"""English text into plain words: numbers, money, times, abbreviations, acronyms and signs written out.
+"""English text normalisation: numbers, money, times, abbreviations, acronyms and signs written out as words.
 
-The small English model knows nothing but phones, so everything it reads is first spelled as words. `spoken`
-returns lower-case words, upper-case single letters (a letter to be named, as in "U S A"), one of `, . ? !`
-for punctuation, and nothing else.
+The small English model reads phones only, so all text is first spelled as words. `spoken` returns lower-case words,
+upper-case single letters (named, as in "U S A"), one of `, . ? !` for punctuation, and nothing else.
 """
 
 import re
@@ -11,9 +10,9 @@ from collections.abc import Callable, Container
 
 from engine.text.marks import compose
 
-PUNCTUATION = ",.!?"  # weakest first: of several in a row the strongest one is kept
+PUNCTUATION = ",.!?"  # weakest first: of several in a row the strongest is kept
 
-# Marks a word whose letters are to be named; a private-use character, so that no text of ours can hold it.
+# Marks a word whose letters are named; a private-use character, which normalised text never has.
 _SPELL = "\ue000"
 
 _ONES = [
@@ -30,7 +29,7 @@ _ORDINALS = {
 
 
 def cardinal(number: int) -> str:
-    """The words of a whole number: 1234 -> "one thousand two hundred thirty four"."""
+    """Return the words of a whole number: 1234 -> "one thousand two hundred thirty four"."""
     if number < 0:
         return f"minus {cardinal(-number)}"
     if number < 20:
@@ -43,14 +42,14 @@ def cardinal(number: int) -> str:
 
 
 def ordinal(number: int) -> str:
-    """The ordinal of a whole number: 21 -> "twenty first"."""
+    """Return the ordinal of a whole number: 21 -> "twenty first"."""
     head, _, last = cardinal(number).rpartition(" ")
     regular = f"{last[:-1]}ieth" if last.endswith("y") else f"{last}th"
     return f"{head} {_ORDINALS.get(last, regular)}".strip()
 
 
 def year(number: int) -> str:
-    """A four-digit number read as a year: 1984 -> "nineteen eighty four", 2007 -> "two thousand seven"."""
+    """Read a four-digit number as a year: 1984 -> "nineteen eighty four", 2007 -> "two thousand seven"."""
     century, rest = divmod(number, 100)
     if century % 10 == 0 and rest < 10:
         return cardinal(number)
@@ -60,12 +59,12 @@ def year(number: int) -> str:
 
 
 def digits(text: str) -> str:
-    """Digit by digit: "007" -> "zero zero seven"."""
+    """Read digit by digit: "007" -> "zero zero seven"."""
     return " ".join(_ONES[int(digit)] for digit in text)
 
 
 def number(text: str) -> str:
-    """A written number, with or without thousands commas and decimals, as words."""
+    """Read a number, with or without thousands commas and decimals, as words."""
     whole, _, fraction = text.replace(",", "").partition(".")
     by_digits = len(whole) > _MOST_DIGITS or (len(whole) > 1 and whole[0] == "0")
     spoken_whole = digits(whole) if by_digits else cardinal(int(whole))
@@ -136,11 +135,11 @@ def _money(match: re.Match[str]) -> str:
 _TEXT_ENDS = re.compile(r"\s*+\Z")
 _NAME = re.compile(r"\s*+[A-Z]")
 _NAME_BEFORE = re.compile(r"[^.!?\s]\s+[A-Z][a-z]+\s+$")
-_REACH = 60  # characters that a name before an abbreviation is looked for in
+_REACH = 60  # characters before an abbreviation that are searched for a name
 
 
 def _ends_text(match: re.Match[str]) -> bool:
-    """Whether nothing follows: the full stop of an abbreviation is then also the sentence's."""
+    """Whether nothing follows: the full stop of an abbreviation then also ends the sentence."""
     return _TEXT_ENDS.match(match.string, match.end()) is not None
 
 
@@ -173,7 +172,7 @@ def _fraction(match: re.Match[str]) -> str:
 
 
 def _abbreviation(match: re.Match[str]) -> str:
-    """An abbreviation's word; its full stop stays when it also ends the text."""
+    """Return an abbreviation's word, with its full stop when that also ends the text."""
     word = match[1].lower()
     if word in ("dr", "st"):
         return _doctor_or_street(match, word)
@@ -183,10 +182,10 @@ def _abbreviation(match: re.Match[str]) -> str:
 
 
 def _doctor_or_street(match: re.Match[str], word: str) -> str:
-    """Doctor and saint come before a name; street and drive after one, as in "on Main St."."""
+    """Read "Dr." and "St." before a name as doctor and saint, after one as drive and street."""
     before = match.string[max(match.start() - _REACH, 0) : match.start()]
     name_follows = _NAME.match(match.string, match.end()) is not None
-    # The first word of a sentence is capital in any case, and tells nothing.
+    # The first word of a sentence is always capitalised, and therefore no evidence.
     name_precedes = _NAME_BEFORE.search(before) is not None
     if name_follows and not name_precedes:
         return {"dr": "Doctor", "st": "Saint"}[word]
@@ -238,30 +237,30 @@ _RULES: tuple[_Rule, ...] = (
 )
 
 _PAUSES = str.maketrans(dict.fromkeys(";:—–()[]{}", ",") | {"…": ".", "‽": "?", "¡": "", "¿": ""})
-_MOST_FOLDED = 6  # characters that one may stand for
+_MOST_FOLDED = 6  # characters that one character may decompose to
 _QUOTES = str.maketrans({**dict.fromkeys("’‘ʼ`", "'"), **dict.fromkeys(f'“”"™©®℠{_SPELL}')})
 _TOKEN = re.compile(rf"[A-Za-z]+{_SPELL}|[A-Za-z]+(?:'[A-Za-z]+)*'?|[,.!?]+")
 
 
 def _compatible(sign: str) -> str:
-    """Ligatures of whole sentences, as Arabic has them, stay one sign: they have no English reading in any form."""
+    """Return the compatible form of a sign. Arabic ligatures of whole sentences stay: they have no English reading."""
     folded = unicodedata.normalize("NFKC", sign)
     return folded if len(folded) <= _MOST_FOLDED else sign
 
 
 def fold(text: str) -> str:
-    """Compatible forms and accents folded to plain letters, quotation marks to ' or nothing."""
+    """Fold compatible forms and accents to plain letters, quotation marks to ' or nothing."""
     text = compose(text.translate(_QUOTES))
-    kept = {*_SIGNS, "…"}  # their compatible forms would say less
+    kept = {*_SIGNS, "…"}  # their compatible forms lose meaning
     text = "".join(sign if sign in kept else _compatible(sign) for sign in text)
     decomposed = unicodedata.normalize("NFD", text.translate(_LETTERS))
-    # Only Latin letters lose their marks: on another script's letters they are not ornaments.
+    # Only Latin letters lose their marks: in other scripts marks change the letter.
     latin = re.sub(r"([A-Za-z])[\u0300-\u036f]+", r"\1", decomposed)
     return unicodedata.normalize("NFC", latin)
 
 
 def written_out(text: str) -> str:
-    """Folded text with every number, abbreviation and sign in words; other scripts stay as they are."""
+    """Write out every number, abbreviation and sign of folded text in words; other scripts stay unchanged."""
     text = fold(text)
     for pattern, replace in _RULES:
         text = pattern.sub(replace, text)
@@ -271,16 +270,16 @@ def written_out(text: str) -> str:
 
 
 def spoken(text: str, known: Container[str]) -> list[str]:
-    """Words and punctuation of `text`, ready to be looked up.
+    """Split `text` into words and punctuation for the lexicon.
 
     Args:
         text: English, as written.
-        known: lower-case words that are read as words even when written in capitals.
+        known: lower-case words that are read as words even in capitals.
 
     Returns:
-        Lower-case words (a-z and apostrophes), upper-case letters to be named (perhaps with 's: "T V's"), and
-        single marks of `, . ? !`. No two marks follow each other, none comes first. What is not Latin script
-        is left out: see `unspoken`.
+        Lower-case words (a-z and apostrophes), upper-case letters that are named (perhaps with 's: "T V's"), and
+        single marks of `, . ? !`. No two marks follow each other, and none comes first. Other scripts than Latin are
+        left out: see `unspoken`.
     """
     found = _TOKEN.findall(written_out(text).translate(_PAUSES))
     shouting = _is_shouted([token for token in found if token.isalpha()], known)
@@ -294,7 +293,7 @@ def spoken(text: str, known: Container[str]) -> list[str]:
 
 
 def _is_shouted(words: list[str], known: Container[str]) -> bool:
-    """Whether the text is written in capitals, so that capitals tell nothing about acronyms."""
+    """Whether the text is written in capitals, so that capitals do not mark acronyms."""
     capitals = [word for word in words if word.isupper()]
     plain = any(len(word) > 5 or (len(word) > 2 and word.lower() in known) for word in capitals)
     return len(words) > 2 and len(capitals) > len(words) / 2 and plain
@@ -327,9 +326,9 @@ def _add_mark(tokens: list[str], mark: str) -> None:
 
 
 def unspoken(text: str) -> list[str]:
-    """Words of `text` with letters, digits or signs that have no English reading, in order, each once.
+    """Return the words of `text` with letters, digits or signs without an English reading, in order, each once.
 
-    Pictures (emoji), trade marks and punctuation are not words and are passed over in silence.
+    Pictures (emoji), trade marks and punctuation are not words and are skipped.
     """
     if not any(map(_may_have_no_reading, set(text))):
         return []
@@ -338,7 +337,7 @@ def unspoken(text: str) -> list[str]:
 
 
 def _may_have_no_reading(sign: str) -> bool:
-    """Whether a sign, without its neighbours, leaves something without a reading."""
+    """Whether a sign, taken alone, has a part without a reading."""
     return any(_has_no_reading(folded) for folded in fold(sign) if folded not in _SIGNS)
 
 

@@ -1,11 +1,9 @@
-"""Text front end of the small English model: text -> phones, by lexicon, suffix rules and letter-to-sound
-table.
+"""Text front end of the small English model: text -> phones, by lexicon, suffix rules and letter-to-sound table.
 
-The phones are the US English set of Flite (Black and Lenzo, 2001), the synthesizer that taught the model, so
-that training and running agree. The letter-to-sound table follows Black, Lenzo and Pagel, "Issues in
-building general letter to sound rules" (1998) in aligning letters with phones; here a context table that
-backs off from three letters on either side takes the place of their trees. `training/lexicon.py` builds the
-file.
+The phones are the US English set of Flite (Black and Lenzo, 2001), whose speech the model was trained on, so that
+training and inference agree. The letter-to-sound table aligns letters with phones as Black, Lenzo and Pagel, "Issues in
+building general letter to sound rules" (1998); instead of their trees it has a context table that backs off from three
+letters on either side. `training/lexicon.py` builds the file.
 """
 
 import gzip
@@ -48,14 +46,14 @@ def _is_table(value: object) -> TypeGuard[dict[str, str]]:
 
 
 def letter_contexts(word: str, at: int) -> list[str]:
-    """Keys of the letter-to-sound table for `word[at]`, most telling first; `#` stands outside the word."""
+    """Return keys of the letter-to-sound table for `word[at]`, most specific first; `#` pads the word."""
     padded = f"###{word}###"
     here = at + 3
     return [padded[here - left : here + right + 1] for left, right in CONTEXTS]
 
 
 class Lexicon:
-    """Pronunciations of English words, with rules for the words that it lacks."""
+    """Pronunciations of English words, with rules for unknown words."""
 
     def __init__(self, words: Mapping[str, str], letters: Mapping[str, str]) -> None:
         """Args:
@@ -89,7 +87,7 @@ class Lexicon:
         return word in self._words
 
     def phones(self, text: str) -> str:
-        """Text as tokens separated by spaces.
+        """Convert text to tokens separated by spaces.
 
         Args:
             text: English. `[...]` style tags are dropped, `<|speaker:i|>` stays as a token of its own.
@@ -97,7 +95,7 @@ class Lexicon:
         Returns:
             Tokens of `TOKENS` and speaker tags. `_` stands between words, `, . ? !` where the text pauses;
             every speaker's turn ends with one of `. ? !`. Empty when there is nothing to say. Words of other
-            scripts are left out: ask `unspoken` first.
+            scripts are left out: see `unspoken`.
         """
         out: list[str] = []
         for piece in _SPEAKER.split(_STYLE.sub(" ", text)):
@@ -108,28 +106,28 @@ class Lexicon:
         return " ".join(out)
 
     def words(self, text: str) -> list[str]:
-        """The words and marks that `phones` pronounces, in order, speaker tags left out."""
+        """Return the words and marks that `phones` pronounces, in order, without speaker tags."""
         return normalization.spoken(_SPEAKER.sub(" . ", _STYLE.sub(" ", text)), self._words)
 
     def unspoken(self, text: str) -> list[str]:
-        """Words of `text` that `phones` leaves out because it cannot pronounce them (`english.unspoken`)."""
+        """Return the words of `text` that `phones` cannot pronounce and leaves out (`normalization.unspoken`)."""
         return normalization.unspoken(_SPEAKER.sub(" ", _STYLE.sub(" ", text)))
 
     def word(self, word: str) -> str:
-        """Phones of one word (lower case; or one upper-case letter, which is named), separated by spaces."""
+        """Return the phones of one word (lower case, or one upper-case letter, which is named), separated by spaces."""
         word = word if word in self._words else word.strip("'")
         known = self._words.get(word)
         return known if known is not None else self._derived(word) or self._sounded_out(word)
 
     def _sounded_out(self, word: str) -> str:
-        """By the letter-to-sound table; what comes out without a vowel (`pdf`) has its letters named."""
+        """Apply the letter-to-sound table; a word without a vowel in the result (`pdf`) has its letters named."""
         phones = self.by_letters(word)
         if not VOWELS.isdisjoint(phones.split()):
             return phones
         return " ".join(self._words.get(letter, "") for letter in word.upper() if letter != "'").strip() or phones
 
     def by_letters(self, word: str) -> str:
-        """Phones of a word from the letter-to-sound table alone."""
+        """Return the phones of a word from the letter-to-sound table alone."""
         letters = word.replace("'", "").lower()
         found = (self._letter(letter_contexts(letters, at)) for at in range(len(letters)))
         return _without_doubles(" ".join(phones for phones in found if phones))
@@ -138,7 +136,7 @@ class Lexicon:
         return next((self._letters[key] for key in contexts if key in self._letters), "")
 
     def _turn(self, spoken: list[str]) -> list[str]:
-        """One speaker's words and marks as tokens, ended."""
+        """Return one speaker's words and marks as tokens, with a final mark."""
         if not spoken:
             return []
         last = spoken[-1]
@@ -154,13 +152,13 @@ class Lexicon:
         return out
 
     def _in_context(self, word: str, following: str) -> str:
-        """`the` before a vowel is the one word that its neighbour changes in Flite as well."""
+        """Return the phones of a word in context: only `the` before a vowel differs, as in Flite."""
         if word == "the" and following not in MARKS:
             return "dh iy" if self.word(following).partition(" ")[0] in VOWELS else "dh ax"
         return self.word(word)
 
     def _derived(self, word: str) -> str | None:
-        """Phones of an inflected form of a known word, if it is one."""
+        """Return the phones of an inflected form of a known word, or None."""
         for suffix, stems in _SUFFIXES:
             base = word.removesuffix(suffix)
             if base != word and len(base) > (1 if suffix.isalpha() else 0):
@@ -171,7 +169,7 @@ class Lexicon:
 
 
 def _undoubled(base: str) -> list[str]:
-    """Possible stems before -ed and -ing: walk, bak(e), stop(p)."""
+    """Return possible stems before -ed and -ing: walk, bak(e), stop(p)."""
     doubled = len(base) > 2 and base[-1] == base[-2]
     return [base, f"{base}e", *([base[:-1]] if doubled else [])]
 
@@ -204,7 +202,7 @@ def _inflect(stem: str, suffix: str) -> str:
 
 
 def _without_doubles(phones: str) -> str:
-    """Doubled consonant letters each claim a sound now and then; English words have no double phones."""
+    """Remove doubled phones, which doubled letters may produce: English words have none."""
     out: list[str] = []
     for phone in phones.split():
         if not out or out[-1] != phone:

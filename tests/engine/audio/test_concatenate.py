@@ -9,7 +9,7 @@ import pytest
 import soundfile
 
 from engine.audio import encode_flac
-from engine.audio.concatenate import FileFormat, SpokenTake, write_joined
+from engine.audio.concatenate import FileFormat, TakeAudio, concatenate_takes
 from engine.errors import InvalidInput, InvalidOption
 
 RATE = 22050
@@ -23,8 +23,8 @@ def tone(seconds: float, rate: int = RATE, hertz: float = 440.0) -> np.ndarray:
 def test_lossless_files_are_the_takes_and_silence(format: FileFormat, tmp_path: Path) -> None:
     first, second = tone(0.5), tone(0.25, hertz=880.0)
     path = tmp_path / "script"
-    takes = [SpokenTake(encode_flac(first, RATE), 0.1), SpokenTake(encode_flac(second, RATE), 9.0)]
-    seconds = write_joined(path, takes, format)
+    takes = [TakeAudio(encode_flac(first, RATE), 0.1), TakeAudio(encode_flac(second, RATE), 9.0)]
+    seconds = concatenate_takes(path, takes, format)
     samples, rate = soundfile.read(path)
     assert rate == RATE
     assert seconds == len(samples) / rate == pytest.approx(0.85, abs=1e-4)
@@ -34,8 +34,8 @@ def test_lossless_files_are_the_takes_and_silence(format: FileFormat, tmp_path: 
 @pytest.mark.parametrize(("format", "rate"), [("mp3", 44100), ("opus", 48000)])
 def test_lossy_files_have_the_length_of_the_whole(format: FileFormat, rate: int) -> None:
     file = io.BytesIO()
-    takes = [SpokenTake(encode_flac(tone(1.0, 44100), 44100), 0.5), SpokenTake(encode_flac(tone(1.0), RATE))]
-    assert write_joined(file, takes, format) == pytest.approx(2.5, abs=1e-3)
+    takes = [TakeAudio(encode_flac(tone(1.0, 44100), 44100), 0.5), TakeAudio(encode_flac(tone(1.0), RATE))]
+    assert concatenate_takes(file, takes, format) == pytest.approx(2.5, abs=1e-3)
     file.seek(0)
     samples, written = soundfile.read(file)
     assert written == rate
@@ -72,7 +72,7 @@ def test_takes_are_asked_for_one_by_one_and_never_kept() -> None:
     sink = Sink()
     tracemalloc.start()
     try:
-        write_joined(sink, (SpokenTake(flac, 0.1) for _ in range(60)), "wav")  # type: ignore[arg-type]
+        concatenate_takes(sink, (TakeAudio(flac, 0.1) for _ in range(60)), "wav")  # type: ignore[arg-type]
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -82,8 +82,8 @@ def test_takes_are_asked_for_one_by_one_and_never_kept() -> None:
 
 def test_what_cannot_be_joined() -> None:
     with pytest.raises(InvalidInput, match="Nothing"):
-        write_joined(io.BytesIO(), [], "wav")
+        concatenate_takes(io.BytesIO(), [], "wav")
     with pytest.raises(InvalidInput, match="damaged"):
-        write_joined(io.BytesIO(), [SpokenTake(b"fLaC and nothing")], "wav")
+        concatenate_takes(io.BytesIO(), [TakeAudio(b"fLaC and nothing")], "wav")
     with pytest.raises(InvalidOption, match="aiff"):
-        write_joined(io.BytesIO(), [], "aiff")  # type: ignore[arg-type]
+        concatenate_takes(io.BytesIO(), [], "aiff")  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import pytest
 import soundfile
 
 from engine.audio import prepare_reference
-from engine.audio.merge import LONGEST_TOGETHER, join_clips, join_transcripts
+from engine.audio.merge import MAX_MERGED_SECONDS, merge_clips, merge_transcripts
 from engine.errors import UnusableReference
 from tests.paths import SPEECH
 
@@ -26,7 +26,7 @@ def test_clips_follow_each_other_trimmed_and_equally_loud(tmp_path: Path) -> Non
     samples, rate = soundfile.read(CLIPS[1])
     quiet = tmp_path / "quiet.wav"
     soundfile.write(quiet, samples / 20, rate, subtype="FLOAT")
-    joined, joined_rate = soundfile.read(io.BytesIO(join_clips([CLIPS[0], quiet.read_bytes()], RATE)))
+    joined, joined_rate = soundfile.read(io.BytesIO(merge_clips([CLIPS[0], quiet.read_bytes()], RATE)))
     first, second = (prepare_reference(clip, RATE).samples.numpy() for clip in CLIPS)
     assert joined_rate == RATE
     assert len(joined) == pytest.approx(len(first) + len(second), abs=RATE * 0.02)
@@ -37,8 +37,8 @@ def test_clips_follow_each_other_trimmed_and_equally_loud(tmp_path: Path) -> Non
 def test_what_is_joined_to_its_limit_is_used_whole(tmp_path: Path) -> None:
     """Preparing the joined clip once more removes nothing of it."""
     clips = [SPEECH / "flite_slt_story.flac", SPEECH / "flite_rms_story.flac"]
-    assert sum(soundfile.info(str(clip)).duration for clip in clips) < LONGEST_TOGETHER
-    joined = join_clips(clips, RATE)
+    assert sum(soundfile.info(str(clip)).duration for clip in clips) < MAX_MERGED_SECONDS
+    joined = merge_clips(clips, RATE)
     prepared = prepare_reference(joined, RATE)
     assert prepared.speech_kept == 1
     assert prepared.notes == ()
@@ -47,9 +47,9 @@ def test_what_is_joined_to_its_limit_is_used_whole(tmp_path: Path) -> None:
 
 def test_a_clip_that_cannot_be_cloned_from_is_refused() -> None:
     with pytest.raises(UnusableReference):
-        join_clips([CLIPS[0], b"no sound"], RATE)
+        merge_clips([CLIPS[0], b"no sound"], RATE)
 
 
 def test_a_sentence_ends_where_a_clip_does() -> None:
-    assert join_transcripts([" One two ", "Three!", "四。", "five?", "Six"]) == "One two. Three! 四。 five? Six."
-    assert join_transcripts(["Alone"]) == "Alone."
+    assert merge_transcripts([" One two ", "Three!", "四。", "five?", "Six"]) == "One two. Three! 四。 five? Six."
+    assert merge_transcripts(["Alone"]) == "Alone."

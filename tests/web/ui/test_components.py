@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.audio.decode import LONGEST, Recording, decode
-from engine.audio.merge import LONGEST_TOGETHER
+from engine.audio.merge import MAX_MERGED_SECONDS
 from engine.errors import InvalidInput
 from tests.paths import CLIP
 from web.tabs.new_voice.clips import MOST_CLIPS, PEAKS_PER_SECOND, ChosenClip, chosen_clips, fitting, peaks
@@ -116,8 +116,8 @@ def test_what_fits_goes_in_and_nothing_is_lost_on_the_way(lengths: list[float | 
     assert sorted(used + left, key=lambda clip: clip.name) == clips
     assert used[:1] == tuple(clips[:1]), "the first always fits"
     seconds = sum(clip.length or 0 for clip in used)
-    assert len(used) == 1 or seconds <= LONGEST_TOGETHER
-    assert all(seconds + (clip.length or 0) > LONGEST_TOGETHER for clip in left)
+    assert len(used) == 1 or seconds <= MAX_MERGED_SECONDS
+    assert all(seconds + (clip.length or 0) > MAX_MERGED_SECONDS for clip in left)
 
 
 @given(st.integers(1, 4_000))
@@ -135,4 +135,4 @@ def test_limits_are_the_scripts_own() -> None:
     assert f"const MOST_CLIPS = {MOST_CLIPS};" in (STATIC / "new_voice/clips.js").read_text("utf-8")
     assert f"const PEAKS_PER_SECOND = {PEAKS_PER_SECOND};" in (STATIC / "ui/peaks.js").read_text("utf-8")
     props = clip_input().props
-    assert (props["max_mb"], props["longest"], props["together"]) == (MAX_UPLOAD_MB, LONGEST, LONGEST_TOGETHER)
+    assert (props["max_mb"], props["longest"], props["together"]) == (MAX_UPLOAD_MB, LONGEST, MAX_MERGED_SECONDS)

@@ -14,7 +14,7 @@ import soundfile
 from pydantic import ConfigDict, Field
 
 from engine.audio.decode import Recording, decode
-from engine.audio.merge import LONGEST_TOGETHER
+from engine.audio.merge import MAX_MERGED_SECONDS
 from engine.errors import InvalidInput
 from web.ui.events import OutOfStep, Sent, otherwise, parsed
 from web.uploads import MAX_FILE_NAME, uploaded_path
@@ -132,7 +132,7 @@ def fitting(clips: Sequence[ChosenClip]) -> tuple[tuple[ChosenClip, ...], tuple[
     used, left = list(clips[:1]), list[ChosenClip]()
     seconds = sum(clip.length or 0 for clip in used)
     for clip in clips[1:]:
-        fits = seconds + (clip.length or 0) <= LONGEST_TOGETHER
+        fits = seconds + (clip.length or 0) <= MAX_MERGED_SECONDS
         (used if fits else left).append(clip)
         seconds += (clip.length or 0) if fits else 0
     return tuple(used), tuple(left)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
 
-from engine.audio.merge import join_clips, join_transcripts
+from engine.audio.merge import merge_clips, merge_transcripts
 from engine.errors import InvalidInput, InvalidName, VoiceNotFound
 from engine.voice import Consent, clean_name
 from web.identity.addresses import address_of
@@ -161,8 +161,8 @@ class Cloning:
         """One clip and its words, whatever their number: a prompt's references are its speakers."""
         if len(clips) == 1:
             return clips[0].audio(), clips[0].words
-        joined = join_clips([clip.audio() for clip in clips], self._house.engine.sample_rate)
-        return joined, join_transcripts([clip.words for clip in clips])
+        joined = merge_clips([clip.audio() for clip in clips], self._house.engine.sample_rate)
+        return joined, merge_transcripts([clip.words for clip in clips])
 
     def _kept(self, voice: Any, form: Form) -> VoiceRecord:
         record = self._house.studio.voices.add(voice, owner=form.owner)

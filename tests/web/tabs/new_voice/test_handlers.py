@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from engine.audio.merge import LONGEST_TOGETHER
+from engine.audio.merge import MAX_MERGED_SECONDS
 from engine.errors import UnusableReference
 from storage import VoiceLibrary
 from storage.repositories.shared_voices import Sample
@@ -130,7 +130,7 @@ def test_all_clips_become_one_reference_with_all_their_words(
 
 def test_clips_that_do_not_fit_are_left_out_and_said(events: Cloning, library: VoiceLibrary, house: House) -> None:
     clips = [kept(house, STORY, name="first"), kept(house, STORY, name="second"), kept(house, CLIP, words="Third.")]
-    assert clips[0]["seconds"] * 2 > LONGEST_TOGETHER
+    assert clips[0]["seconds"] * 2 > MAX_MERGED_SECONDS
     *_, said, _, _ = save(events, *clips)
     (only,) = library.load(library.find("Anna").id).references
     assert only.transcript == "Hello there. Third."
