@@ -68,13 +68,13 @@ test("a portrait is a voice's own and stays within its circle", () => {
 
 test("portraits are well apart in colour, and keep theirs when others come", () => {
   // All of them begin at the same angle, which is the worst that can be.
-  const shelf = Array.from({ length: 40 }, (_, i) => ({ id: "0".repeat(30) + (10 + i), made: `2026-11-${10 + i}` }));
+  const voices = Array.from({ length: 40 }, (_, i) => ({ id: "0".repeat(30) + (10 + i), made: `2026-11-${10 + i}` }));
   for (const count of [1, 2, 6, 12, 40]) {
-    const given = hues(shelf.slice(0, count).reverse());
-    const before = hues(shelf.slice(0, count - 1));
+    const given = hues(voices.slice(0, count).reverse());
+    const before = hues(voices.slice(0, count - 1));
     for (const [voice, hue] of before) assert.equal(given.get(voice), hue);
-    const fewer = hues(shelf.slice(1, count), given);
-    for (const { id } of shelf.slice(0, count)) assert.equal(fewer.get(id), given.get(id), "also when one is gone");
+    const fewer = hues(voices.slice(1, count), given);
+    for (const { id } of voices.slice(0, count)) assert.equal(fewer.get(id), given.get(id), "also when one is gone");
     const angles = [...given.values()].sort((a, b) => a - b);
     assert.ok(angles.every((hue) => hue >= 0 && hue < 360));
     const gaps = angles.map((hue, i) => (i ? hue - angles[i - 1] : hue + 360 - angles.at(-1)));
