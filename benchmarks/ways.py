@@ -1,6 +1,6 @@
-"""The ways in which the engine's runner can make a frame, and one listener's frames in each of them.
+"""The modes in which the engine's model runner makes frames, and the frame rate of one listener in each.
 
-Weights are random (see `sizes`), and what the model draws, the end of a turn too, is passed over.
+Weights are random (see `sizes`); drawn tokens, the end of a turn included, are ignored.
 """
 
 import os
@@ -25,14 +25,14 @@ from engine.serving.slots import Prompt
 from engine.serving.steps import GraphMode
 from engine.serving.torch_script import TorchScripts
 
-# A voice from ten seconds of clip and a sentence to say.
+# A voice of a ten-second clip and a sentence.
 PROMPT = 300
 WARM_UP = 3
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to run a model's frames."""
+    """One mode of running a model's frames."""
 
     name: str
     precision: Precision
@@ -42,7 +42,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Bench:
-    """Where, on what, and for how long it is measured. bandwidths: bytes a second, by what measured them."""
+    """Device, model and length of the measurement. bandwidths: bytes per second, by measurement."""
 
     device: torch.device
     sizes: Sizes
@@ -54,7 +54,7 @@ class Bench:
 
 
 def ways(device: torch.device, config: DualARConfig) -> list[Way]:
-    """Those to compare on a device; the first is what the others are measured against."""
+    """The modes to compare on a device; the first is the baseline."""
     usual = choose_precision(device, config)
     if device.type != "cuda":
         return [
@@ -85,7 +85,7 @@ def build(bench: Bench, precision: Precision) -> DualAR:
 
 
 def new_runner(bench: Bench, model: DualAR, mode: GraphMode, slots: int) -> Runner:
-    """The engine's runner, with nothing recorded yet."""
+    """A model runner without captured graphs."""
     recorder: Recorder | None = None
     if mode != "off":
         recorder = CudaGraphs(bench.device) if bench.device.type == "cuda" else TorchScripts()
@@ -101,7 +101,7 @@ def new_runner(bench: Bench, model: DualAR, mode: GraphMode, slots: int) -> Runn
 
 
 def record(runner: Runner) -> float:
-    """Seconds until everything is recorded."""
+    """Seconds for capturing all graphs."""
     began = time.perf_counter()
     while runner.record_next():
         pass
@@ -109,7 +109,7 @@ def record(runner: Runner) -> float:
 
 
 def frames_per_second(runner: Runner, bench: Bench) -> float:
-    """One listener's frames behind a prompt."""
+    """Frame rate of one listener after a prompt."""
     columns = torch.zeros(bench.sizes.dual_ar.num_codebooks + 1, bench.prompt, dtype=torch.long)
     runner.begin(0, Prompt(columns), SamplingOptions(), key=1)
     while not runner.prefill(0):
