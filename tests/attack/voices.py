@@ -1,4 +1,4 @@
-"""Voice files and archives of them that somebody spoiled: damaged, forged with a right checksum, and bombs.
+"""Damaged voice files and archives: mutated, forged with a valid checksum, and bombs.
 
 Every case is the bytes of an upload. Taking it in must give voices that can be used, or a sentence for each file.
 """
@@ -38,7 +38,7 @@ _VALUES: tuple[Any, ...] = (
 
 
 def cases(seed: int, count: int) -> Iterator[bytes]:
-    """`count` uploads: first those that were made on purpose, then forged and damaged ones in turn."""
+    """`count` uploads: first the crafted ones, then forged and damaged ones in turn."""
     yield from (make() for make in itertools.islice(crafted().values(), count))
     yield from spoiled_uploads(seed, count - len(crafted()))
 

@@ -27,7 +27,7 @@ _MOST_STATEMENTS = 250
 
 
 def run(count: int, seed: int = 0, *, most_seconds: float = 0.6) -> Tally:
-    """So many kills, spread over the workloads: half before a statement, half at a moment up to `most_seconds`."""
+    """Run a number of kills, spread over the workloads: half before a statement, half within `most_seconds`."""
     tally = Tally("SIGKILL during saves, imports, deletes, undo and migrations")
     command = [sys.executable, "-m", "tests.attack.storage.kills", str(count), str(seed), str(most_seconds)]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
@@ -39,7 +39,7 @@ def run(count: int, seed: int = 0, *, most_seconds: float = 0.6) -> Tally:
 
 
 def _kill(record: Recording, chance: random.Random, most_seconds: float) -> str | None:
-    """Do the workload in a child and kill it; what is wrong with what is left, or None."""
+    """Run the workload in a child and kill it. Returns the defect of the remaining library, or None."""
     with scratch() as folder:
         lay_out(record.workload.before, folder)
         said = folder / "said"
@@ -61,7 +61,7 @@ def _kill(record: Recording, chance: random.Random, most_seconds: float) -> str 
 
 
 def _do(record: Recording, folder: Path, said: Path) -> None:
-    """One byte is said for each step that is done, the first when the library is open."""
+    """Run the workload, writing one byte after each step, the first when the library is open."""
     with said.open("ab", buffering=0) as file, same_ids(), open_studio(folder) as studio:
         file.write(b".")
         for step in record.workload.steps:
