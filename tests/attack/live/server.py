@@ -136,7 +136,7 @@ class Server:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens at now."""
+    """A free loopback port."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

@@ -16,7 +16,7 @@ from tests.attack.live.guest import Guest, clip, status, wait_for_sound
 from tests.attack.live.server import Server, shared
 
 IDLE = 1_500
-SERVED = 10.0  # seconds in which somebody else gets the page, on a busy machine
+SERVED = 10.0  # seconds until another client gets the page, on a busy machine
 ELSEWHERE = "127.0.0.2" if sys.platform == "linux" else ""  # other clients use another address than the attack
 FREED = 60.0  # seconds until the leftovers of a client are deleted
 STORY = "The rain has stopped, and the first birds are singing again. " * 40
