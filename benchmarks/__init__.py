@@ -1,1 +1,1 @@
-"""What the README's figures come from: each benchmark prints one table and keeps it as JSON in `results/`."""
+"""Benchmarks behind the README's figures: each prints one table and saves it as JSON in `results/`."""

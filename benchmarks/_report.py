@@ -1,4 +1,4 @@
-"""What every benchmark prints beside its figures (machine, versions, date), its table, and its JSON."""
+"""Machine, versions and date of a benchmark run, its Markdown table, and its JSON file."""
 
 import json
 import os
@@ -19,7 +19,7 @@ Cell = str | int | float | None
 
 
 def machine() -> dict[str, Any]:
-    """The machine and the versions that a figure belongs to, as plain JSON values."""
+    """The machine and the package versions of this run, as plain JSON values."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
@@ -35,9 +35,9 @@ def machine() -> dict[str, Any]:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """Prints a Markdown table, padded to be read in a terminal too, under its title and the machine's line.
+    """Print a Markdown table under its title and the machine's line. Columns are padded for terminals.
 
-    Raises ValueError when a row has not as many cells as there are columns.
+    Raises ValueError when a row's number of cells differs from the number of columns.
     """
     print(f"\n{title}\n{describe(machine())}\n")
     print(table(columns, rows), flush=True)
@@ -56,7 +56,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
 
 
 def describe(of: Mapping[str, Any]) -> str:
-    """One line about a machine, from what `machine()` gave."""
+    """One line about a machine, from the result of `machine()`."""
     parts = [
         str(of["date"])[:10],
         f"{of['processor']}, {of['cores']} core{'s' if of['cores'] != 1 else ''}",
@@ -70,9 +70,9 @@ def describe(of: Mapping[str, Any]) -> str:
 
 
 def save(name: str, payload: Mapping[str, Any]) -> Path:
-    """Writes `results/<name>.json`: the payload with the machine under "machine". Returns its path.
+    """Write `results/<name>.json`: the payload with the machine under "machine". Returns its path.
 
-    The file is written beside its place and moved there: an interrupted run leaves the last whole one.
+    The file is replaced atomically: an interrupted run leaves the previous file.
     """
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{name}.json"
@@ -113,7 +113,7 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     except OSError:
-        pass  # not Linux: the standard library's name for it has to do
+        pass  # not Linux: use the standard library's name
     return platform.processor() or platform.machine()
 
 
@@ -125,7 +125,7 @@ def _memory_gib() -> float | None:
 
 
 def _gpu() -> str | None:
-    # A benchmark that never touched torch has not used its GPU either, and must not pay for importing it.
+    # A benchmark that did not import torch has not used a GPU; do not import torch for it.
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         return None

@@ -1,4 +1,4 @@
-"""What the speed benchmarks have in common: their options, tables, and results."""
+"""Options, tables and results shared by the speed benchmarks."""
 
 import argparse
 import math
@@ -14,9 +14,9 @@ from benchmarks._report import Cell
 
 @dataclass(frozen=True)
 class Table:
-    """A table of figures, made from a result alone, so that what is printed and what is published are the same.
+    """A table of figures, made from a result only, so that the printed and the published table are the same.
 
-    notes: sentences that belong below it.
+    notes: sentences below the table.
     """
 
     title: str
@@ -25,7 +25,7 @@ class Table:
     notes: Sequence[str] = ()
 
     def show(self) -> None:
-        """Prints it under its title and the machine's line."""
+        """Print the table under its title and the machine's line."""
         _report.print_table(self.title, self.columns, self.rows)
         for note in self.notes:
             print(f"\n{note}", flush=True)
@@ -36,7 +36,7 @@ class Table:
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """A benchmark's options, with --device."""
+    """An option parser with --device."""
     made = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -45,19 +45,19 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def engine_parser(description: str | None) -> argparse.ArgumentParser:
-    """The same with --model. How many threads an engine's frames and sound have, it decides itself."""
+    """The same with --model. The engine chooses its numbers of threads itself."""
     made = parser(description)
     made.add_argument("--model", default="bundled", help="a release: bundled, a folder or a Hub id")
     return made
 
 
 def keep(name: str, found: Mapping[str, Any]) -> Path:
-    """Saves a result; one of a GPU under a name of its own, beside that of the CPU."""
+    """Save a result. GPU results have their own name."""
     return _report.save(name + ("-cuda" if str(found["device"]).startswith("cuda") else ""), found)
 
 
 def model_name(model: str | Path) -> str:
-    """Of a folder, only what it is called: results are published."""
+    """The model's name; of a folder only its last part, because results are published."""
     return Path(model).name
 
 
@@ -68,6 +68,6 @@ def spread(values: Iterable[float]) -> dict[str, float]:
 
 
 def tail(values: Iterable[float]) -> dict[str, float]:
-    """Median and 99th percentile: what 99 of 100 keep within, so that of fewer it is the largest."""
+    """Median and 99th percentile; with fewer than 100 values the percentile is the largest."""
     found = sorted(values)
     return {"median": statistics.median(found), "p99": found[math.ceil(0.99 * len(found)) - 1]}

@@ -1,4 +1,4 @@
-"""How fast a device's memory is, measured: what the floors of the other benchmarks are divided by.
+"""Measured memory bandwidth of a device, for the bounds of the other benchmarks.
 
 A copy moves every byte twice, once read and once written. A model only reads its weights, so on a CPU, where reading
 alone is often faster, the bandwidth of a matrix-vector product is the fairer measure; it is also what one frame is
@@ -11,14 +11,14 @@ from collections.abc import Callable
 
 import torch
 
-# Far more than any cache holds.
+# Far larger than any cache.
 _GPU_BYTES, _CPU_BYTES = 2**30, 2**29
 _ROWS = 2**13
 _WARM_UP = 2
 
 
 def copy_bandwidth(device: torch.device | str, *, size: int | None = None, repeats: int = 9) -> float:
-    """Bytes a second, read and written together, of a copy of `size` bytes on `device`; the median of `repeats`."""
+    """Bytes per second, read plus written, of a copy of `size` bytes on `device`; median of `repeats`."""
     device = torch.device(device)
     source = torch.ones(size or _default_size(device), dtype=torch.uint8, device=device)
     target = torch.zeros_like(source)
@@ -29,7 +29,7 @@ def copy_bandwidth(device: torch.device | str, *, size: int | None = None, repea
 def read_bandwidth(
     device: torch.device | str, dtype: torch.dtype, *, size: int | None = None, repeats: int = 9
 ) -> float:
-    """Bytes a second, read, of a matrix of `size` bytes times one vector in `dtype`; the median of `repeats`.
+    """Bytes per second read in a product of a matrix of `size` bytes and a vector in `dtype`; median of `repeats`.
 
     On a CPU with torch's threads as they are set.
     """

@@ -1,4 +1,4 @@
-"""How far off a figure may be: bootstrap intervals (Efron & Tibshirani, An Introduction to the Bootstrap)."""
+"""Bootstrap confidence intervals (Efron & Tibshirani, An Introduction to the Bootstrap)."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _DRAWS = 2000
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with its 95 % confidence interval, and how many items and groups it stands on."""
+    """A figure with its 95 % confidence interval and its numbers of items and groups."""
 
     value: float
     low: float

@@ -1,4 +1,4 @@
-"""Chromium for whoever looks at the page: benchmarks, pictures, tests."""
+"""Headless Chromium for benchmarks, screenshots and tests."""
 
 import shutil
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 class NoChromium(RuntimeError):
-    """There is none on this machine."""
+    """Chromium is not installed."""
 
 
 @contextmanager
 def chromium(*arguments: str) -> Iterator[Browser]:
-    """Headless, and free to make sound: the system's, else Playwright's own. Raises NoChromium."""
+    """Start headless Chromium with autoplay allowed: the system's, else Playwright's. Raises NoChromium."""
     with sync_playwright() as playwright:
         found = next(filter(None, map(shutil.which, (*NAMES, playwright.chromium.executable_path))), None)
         if found is None:
@@ -28,7 +28,7 @@ def chromium(*arguments: str) -> Iterator[Browser]:
 
 @contextmanager
 def another(browser: Browser, *arguments: str) -> Iterator[Browser]:
-    """One more beside a browser of `chromium`, whose Playwright it shares: there is one for a thread."""
+    """Start another browser with the Playwright of one from `chromium`: a thread can have only one Playwright."""
     found = next(filter(None, map(shutil.which, (*NAMES, browser.browser_type.executable_path))), None)
     opened = browser.browser_type.launch(executable_path=found, args=[*_OWN, *arguments])
     yield opened

@@ -15,7 +15,7 @@ _QUANTIZER_POSITIONS = 4_096
 
 
 def write_release(path: Path, config: CodecConfig, seed: int = 0) -> None:
-    """Write `codec.pth` as the release lays it out: weight norm unfolded, masks and rotary tables saved."""
+    """Write `codec.pth` in the release's layout: weight norm unfolded, with masks and rotary tables."""
     torch.manual_seed(seed)
     with torch.device("meta"):
         codec = Codec(config)

@@ -1,11 +1,11 @@
-"""What the codec's views cost and that they change nothing.
+"""Memory of the codec's views, and their exactness.
 
     python -m benchmarks.codec_views
 
-At S2-Pro's real sizes, with random weights in the release's layout: MiB of the file, of each view's weights
-and of a process that loaded it; whether its codes and audio are those of the whole codec bit by bit; and the
-share of codes that bf16 changes. Of the bundled codec, where there is one: that share again, on trained
-weights, and the speed of its streaming decoder. Each measurement runs in a process of its own.
+At S2-Pro's sizes, with random weights in the release's layout: MiB of the file, of each view's weights
+and of a process that loaded it; whether codes and audio are bit-identical to the whole codec's; and the
+share of codes that bf16 changes. For the bundled codec: the same share with trained weights, and the speed of
+its streaming decoder. Each measurement runs in its own process.
 """
 
 import argparse
@@ -34,7 +34,7 @@ MIB = 2**20
 
 
 def clip(samples: int, sample_rate: int) -> Tensor:
-    """Something like speech `[1, 1, samples]`: a gliding voice, three resonances, syllables, some breath."""
+    """Speech-like audio `[1, 1, samples]`: gliding pitch, three resonances, syllables, breath noise."""
     generator = torch.Generator().manual_seed(1)
     t = torch.arange(samples) / sample_rate
     pitch = 120 + 30 * torch.sin(2 * torch.pi * 0.7 * t) + 4 * torch.sin(2 * torch.pi * 5 * t)
@@ -111,7 +111,7 @@ def decoder_speed(path: Path, config: CodecConfig) -> list[dict[str, float]]:
 
 
 def in_new_process(task: str, folder: Path) -> Any:
-    """The result of one of this module's tasks, run where nothing else has used memory."""
+    """The result of one of this module's tasks, run in a new process."""
     command = [sys.executable, "-m", "benchmarks.codec_views", "--task", task, "--folder", str(folder)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=BUNDLED.parents[1])
     return json.loads(done.stdout.splitlines()[-1])

@@ -1,8 +1,8 @@
-"""Writes docs/performance.md from the results that the benchmarks left in benchmarks/results/.
+"""Write docs/performance.md from the results in benchmarks/results/.
 
     python -m benchmarks.document
 
-What is written follows from those files alone, so that the document never says anything else than they do.
+The document is a function of those files only.
 """
 
 import json
@@ -110,7 +110,7 @@ def _codec_views(found: Result) -> list[Table]:
 
 @dataclass(frozen=True)
 class Section:
-    """One benchmark: the name of its module and result, what it shows, and the tables of a result."""
+    """One benchmark: name of its module and result, description, and function from a result to tables."""
 
     name: str
     heading: str
@@ -174,13 +174,13 @@ SECTIONS = (
 
 
 def load(folder: Path | None = None) -> dict[str, Result]:
-    """The results in a folder by their names."""
+    """Load the results in a folder, by name."""
     paths = sorted((folder or _report.RESULTS).glob("*.json"))
     return {path.stem: json.loads(path.read_text("utf-8")) for path in paths}
 
 
 def render(results: Mapping[str, Result]) -> str:
-    """The document, from results alone."""
+    """The document as Markdown."""
     parts = [INTRODUCTION, *(_section(section, results) for section in SECTIONS), _gpu(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -213,7 +213,7 @@ def _gpu(results: Mapping[str, Result]) -> str:
 
 
 def main() -> None:
-    """Writes the document."""
+    """Write the document."""
     DOCUMENT.write_text(render(load()), "utf-8")
     print(f"written: {DOCUMENT.relative_to(DOCUMENT.parents[1])}")
 

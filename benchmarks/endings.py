@@ -1,14 +1,14 @@
-"""How the bundled model's runs end: many short sentences, and one long text that must be spoken whole.
+"""How the bundled model's runs end: many short sentences, and one long text.
 
     python -m benchmarks.endings [--model FOLDER] [--runs 200] [--readings 3]
 
-Each run says a held-out sentence in a held-out voice, no pair twice. A run that the engine had to begin anew, because
-it looped or did not end, is counted as such, even when the second attempt went well.
+Each run speaks a held-out sentence in a held-out voice, no pair twice. A run that the engine restarted, because
+it looped or did not end, is counted as restarted even if the second attempt succeeded.
 
-A sentence of the long text counts as spoken when at least half of its phones are heard where they belong. Of speech
-that is another, a quarter to a third falls into place by chance. As a teacher says it (Flite's slt), heard whole or
-sentence by sentence, the text has a word error of .13 with the general model and .22 with the bigrams, which know less
-of it, and a phone error of .11.
+A sentence of the long text counts as spoken when at least half of its phones are recognised in place. For unrelated
+speech, a quarter to a third match by chance. Spoken by a teacher (Flite's slt), recognised as a whole or by sentence,
+the text has a word error of .13 with the general model and .22 with the bigrams, which cover less of it, and a phone
+error of .11.
 """
 
 import argparse
@@ -47,7 +47,7 @@ SPOKEN = 0.5  # of a sentence's phones
 
 @dataclass(frozen=True)
 class Reading:
-    """The long text in one voice. sentences: for each, the share of its phones that was heard where it belongs."""
+    """The long text in one voice. sentences: for each, the share of its phones recognised in place."""
 
     voice: str
     run: Run
@@ -58,12 +58,12 @@ class Reading:
 
     @property
     def missing(self) -> int:
-        """Sentences that were not spoken."""
+        """Number of sentences that were not spoken."""
         return sum(share < SPOKEN for share in self.sentences)
 
 
 def pairs(data: EvaluationSet, count: int) -> Iterator[tuple[Speaker, Clip]]:
-    """Voices in turn, each with another sentence every time, until it has had them all."""
+    """Pairs of voice and sentence: voices alternate, each with a new sentence until it has spoken all."""
     sentences = [clip for speaker in data.speakers for clip in speaker.sentences]
     for number in range(count):
         turn, at = divmod(number, len(data.speakers))
@@ -76,7 +76,7 @@ def sentences_of(text: str) -> list[str]:
 
 
 def read(text: str, samples: Samples, rate: int, run: Run, judges: tuple[Judge, ...], phones: PhoneJudge) -> Reading:
-    """What is heard of `text` in samples [n] at `rate` Hz."""
+    """Recognise `text` in samples [n] at `rate` Hz."""
     heard = phones.hear(samples, rate)
     there = iter(found(phones.spelled(text), heard))
     shares = []
@@ -95,7 +95,7 @@ def read(text: str, samples: Samples, rate: int, run: Run, judges: tuple[Judge, 
 
 
 class Voices:
-    """The evaluation set's voices, each cloned when it is first asked for."""
+    """The evaluation set's voices, each cloned at first use."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -109,7 +109,7 @@ class Voices:
 
 
 def short_runs(data: EvaluationSet, engine: Engine, count: int, options: SamplingOptions) -> list[tuple[str, Run]]:
-    """So many short sentences: what was said, and how it went."""
+    """Speak short sentences; returns texts and runs."""
     voices, done = Voices(engine), []
     for seed, (speaker, clip) in enumerate(pairs(data, count)):
         _, run = take(engine, clip.text, voices[speaker], seed, options)
@@ -122,7 +122,7 @@ def short_runs(data: EvaluationSet, engine: Engine, count: int, options: Samplin
 def readings(
     data: EvaluationSet, engine: Engine, count: int, options: SamplingOptions, keep: Path | None
 ) -> list[Reading]:
-    """The long text in so many voices."""
+    """Read the long text in several voices."""
     judges = (Judge.domain(data.domain, [*data.vocabulary(), TEXT]), Judge.general())
     voices, phones, done = Voices(engine), PhoneJudge(), []
     for seed, speaker in enumerate(data.spread(count)):
@@ -144,7 +144,7 @@ def _parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Counts, prints the tables and keeps the figures."""
+    """Measure, print the tables and save the figures."""
     options = _parse()
     data, engine = EvaluationSet.load(), Engine.load(options.model, options.device)
     sampled = sampling(options, engine)

@@ -1,8 +1,8 @@
-"""The held-out voices and sentences that the bundled model is measured on, from `data/`.
+"""Held-out voices and sentences for evaluating the bundled model, from `data/`.
 
 Neither the voices (a synthesizer's voice with its pitch, vocal tract and tempo changed) nor the sentences
-were in training. Each sentence is there as its teacher said it, so that teachers, codec and model are
-judged on the same.
+were in training. Each sentence is included as spoken by its teacher, so that teachers, codec and model are
+evaluated on the same sentences.
 """
 
 import gzip
@@ -33,9 +33,9 @@ class Clip:
 
 @dataclass(frozen=True)
 class Speaker:
-    """A held-out voice: the clip to clone it from, and held-out sentences as it says them.
+    """A held-out voice: its reference clip, and held-out sentences spoken in it.
 
-    `stranger`: its teacher too is held out, so that training has not heard even another warp of it.
+    `stranger`: its teacher is held out too, so no warp of it was in training.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Speaker:
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """Held-out voices, and the training sentences that the judge's domain model is made of."""
+    """Held-out voices, and the training sentences for the judge's domain language model."""
 
     speakers: tuple[Speaker, ...]
     domain: tuple[str, ...]
@@ -61,13 +61,13 @@ class EvaluationSet:
         return cls(tuple(_speaker(folder, entry) for entry in index["speakers"]), domain)
 
     def spread(self, count: int | None) -> tuple[Speaker, ...]:
-        """So many of the speakers, from all over the set; all of them when None or when there are fewer."""
+        """A number of speakers spread over the set; all of them for None or when there are fewer."""
         total = len(self.speakers)
         count = total if count is None else min(count, total)
         return tuple(self.speakers[at * total // count] for at in range(count))
 
     def vocabulary(self) -> list[str]:
-        """What the domain model can hear: the training sentences' words and those to be heard."""
+        """The domain model's vocabulary: words of the training sentences and of the test sentences."""
         return [*self.domain, *(clip.text for speaker in self.speakers for clip in speaker.sentences)]
 
 

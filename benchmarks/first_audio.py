@@ -1,18 +1,18 @@
-"""Where the time to the first audio goes, by what the engine knows of the voice and by how long its clip is.
+"""Time to the first audio by stage, by what the engine has cached of the voice, and by clip length.
 
     python -m benchmarks.first_audio [--model FOLDER] [--device cpu] [--runs 7] [--cold-runs 3] [--lengths 3 10 30]
 
-Four cases, each from the moment somebody asks to the first samples:
+Four cases, each measured from the request to the first samples:
 
-- cold: the engine has just been loaded (the loading itself is not counted); the clip is new, and the encoder's weights
-  are read for it;
-- a new clip: all is warm, but the clip has never been heard;
-- a saved voice: its codes are there, what the model made of them is not;
-- a known voice: so are the keys and values of the beginning of its prompt.
+- cold: the engine has just been loaded (loading time not included); the clip is new, and the encoder's weights are
+  read for it;
+- a new clip: the engine is warm, the clip is new;
+- a saved voice: its codes are stored, no keys and values are cached;
+- a known voice: the keys and values of the beginning of its prompt are cached too.
 
-The engine has one slot, and another voice spoke in it before, so that only what is told is known. Stages: `encode`
-(reading and preparing the clip too), `queue`, `prefill`, `frames` (of the first chunk) and `decode`. The clips are the
-evaluation set's first, cut or repeated, its transcript in proportion.
+The engine has one slot, and another voice was spoken in it before, so nothing else is cached. Stages: `encode`
+(including reading and preparing the clip), `queue`, `prefill`, `frames` (of the first chunk) and `decode`. The clips
+are the evaluation set's first one, cut or repeated, with its transcript in proportion.
 """
 
 import argparse
@@ -35,7 +35,7 @@ TEXT = "The children are playing in the garden behind the old house."
 LENGTHS = (3.0, 10.0, 30.0)
 STAGES = ("encode", "queue", "prefill", "frames", "decode")
 CASES = ("cold", "a new clip", "a saved voice", "a known voice")
-# A request that was cancelled has a frame under way, which must not hold up the next one.
+# A cancelled request may still have a frame in progress, which must not delay the next one.
 _PAUSE = 0.05
 
 Source = tuple[bytes, str]
@@ -59,9 +59,9 @@ class Run:
 
 
 def reference(clip: Clip, seconds: float, variant: int = 0) -> Source:
-    """A clip of that length with about the words that are spoken in it: FLAC, and its transcript.
+    """A FLAC clip of the given length and its approximate transcript.
 
-    Every variant has a breath of noise of its own, so that it is another clip to whoever compares.
+    Each variant has different faint noise, so that caches see a different clip.
     """
     samples, rate = clip.read()
     wanted = round(seconds * rate)
@@ -74,7 +74,7 @@ def reference(clip: Clip, seconds: float, variant: int = 0) -> Source:
 
 
 def ask(engine: Engine, voice: Voice, *, encode: float = 0.0, seed: int = 0) -> Run:
-    """The first chunk of a request; then it is cancelled. Raises RuntimeError when nothing was said."""
+    """Request speech up to the first chunk, then cancel. Raises RuntimeError when nothing was spoken."""
     speech = engine.speak(TEXT, voice, SpeakOptions(seed=seed))
     for _ in speech:
         speech.cancel()
@@ -85,7 +85,7 @@ def ask(engine: Engine, voice: Voice, *, encode: float = 0.0, seed: int = 0) -> 
 
 
 def ask_for_new_clip(engine: Engine, source: Source, seed: int) -> Run:
-    """Encode a clip, then speak with it at once."""
+    """Encode a clip, then speak with it."""
     began = time.perf_counter()
     voice = engine.encode_voice("new", [source]).voice
     return ask(engine, voice, encode=time.perf_counter() - began, seed=seed)
@@ -93,7 +93,7 @@ def ask_for_new_clip(engine: Engine, source: Source, seed: int) -> Run:
 
 @contextmanager
 def loaded(model: str, device: str) -> Iterator[Engine]:
-    """An engine of one slot that was loaded a moment ago."""
+    """A newly loaded engine with one slot."""
     engine = Engine.load(model, device, slots=1)
     try:
         yield engine
@@ -102,12 +102,12 @@ def loaded(model: str, device: str) -> Iterator[Engine]:
 
 
 class Warm:
-    """An engine that has spoken before, and each of the cases with it."""
+    """A warm engine, and the cases that need one."""
 
     def __init__(self, engine: Engine, other: Voice) -> None:
         self._engine, self._other = engine, other
         ask(engine, other)
-        ask(engine, other)  # what was recorded is run for the first time
+        ask(engine, other)  # captured graphs run for the first time
 
     def new_clip(self, source: Source, seed: int) -> Run:
         self._forget()
@@ -118,13 +118,13 @@ class Warm:
         return ask(self._engine, voice, seed=seed)
 
     def known(self, voice: Voice, seed: int) -> Run:
-        """The voice has spoken before, then another one in its slot."""
+        """The voice has been spoken before, then another one in the same slot."""
         ask(self._engine, voice)
         ask(self._engine, self._other)
         return ask(self._engine, voice, seed=seed)
 
     def _forget(self) -> None:
-        """Nothing is left of any voice but the other one's prompt in the slot."""
+        """Drop all caches except the other voice's prompt in the slot."""
         ask(self._engine, self._other)
         self._engine._prefixes.clear()
 
@@ -132,7 +132,7 @@ class Warm:
 def measure(
     model: str, device: str, *, runs: int, cold_runs: int, lengths: Sequence[float] = LENGTHS
 ) -> dict[str, Any]:
-    """All cases for all lengths, as they are kept."""
+    """Measure all cases for all lengths."""
     first, second, *_ = EvaluationSet.load().speakers
     rows = [
         figures("cold", s, [_cold(model, device, first.reference, s, i) for i in range(cold_runs)]) for s in lengths
@@ -154,7 +154,7 @@ def _cold(model: str, device: str, clip: Clip, seconds: float, seed: int) -> Run
 
 
 def _warm(warm: Warm, engine: Engine, clip: Clip, seconds: float, runs: int) -> list[dict[str, Any]]:
-    """The other cases in turn, so that a busy minute of the machine hits all of them."""
+    """The warm cases in turn, so that load on the machine affects all of them."""
     voice = engine.encode_voice("saved", [reference(clip, seconds)]).voice
     found: dict[str, list[Run]] = {case: [] for case in CASES[1:]}
     for seed in range(1, runs + 1):
@@ -166,7 +166,7 @@ def _warm(warm: Warm, engine: Engine, clip: Clip, seconds: float, runs: int) -> 
 
 
 def figures(case: str, seconds: float, runs: Sequence[Run]) -> dict[str, Any]:
-    """Seconds of every stage and of all, median and worst. Positions: of the last run's prompt."""
+    """Seconds of each stage and in total, median and worst. Positions: of the last run's prompt."""
     times = {stage: spread(getattr(run, stage) for run in runs) for stage in (*STAGES, "first_audio")}
     return {
         "case": case,
@@ -179,7 +179,7 @@ def figures(case: str, seconds: float, runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def table(found: Mapping[str, Any]) -> Table:
-    """The figures as they are printed and published."""
+    """The printed and published table."""
     title = f"First audio with {found['model']} on {found['device']}, ms: medians (worst)"
     columns = ["clip, voice", "known of the prompt", *STAGES, "first audio"]
     return Table(title, columns, [_row(of) for of in found["rows"]])
@@ -201,7 +201,7 @@ def _parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measures, prints the table and keeps the figures."""
+    """Measure, print the table and save the figures."""
     options = _parse()
     found = measure(
         options.model, options.device, runs=options.runs, cold_runs=options.cold_runs, lengths=options.lengths

@@ -1,15 +1,15 @@
-"""How close a frame comes to what the memory allows: every frame must read the weights once, and no faster than that.
+"""Frame rate against the bound of the memory bandwidth: every frame reads the weights once.
 
     python -m benchmarks.floor [--device cpu] [--threads N] [--frames N] [--runs 3] [--sizes NAME …]
 
-The bandwidth is measured: a copy, and a matrix times a vector, whichever moves more. The bytes of a frame are counted
-from the tensors as they are kept; the floor is the one divided by the other. Beside it stands what the engine's own
-runner does for one listener, in each way that it can run here. A step is started before the one before it is read, as
-the engine does it. A share above 1 is no mistake: a small model's Fast AR, read nine times a frame, stays in the cache.
+The bandwidth is measured: the larger of a copy's and a matrix-vector product's. The bytes of a frame are counted
+from the stored tensors; the bound is bandwidth by bytes. It is compared with the engine's model runner for one
+listener, in each mode that this machine supports. A step starts before the previous one is read, as in the engine.
+Shares above 1 are possible: a small model's Fast AR, read nine times per frame, stays in the cache.
 
-Weights are random: at S2-Pro's sizes on a GPU, at those of the bundled model and of one of 0.5 B on a CPU. What the
-model draws, the end of a turn too, is passed over. "Ready after" is what recording and compiling took; how long that
-takes an engine that is made for many listeners is told last.
+Weights are random: S2-Pro's sizes on a GPU, the bundled model's and those of a 0.5 B model on a CPU. Drawn tokens, the
+end of a turn included, are ignored. "Ready after" is the time for capturing and compiling; the last line gives it for
+an engine with the default number of slots.
 """
 
 import argparse
@@ -43,11 +43,11 @@ from engine.models.compiling import compile_blocks
 from engine.serving.memory import activation_dtype, available_memory, choose_precision, held_bytes, plan_memory
 
 GPU_FRAMES, CPU_FRAMES, LARGE_FRAMES = 200, 100, 10
-LARGE = 100_000_000  # parameters that a CPU runs few frames of
+LARGE = 100_000_000  # parameters; larger models run fewer frames on a CPU
 
 
 def compare(bench: Bench, chosen: list[Way]) -> list[dict[str, Any]]:
-    """The figures of each way, or the sentence that says why there are none."""
+    """The figures of each mode, or the reason why there are none."""
     found: list[dict[str, Any]] = []
     for way in chosen:
         figures = _or_why_not(partial(measure, bench, way))
@@ -60,7 +60,7 @@ def compare(bench: Bench, chosen: list[Way]) -> list[dict[str, Any]]:
 
 
 def measure(bench: Bench, way: Way) -> dict[str, Any]:
-    """One way's figures. Raises RepriseError or RuntimeError where it cannot be had."""
+    """The figures of one mode. Raises RepriseError or RuntimeError if it is not available."""
     if way.compiled and not has_compiler():
         raise RuntimeError("no C compiler was found (CC, cc, gcc or clang)")
     model = build(bench, way.precision)
@@ -86,7 +86,7 @@ def measure(bench: Bench, way: Way) -> dict[str, Any]:
 
 
 def recording(bench: Bench) -> dict[str, Any]:
-    """How long an engine records that is made for as many listeners as it takes by default and as fit here."""
+    """Capture time of an engine with the default number of slots, as far as they fit here."""
     precision = choose_precision(bench.device, bench.sizes.dual_ar)
     on_gpu = bench.device.type == "cuda"
     plan = plan_memory(
@@ -103,7 +103,7 @@ def recording(bench: Bench) -> dict[str, Any]:
 
 
 def _or_why_not(measured: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What was measured, or one sentence: a way that cannot be had must not keep the others from being measured."""
+    """The measurement, or the error as one sentence, so that the other modes are still measured."""
     try:
         return measured()
     except (RepriseError, RuntimeError) as error:
@@ -111,7 +111,7 @@ def _or_why_not(measured: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _let_go(device: torch.device) -> None:
-    """Free the model that was measured last: compiled blocks refer to themselves."""
+    """Free the last model: compiled blocks are reference cycles."""
     torch._dynamo.reset()
     gc.collect()
     if device.type == "cuda":
@@ -119,7 +119,7 @@ def _let_go(device: torch.device) -> None:
 
 
 def bandwidths(device: torch.device, size: int | None = None) -> dict[str, float]:
-    """Bytes a second of a copy, and of products in the precisions that are compared."""
+    """Bytes per second of a copy, and of products in the compared precisions."""
     dtypes = {activation_dtype(way.precision, device) for way in ways(device, s2_pro().dual_ar)}
     products = {f"product in {str(dtype).removeprefix('torch.')}": dtype for dtype in sorted(dtypes, key=str)}
     found = {name: read_bandwidth(device, dtype, size=size) for name, dtype in products.items()}
@@ -130,7 +130,7 @@ SIZES: dict[str, Callable[[], Sizes]] = {"s2-pro": s2_pro, "0.5b": half_billion,
 
 
 def run(device: torch.device, sizes: list[Sizes], moved: dict[str, float], frames: int | None, runs: int) -> Any:
-    """Everything, as it is kept. frames: of a run; by default more of a small model."""
+    """Run all measurements. frames: per run; by default more for a small model."""
     found: dict[str, Any] = {"device": str(device), "threads": torch.get_num_threads(), "runs": runs}
     found |= {"prompt": PROMPT, "bandwidth": moved, "sizes": {}}
     for each in sizes:
@@ -163,7 +163,7 @@ COLUMNS = [
 
 
 def table(found: Mapping[str, Any]) -> Table:
-    """The figures as they are printed and published."""
+    """The printed and published table."""
     moved = ", ".join(f"{name} {rate / 1e9:.4g} GB/s" for name, rate in found["bandwidth"].items())
     title = f"Frames of one listener against the memory's floor, on {found['device']}: {moved}"
     rows = [_row(name, way) for name, of in found["sizes"].items() for way in of["ways"] if "skipped" not in way]
@@ -210,7 +210,7 @@ def _parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measures, prints the table and keeps the figures."""
+    """Measure, print the table and save the figures."""
     options = _parse()
     device = choose_device(options.device)
     if options.threads:

@@ -1,8 +1,8 @@
-"""Who listens: CMU Sphinx's US English acoustic model (pocketsphinx, offline, its models in the wheel).
+"""Word recognition with CMU Sphinx's US English acoustic model (pocketsphinx, offline, models in the wheel).
 
-It hears with one of two language models, and a word error rate means little without naming which: "domain",
-bigrams over the sentences that the bundled model was trained on (the test sentences are not among them), or
-"general", its own.
+It uses one of two language models, so word error rates name theirs: "domain", bigrams over the
+sentences that the bundled model was trained on (without the test sentences), or "general", the model that comes
+with pocketsphinx.
 """
 
 import re
@@ -21,11 +21,11 @@ from benchmarks.words import words, write_bigram_model
 RATE = 16_000  # Hz, what the acoustic model was trained on
 _LEVEL = 0.1  # root mean square
 _LEAD, _TAIL = 3000, 4000  # samples of near-silence around the utterance
-_HISS = 1e-4  # digital silence has no logarithm, and no recording is free of noise
+_HISS = 1e-4  # digital silence has no logarithm
 
 
 class Judge:
-    """Writes down what it hears. Not thread-safe; what it heard before does not change what it hears."""
+    """A word recogniser without state between utterances. Not thread-safe."""
 
     def __init__(self, language_model: Path, name: str) -> None:
         self.name = name
@@ -44,22 +44,22 @@ class Judge:
 
     @classmethod
     def domain(cls, sentences: Iterable[str], vocabulary: Iterable[str]) -> "Judge":
-        """With bigrams over `sentences`; hears the words of `vocabulary` that the dictionary has."""
+        """With bigrams over `sentences`; recognises the words of `vocabulary` that the dictionary has."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "domain.arpa"
             write_bigram_model(path, sentences, vocabulary)
             return cls(path, "domain")
 
     def knows(self, word: str) -> bool:
-        """Whether the dictionary holds the word: another cannot be heard."""
+        """Whether the dictionary has the word; other words cannot be recognised."""
         return self._decoder.lookup_word(word) is not None
 
     def hear(self, samples: NDArray[np.float32], sample_rate: int) -> str:
-        """The words heard in mono samples [n] in [-1, 1], at `sample_rate` Hz; "" when there are none."""
+        """Recognise the words in mono samples [n] in [-1, 1] at `sample_rate` Hz; "" for none."""
         if len(samples) == 0:
             return ""
         self._decoder.start_utt()
-        # All at once: its mean is then taken from itself, not carried over from the utterance before.
+        # All at once, so that the cepstral mean is this utterance's and not carried over from the previous one.
         self._decoder.process_raw(_prepared(samples, sample_rate), no_search=False, full_utt=True)
         self._decoder.end_utt()
         found = self._decoder.hyp()

@@ -1,14 +1,14 @@
-"""Makes `data/`, the held-out voices and sentences, with the training's own synthesizers.
+"""Make `data/`, the held-out voices and sentences, with the synthesizers of the training speech.
 
     python -m benchmarks.make_evaluation_set
 
-Needs what `make data` needs (Flite, Festival, pyworld, the fortune files). The voices are
+Requires the same packages as `make data` (Flite, Festival, pyworld, the fortune files). The voices are
 
-- eight that training kept out of those it could have heard, other warps of which it did hear,
-- four of the teacher that it never heard at all, and
-- eight of another seed's speakers, so warps that no training has had; of them the same places are taken.
+- eight held-out warps of teachers whose other warps were in training,
+- four of the held-out teacher, and
+- eight speakers of another seed, at the same places: warps that were never in training.
 
-Those of espeak-ng are left out: pocketsphinx does not understand espeak-ng itself, so nothing could be said of a copy.
+espeak-ng's voices are excluded: pocketsphinx does not recognise espeak-ng itself, so copies cannot be evaluated.
 """
 
 import gzip
@@ -36,7 +36,7 @@ from training.synthesize import SAMPLE_RATE, Job, Studio
 
 _SEED = 11  # of no training run: its sentences are of the training's kind, and only by chance the same
 _SENTENCES = 3  # a voice
-_FORTUNES_SHARE = 4  # one sentence in so many is a quotation, the others are patterns filled in
+_FORTUNES_SHARE = 4  # one sentence in this many is a quotation, the others are filled patterns
 _TEMPLATES = 120
 _OTHER_SEED = "evaluation"  # of the warps that no training has had
 _DOMAIN_SENTENCES = 12_000
@@ -46,7 +46,7 @@ _REFERENCE = (4.0, 8.0)  # s
 
 
 def main() -> None:
-    """Renders the set anew, and puts it in place when it is whole. The same installation makes the same set."""
+    """Render the set and replace the old one when it is complete. The same installation makes the same set."""
     with tempfile.TemporaryDirectory() as fresh:
         count = render_all(Path(fresh))
         for old in FOLDER.glob("*.flac"):
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def render_all(folder: Path) -> int:
-    """Renders the set into an empty folder. Returns how many voices it has."""
+    """Render the set into an empty folder. Returns the number of voices."""
     studio = Studio()
     sentences = _sentences(studio.lexicon)
     entries = [_render(folder, studio, voice, sentences) for voice in voices()]
@@ -83,7 +83,7 @@ class Voice:
 
 
 def voices() -> list[Voice]:
-    """Everyone in the set. The names of another seed's speakers have an `e` before their number."""
+    """All voices of the set. Names of another seed's speakers have an `e` before their number."""
     ours, others = _held_out(speakers()), _held_out(speakers(_OTHER_SEED))
     strangers = [speaker for speaker in ours if speaker.voice == HELD_OUT_TEACHER]
     plain, *warped = sorted(strangers, key=lambda speaker: speaker.id)
@@ -133,7 +133,7 @@ def _render(folder: Path, studio: Studio, voice: Voice, sentences: Iterator[str]
 
 
 def _reference(folder: Path, studio: Studio, voice: Voice) -> dict[str, str]:
-    """Two sentences with a pause between them, as long as a good recording is."""
+    """Two sentences with a pause between them, of the length of a good recording."""
     texts = (text for text in template_sentences(_SEED + voice.number) if not is_held_out(text))
     while True:
         pair = list(itertools.islice(texts, 2))

@@ -1,12 +1,12 @@
-"""What is kept where, how much loading needs at its largest, and that speaking on and on needs no more.
+"""Memory by part, peak memory while loading, and memory over continuous speaking.
 
     python -m benchmarks.memory [--model FOLDER] [--device cpu] [--minutes 3] [--listeners 2]
 
-The parts are counted from the engine's own tensors. Each of the two measurements runs in a process of its own, so that
-nothing else has used memory: `loading` reads the process before, after and at its largest; `speaking` has listeners
-ask for one text after the other, in changing voices, and looks every few seconds. It is flat when the last quarter's
-median is at most 2 % above the first quarter's. `--minutes 60` is an hour of it. A process's memory includes the pages
-of files that it has mapped; on a GPU the device's own is told beside it, as PyTorch has allocated it.
+The parts are counted from the engine's tensors. Each of the two measurements runs in a new process: `loading` reads
+its memory before and after loading, and the peak; `speaking` has listeners request one text after the other, in
+changing voices, and samples every few seconds. Memory is flat when the median of the last quarter is at most 2 %
+above that of the first. `--minutes 60` runs for an hour. A process's memory includes mapped file pages; on a GPU the
+device memory allocated by PyTorch is reported as well.
 """
 
 import argparse
@@ -32,15 +32,15 @@ from engine.serving.memory import held_bytes
 from engine.voice import Voice
 
 MIB = 2**20
-EVERY = 5.0  # seconds between two looks
+EVERY = 5.0  # seconds between two samples
 FLAT = 0.02
 ROOT = Path(__file__).parents[1]
 
 
 def process_mib(what: str) -> float:
-    """Of this process: `VmRSS`, what it has in memory, or `VmHWM`, the most that it ever had. Linux only.
+    """MiB of this process: `VmRSS`, resident now, or `VmHWM`, the peak. Linux only.
 
-    Not `getrusage`: there a process begins with the most that its parent ever had.
+    Not `getrusage`: there a process starts with its parent's peak.
     """
     for line in Path("/proc/self/status").read_text("utf-8").splitlines():
         if line.startswith(f"{what}:"):
@@ -49,16 +49,16 @@ def process_mib(what: str) -> float:
 
 
 def device_mib(device: str, *, most: bool = False) -> float | None:
-    """MiB that PyTorch has allocated on a GPU, now or at most; None on a CPU, where it is the process's memory."""
+    """MiB allocated by PyTorch on a GPU, now or at the peak; None on a CPU."""
     if not device.startswith("cuda"):
         return None
     return (torch.cuda.max_memory_allocated(device) if most else torch.cuda.memory_allocated(device)) / MIB
 
 
 def parts(engine: Engine) -> dict[str, float]:
-    """MiB of each part, from its tensors; the prefix cache holds what has been spoken so far.
+    """MiB of each part, from its tensors, with the current prefix cache.
 
-    The encoder view is loaded for it where it is not there.
+    Loads the encoder view if necessary.
     """
     steps, slots, batches = engine._runner._steps, engine._runner._slots, engine._pipeline.codec_worker._batches
     kept = {
@@ -82,7 +82,7 @@ def voices(engine: Engine) -> list[Voice]:
 
 
 def loading(model: str, device: str) -> dict[str, Any]:
-    """The process around `Engine.load`, and what the engine then consists of; for a fresh process."""
+    """Memory before and after `Engine.load`, and of the engine's parts; for a new process."""
     before = process_mib("VmRSS")
     engine = Engine.load(model, device)
     try:
@@ -112,7 +112,7 @@ def loading(model: str, device: str) -> dict[str, Any]:
 
 @dataclass
 class Talk:
-    """What listeners have heard so far; any of their threads adds to it."""
+    """Totals of all listeners; thread-safe."""
 
     requests: int = 0
     seconds: float = 0.0
@@ -125,7 +125,7 @@ class Talk:
 
 
 def converse(engine: Engine, wanted: Iterator[tuple[str, Voice, int]], talk: Talk, over: threading.Event) -> None:
-    """One listener: text after text, until it is over."""
+    """One listener: text after text, until the end."""
     while not over.is_set():
         with talk.lock:
             text, voice, seed = next(wanted)
@@ -140,11 +140,11 @@ def converse(engine: Engine, wanted: Iterator[tuple[str, Voice, int]], talk: Tal
 def speaking(
     model: str, device: str, *, minutes: float, listeners: int, every: float = EVERY, texts: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Memory while listeners speak without a pause; for a fresh process. texts: other than the evaluation set's."""
+    """Memory during continuous speaking; for a new process. texts: instead of the evaluation set's."""
     engine = Engine.load(model, device)
     talk, over = Talk(), threading.Event()
     said = texts or [clip.text for speaker in EvaluationSet.load().speakers for clip in speaker.sentences]
-    # 60 sentences and 20 voices: shifted, so that every voice says every sentence in the end.
+    # 60 sentences and 20 voices: shifted, so that every voice eventually speaks every sentence.
     known = voices(engine)
     wanted = ((said[i % len(said)], known[(i + i // len(said)) % len(known)], i) for i in itertools.count())
     for voice in known:
@@ -165,7 +165,7 @@ def speaking(
 
 
 def _watch(device: str, seconds: float, every: float) -> dict[str, list[float]]:
-    """The process's memory, and the device's where it has its own, from now until then; at least four times."""
+    """Sample the memory of the process, and of the GPU if any, until the end; at least four times."""
     process, own = list[float](), list[float]()
     for _ in range(max(4, round(seconds / every))):
         time.sleep(every)
@@ -176,7 +176,7 @@ def _watch(device: str, seconds: float, every: float) -> dict[str, list[float]]:
 
 
 def quarters(values: Sequence[float]) -> dict[str, Any]:
-    """Medians of the first and the last quarter of at least four looks, in MiB, and whether they are flat."""
+    """Medians of the first and last quarter of at least four samples, in MiB, and whether they are flat."""
     quarter = max(1, len(values) // 4)
     first, last = statistics.median(values[:quarter]), statistics.median(values[-quarter:])
     flat = last <= first * (1 + FLAT)
@@ -184,7 +184,7 @@ def quarters(values: Sequence[float]) -> dict[str, Any]:
 
 
 def in_new_process(task: str, options: argparse.Namespace) -> dict[str, Any]:
-    """The result of `loading` or `speaking`, run where nothing else has used memory."""
+    """The result of `loading` or `speaking`, run in a new process."""
     command = [sys.executable, "-m", "benchmarks.memory", "--task", task, "--model", options.model]
     command += ["--device", options.device, "--minutes", str(options.minutes), "--listeners", str(options.listeners)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -206,7 +206,7 @@ NAMES = {
 
 
 def table(found: Mapping[str, Any]) -> Table:
-    """The figures as they are printed and published."""
+    """The printed and published table."""
     load, talk = found["loading"], found["speaking"]
     title = (
         f"Memory of {found['model']} on {found['device']} in {load['precision']}: {load['slots']} slots of "
@@ -255,7 +255,7 @@ def _parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measures, prints the table and keeps the figures."""
+    """Measure, print the table and save the figures."""
     options = _parse()
     if options.task == "loading":
         print(json.dumps(loading(options.model, options.device)))

@@ -1,4 +1,4 @@
-"""Everything that is measured of one utterance: what was heard, at which pitch, in whose voice."""
+"""Measurements of one utterance: words, phones, pitch and speaker similarity."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,8 +22,8 @@ Samples = NDArray[np.float32]
 class Measured:
     """One utterance of one voice.
 
-    heard: by each language model's name; errors: the same. phones: heard without any. pitch: the median F0 of what it
-    should sound like, and its own. gross_errors: of a copy alone, the share of frames whose pitch is wrong.
+    heard, errors: by the language model's name. phones: recognised without a language model. pitch: median F0 of the
+    target and of the utterance. gross_errors: of a copy only, the share of frames with wrong pitch.
     """
 
     voice: str
@@ -43,14 +43,14 @@ Statistic = Callable[[Sequence[Measured]], float]
 
 @dataclass(frozen=True)
 class _Known:
-    """What is known of a voice beforehand."""
+    """Precomputed data of a voice."""
 
     vector: NDArray[np.float32]
     f0: float
 
 
 class Meter:
-    """Measures utterances of an evaluation set's voices, whose references are all compared. Not thread-safe."""
+    """Measures utterances in an evaluation set's voices, against all references. Not thread-safe."""
 
     def __init__(self, data: EvaluationSet) -> None:
         self._judges = (Judge.domain(data.domain, data.vocabulary()), Judge.general())
@@ -62,8 +62,8 @@ class Meter:
     ) -> Measured:
         """`samples` [n] at `rate` Hz, in which `speaker` should say `said`.
 
-        Its pitch is compared with the speaker's reference, or, when it is the copy of a clip, with that,
-        frame by frame too. Silence counts as nothing heard, without pitch, in nobody's voice.
+        Pitch is compared with the speaker's reference, or, for a copy of a clip, frame by frame with the clip. Silence
+        counts as no words, no pitch and no voice.
         """
         heard = {judge.name: judge.hear(samples, rate) for judge in self._judges}
         phones = self._phones.hear(samples, rate)
@@ -99,7 +99,7 @@ class Meter:
 
 
 def summary(all_measured: Sequence[Measured]) -> dict[str, Estimate]:
-    """Every figure of a set of utterances under its name in the table, with intervals over voices."""
+    """All figures of a set of utterances by their names in the table, with intervals over voices."""
     return {
         name: estimate(all_measured, statistic, group=lambda measured: measured.voice)
         for name, statistic in _STATISTICS.items()

@@ -1,12 +1,12 @@
-"""From the click to the first sample in a browser: our player against Gradio's own streaming, on one stream.
+"""From the click to the first sample in a browser: Reprise's player against Gradio's streaming, on one stream.
 
     python -m benchmarks.page_latency [--runs 5]
 
-A page with two buttons; behind both is the same generator, which hands out recorded speech in chunks as an engine
-would that takes half a second for a second of sound. One sends them to our player (events into an audio worklet), the
+A page with two buttons on one generator, which yields recorded speech in chunks at the rate of an engine that takes
+half a second per second of sound. One button sends them to Reprise's player (events into an audio worklet), the
 other to `gr.Audio(streaming=True, autoplay=True)` (HLS through ffmpeg). Headless Chromium clicks each in turn, in a
-page of its own, and reads from the audio clock when the first sample was played, and how often the sound had to wait
-afterwards. Needs Chromium, and ffmpeg for Gradio's way.
+new page, and reads from the audio clock when the first sample was played, and how often playback paused
+afterwards. Requires Chromium, and ffmpeg for Gradio's streaming.
 """
 
 import base64
@@ -37,7 +37,7 @@ WAYS = ("player", "streamed")
 NAMES = {"player": "Reprise's player", "streamed": "gr.Audio(streaming=True)"}
 _PATIENCE = 60_000  # ms
 
-# When an audio element began to sound: its own clock, counted back from the first time that it was seen to move.
+# Start of an audio element's playback: its clock, counted back from the first observed movement.
 WATCH = """(seconds) => {
   const seen = { startedAt: null, stalls: 0, ended: false };
   let moved = { at: 0, now: performance.now() };
@@ -61,7 +61,7 @@ WATCH = """(seconds) => {
 
 
 class Everything(Surface):
-    """All routes: Gradio's streaming has some that Reprise's page does not use."""
+    """A surface that admits all routes: Gradio's streaming has some that Reprise's page does not use."""
 
     def kind(self, method: str, path: str) -> Kind | None:
         return super().kind(method, path) or "static"
@@ -71,7 +71,7 @@ ANYTHING = Policy(KnownHosts("127.0.0.1"), Everything())
 
 
 def stream(samples: NDArray[np.int16], rate: int, seconds: float) -> Iterator[NDArray[np.int16]]:
-    """Chunks of so many seconds, each after the time that an engine would take for it."""
+    """Yield chunks of the given seconds, each after the time that the simulated engine takes."""
     size = round(seconds * rate)
     due = time.perf_counter()
     for start in range(0, len(samples), size):
@@ -82,7 +82,7 @@ def stream(samples: NDArray[np.int16], rate: int, seconds: float) -> Iterator[ND
 
 
 def page(samples: NDArray[np.int16], rate: int) -> gr.Blocks:
-    """Both ways on one page."""
+    """A page with both players."""
 
     def to_player(seconds: str, ticket: str) -> Iterator[dict[str, Any]]:
         own = {"ticket": ticket, "status": ""}
@@ -111,7 +111,7 @@ def page(samples: NDArray[np.int16], rate: int) -> gr.Blocks:
 
 
 def listen(browser: Browser, url: str, way: str, seconds: float) -> dict[str, float]:
-    """One run in a new page: seconds from the click to the first sample, and how often the sound waited later."""
+    """One run in a new page: seconds from the click to the first sample, and the number of pauses after it."""
     context = browser.new_context()
     context.set_default_timeout(_PATIENCE)
     try:
@@ -139,7 +139,7 @@ def listen(browser: Browser, url: str, way: str, seconds: float) -> dict[str, fl
 
 
 def measure(runs: int) -> dict[str, Any]:
-    """All chunk lengths by both ways, in turn, so that a busy minute of the machine hits both."""
+    """Measure all chunk lengths with both players in turn, so that load on the machine affects both."""
     clip = EvaluationSet.load().speakers[0].reference
     heard, rate = clip.read()
     wanted = round(SECONDS * rate)
@@ -162,7 +162,7 @@ def figures(chunk: float, way: str, runs: Sequence[Mapping[str, float]]) -> dict
 
 
 def table(found: Mapping[str, Any]) -> Table:
-    """The figures as they are printed and published."""
+    """The printed and published table."""
     by = {(row["chunk_s"], row["way"]): row for row in found["rows"]}
     rows = []
     for chunk in dict.fromkeys(row["chunk_s"] for row in found["rows"]):
@@ -188,7 +188,7 @@ def _row(of: Mapping[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    """Measures, prints the table and keeps the figures."""
+    """Measure, print the table and save the figures."""
     made = parser(__doc__)
     made.add_argument("--runs", type=int, default=5)
     found = measure(made.parse_args().runs)

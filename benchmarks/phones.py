@@ -1,8 +1,7 @@
-"""Which phones are heard: a small recogniser of our own (`training/recogniser.py`), without a language model.
+"""Phone recognition with a small recogniser (`training/recogniser.py`), without a language model.
 
-A recogniser of words guesses from what is likely, and cannot tell a word that is nearly right from one that is not
-there. This one writes down phones, and every one that is missing, wrong or too many is an error against the engine's
-own pronunciation of the text.
+A word recogniser guesses likely words and cannot tell a nearly right word from a missing one. This one outputs phones;
+each missing, wrong or extra phone is an error against the engine's pronunciation of the text.
 """
 
 import math
@@ -29,14 +28,14 @@ _QUIET = 1e-4  # root mean square: what is softer is silence
 
 @dataclass(frozen=True)
 class PhoneErrors:
-    """Insertions, deletions and substitutions together, and how many phones there were to hear."""
+    """Number of insertions, deletions and substitutions, and number of phones in the text."""
 
     errors: int
     phones: int
 
 
 class PhoneJudge:
-    """Writes down the phones that it hears. What it heard before does not change what it hears."""
+    """A phone recogniser without state between utterances."""
 
     def __init__(self, weights: Path = WEIGHTS, lexicon: Path = BUNDLED / LEXICON_FILE) -> None:
         self._lexicon = Lexicon.load(lexicon)
@@ -70,7 +69,7 @@ def phone_error_rate(errors: Iterable[PhoneErrors]) -> float:
 
 
 def found(truth: Sequence[str], guess: Sequence[str]) -> list[bool]:
-    """For every phone of `truth`, whether it is in its place in `guess`, by one alignment with the fewest errors."""
+    """For each phone of `truth`, whether `guess` has it in place, by one alignment with the fewest errors."""
     table = [list(range(len(guess) + 1))]
     for i, phone in enumerate(truth, start=1):
         row = [i]

@@ -1,4 +1,4 @@
-"""Pitch: WORLD's Harvest tracker (Morise, Interspeech 2017; pyworld), and what two pitches have in common."""
+"""Pitch: WORLD's Harvest tracker (Morise, Interspeech 2017; pyworld), and comparisons of two pitch tracks."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FLOOR, CEILING = 50.0, 600.0  # Hz
-_QUIET = 10 ** (-30 / 20)  # of the loudest frame's deviation: Harvest calls much of the near-silence voiced
+_QUIET = 10 ** (-30 / 20)  # of the loudest frame's deviation: Harvest marks much of the near-silence as voiced
 _FRAME = 0.005  # s
 
 Pitch = tuple[float, float]  # Hz: of the reference, of the output
@@ -16,7 +16,7 @@ Pitch = tuple[float, float]  # Hz: of the reference, of the output
 
 def track(samples: NDArray[np.float32], sample_rate: int) -> NDArray[np.float64]:
     """F0 in Hz every 5 ms, 0 where unvoiced or 30 dB below the loudest frame. `samples` is [n], mono."""
-    import pyworld  # built from source: only whoever measures pitch needs it
+    import pyworld  # built from source: imported only where pitch is measured
 
     f0, _ = pyworld.harvest(samples.astype(np.float64), sample_rate, FLOOR, CEILING, _FRAME * 1000)
     loudness = _loudness(samples, sample_rate, len(f0))

@@ -1,6 +1,6 @@
-"""The two transformers of a release, run the plain way: the model of `reference_baseline`, which says what that is.
+"""The two transformers of a release, run in a plain way: the model of `reference_baseline`.
 
-Of the engine's modules only the weights are used, and the lookup of the embeddings.
+Uses only the weights of the engine's modules, and the embedding lookup.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from engine.models.sampling import REPETITION_TEMPERATURE, REPETITION_TOP_P, REP
 
 
 class PlainStack:
-    """A transformer's weights, run over a cache of fixed length, all of which every pass attends to."""
+    """A transformer over a cache of fixed length; every pass attends to all of it."""
 
     def __init__(self, stack: Transformer, positions: int) -> None:
         config, weight = stack.config, stack.norm.weight
@@ -28,7 +28,7 @@ class PlainStack:
         self._repeats = config.n_head // config.n_local_heads
         frequencies = 1.0 / config.rope_base ** (torch.arange(0, config.head_dim, 2).float() / config.head_dim)
         angles = torch.arange(positions).float()[:, None] * frequencies
-        # In bf16 whatever the weights are in: the release was trained with a rounded table.
+        # In bf16 for all weight dtypes: the release was trained with a rounded table.
         self._rope = torch.stack((angles.cos(), angles.sin()), dim=-1).bfloat16().to(weight.device)
 
     def run(self, x: Tensor, start: int) -> Tensor:
@@ -101,7 +101,7 @@ class PlainModel:
 
     @property
     def positions(self) -> int:
-        """Of a prompt and its speech together."""
+        """Positions of a prompt and its speech."""
         return self._slow.positions
 
     def frames(
@@ -140,7 +140,7 @@ class PlainModel:
     def _frame(
         self, vector: Tensor, semantic_code: int, options: SamplingOptions, generator: torch.Generator
     ) -> list[int]:
-        """The K codes of the frame of which the first is known."""
+        """Complete a frame from its first code: all K codes."""
         fast, codes = self._model.fast, [semantic_code]
         self._fast.run(fast.fast_project_in(vector)[None, None], 0)
         for position in range(1, fast.codebooks):

@@ -1,9 +1,9 @@
-"""Writes docs/voice/index.html: the figures of voice_quality, spectrograms, and sounds to play.
+"""Write docs/voice/index.html: the figures of voice_quality, spectrograms, and audio.
 
     python -m benchmarks.voice_quality --keep FOLDER
     python -m benchmarks.quality_page FOLDER
 
-The page shows what that run measured and kept, and nothing else.
+The page shows the measurements and audio of that run only.
 """
 
 import argparse
@@ -33,7 +33,7 @@ _BANDS, _CEILING, _RANGE = 96, 8000.0, 70.0  # mel bands, Hz, dB below the loude
 
 @dataclass(frozen=True)
 class Take:
-    """A sound with its picture, as paths beside the page, and what is said of it."""
+    """Audio and its spectrogram, as paths relative to the page, with a caption."""
 
     title: str
     sound: str
@@ -43,7 +43,7 @@ class Take:
 
 @dataclass(frozen=True)
 class Example:
-    """One sentence of one voice, said by all."""
+    """One sentence in one voice, by all systems."""
 
     said: str
     teacher: str
@@ -52,7 +52,7 @@ class Example:
 
 
 def write_page(kept: Path, data: EvaluationSet, found: Mapping[str, Any], page: Path = PAGE) -> None:
-    """Writes the page and what it plays; what an earlier page played goes.
+    """Write the page and its audio files; delete those of an earlier page.
 
     Args:
         kept: the folder that voice_quality kept its utterances in.
@@ -124,7 +124,7 @@ def draw(samples: NDArray[np.float32], rate: int, path: Path) -> None:
 
 
 def main() -> None:
-    """Writes the page from the last results and the folder of that run."""
+    """Write the page from the last results and the folder of that run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kept", type=Path, help="where voice_quality --keep wrote its utterances")
     options = parser.parse_args()

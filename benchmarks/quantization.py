@@ -1,11 +1,11 @@
-"""Is a release still itself with quantized weights? The gate that a precision has to pass.
+"""Compare a release with quantized weights to the unquantized one. A precision has to stay within bounds.
 
     python -m benchmarks.quantization [--model FOLDER] [--precision int8] [--device cpu] [--turns 32] [--words]
 
-The unquantized run speaks held-out sentences in held-out voices, sampled from fixed seeds. Both models are then led
-along exactly those frames, and what each would say next is compared code by code, so that no error builds on another.
-Then the quantized model speaks the same sentences from the same seeds on its own: do its turns end as often, and, with
-`--words`, does a recogniser hear its words as well (the bundled model speaks English that it can judge)?
+The unquantized model speaks held-out sentences in held-out voices, sampled from fixed seeds. Both models are then
+teacher-forced on these frames and their next codes compared, so that errors do not accumulate. Then the quantized
+model speaks the same sentences from the same seeds: the share of turns that end is compared and, with `--words`, the
+word error of a recogniser (for models that speak English).
 
 Both compute in the same dtype: bf16 (fp16 on GPUs without it).
 
@@ -17,7 +17,7 @@ Exits with 1 when a figure is outside its bounds:
 | fp8 | at least 92 % | within 5 points | at most 10 points more |
 | int4 | at least 90 % | within 5 points | at most 10 points more |
 
-They leave room below what was measured of the bundled model's 32 turns: 97.9 % for int8, 95.3 % for fp8, 95.0 % for
+The bounds leave room below the figures of the bundled model's 32 turns: 97.9 % for int8, 95.3 % for fp8, 95.0 % for
 int4 (groups of 64, Fast AR int8, without the kernel that it has on a GPU). fp32 against bf16 gives 97.6 %, so int8
 changes no more than the choice of dtype does. Word error of 32 turns moved by 4 points between two sets of seeds of one
 and the same model: much less than 10 points would refuse good weights by chance.
@@ -63,7 +63,7 @@ BOUNDS: dict[Precision, Bounds] = {"int8": Bounds(0.95), "fp8": Bounds(0.92), "i
 
 @dataclass(frozen=True)
 class Turn:
-    """What is to be said: the prompt's columns int64 `[K + 1, P]`, its text and the seed."""
+    """A turn to speak: the prompt's columns int64 `[K + 1, P]`, its text and the seed."""
 
     prompt: Tensor
     text: str
@@ -72,7 +72,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Take:
-    """What was said: codes int64 `[T, K]`, and whether the model ended the turn itself."""
+    """A spoken turn: codes int64 `[T, K]`, and whether the model ended it."""
 
     codes: Tensor
     ended: bool
@@ -160,7 +160,7 @@ def turns(data: EvaluationSet, folder: Path, model: DualAR, device: str) -> Iter
 
 
 def compare(plain: Speech, quantized: Speech, all_turns: Sequence[Turn]) -> tuple[Figures, list[Take], list[Take]]:
-    """The figures without the words, and what both said."""
+    """The figures without word error, and both models' takes."""
     said = [plain.speak(turn) for turn in all_turns]
     own = [quantized.speak(turn) for turn in all_turns]
     semantic, residual = [], []
@@ -179,7 +179,7 @@ def compare(plain: Speech, quantized: Speech, all_turns: Sequence[Turn]) -> tupl
 def word_errors(
     data: EvaluationSet, folder: Path, all_turns: Sequence[Turn], takes: Sequence[Take], device: str
 ) -> float:
-    """The word error rate of takes, as CMU Sphinx hears them with the domain's language model."""
+    """Word error rate of takes, by CMU Sphinx with the domain language model."""
     from benchmarks.judge import Judge
     from benchmarks.words import word_error_rate
     from benchmarks.words import word_errors as errors_of
@@ -227,7 +227,7 @@ def _parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Compares, prints the table, keeps the figures, and exits with 1 outside the bounds."""
+    """Compare, print the table, save the figures, and exit with 1 outside the bounds."""
     options = _parse()
     folder, data = find_release(options.model), EvaluationSet.load()
     dtype = activation_dtype(options.precision, options.device)

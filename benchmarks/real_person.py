@@ -1,12 +1,12 @@
-"""What the model makes of real people: their clips as references, held-out sentences in their voices.
+"""The model with clips of real people as references, on held-out sentences.
 
     python -m benchmarks.real_person [--model FOLDER] [--keep FOLDER]
 
-The clips come with Debian packages (`PEOPLE` names them) and are no part of this repository. One is a telephone
-prompt, one an audiobook, one was made to try a recogniser, one to tell loudspeakers apart: none was made for cloning.
+The clips come from Debian packages (named in `PEOPLE`) and are not part of this repository. They are a telephone
+prompt, an audiobook, a recogniser test and a loudspeaker test; none was made for cloning.
 
-The bundled model learned from synthesizers alone, so similarity to a person is for information. What it must do: speak
-at the person's pitch (within 3 semitones), and never answer with noise or silence.
+The bundled model was trained on synthesizers only, so similarity to a person is for information. Its targets: the
+person's pitch within 3 semitones, and never noise or silence.
 """
 
 import argparse
@@ -39,7 +39,7 @@ _PAUSE = 0.2  # s, between joined clips
 
 @dataclass(frozen=True)
 class Person:
-    """Someone's clips in a folder of a Debian package, each with what is said in it."""
+    """A person's clips in a folder of a Debian package, each with its transcript."""
 
     name: str
     package: str
@@ -121,14 +121,14 @@ class Heard:
 
 
 class Listener:
-    """Everything that is measured of a sentence. Not thread-safe."""
+    """Measures sentences. Not thread-safe."""
 
     def __init__(self, data: EvaluationSet) -> None:
         self._judges = (Judge.domain(data.domain, data.vocabulary()), Judge.general())
         self._phones, self._encoder = PhoneJudge(), SpeakerEncoder()
 
     def vector(self, samples: Samples, rate: int) -> NDArray[np.float32]:
-        """Whose voice it is; zeros in silence, which is like nobody's."""
+        """Speaker embedding; zeros for silence."""
         try:
             return self._encoder.embed(samples, rate)
         except ValueError:
@@ -154,7 +154,7 @@ class Listener:
 def takes(
     person: Person, engine: Engine, texts: list[str], options: SamplingOptions
 ) -> Iterator[tuple[str, tuple[Samples, int, Run]]]:
-    """The texts in a person's voice, from the clip as it is."""
+    """Speak the texts in a person's voice, from the unprocessed clip."""
     samples, rate, said = person.reference()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "reference.wav"
@@ -196,7 +196,7 @@ def _parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measures, prints the table and keeps the figures."""
+    """Measure, print the table and save the figures."""
     options = _parse()
     if wanted := sorted({person.package for person in PEOPLE if person.missing()}):
         sys.exit(f"The clips come from Debian packages that are not installed: apt-get install {' '.join(wanted)}")

@@ -1,26 +1,26 @@
-"""The straightforward way to run an S2-like model, and how far the engine is ahead of it on this machine.
+"""A straightforward implementation of an S2-like model, and the engine's speed against it on this machine.
 
     python -m benchmarks.reference_baseline [--model FOLDER] [--device cpu] [--threads N] [--runs 5]
 
-`ReferenceBaseline` is a small program of its own. It has the release's weights, precision, prompts and text treatment
-in common with the engine, and does everything else as a plain port of the published reference does:
+`ReferenceBaseline` shares the release's weights, precision, prompts and text normalisation with the engine, and does
+everything else like a plain port of the published reference:
 
-- one request after another, no batches, nothing compiled or recorded;
+- one request after another, no batches, nothing compiled or captured;
 - every request encodes its reference clip again and reads its whole prompt in one pass; so does every further segment
   of a text, with the turns before it;
 - keys and values are kept for all positions that the model knows (`max_seq_len`), and every step attends over all of
   them behind a mask, the key/value heads repeated for each of their queries;
-- the whole vocabulary is multiplied for each semantic token, and all of the Fast AR's for each residual code; what
-  cannot be drawn is masked afterwards;
+- the whole vocabulary is multiplied for each semantic token, and all of the Fast AR's for each residual code; codes
+  that cannot be drawn are masked afterwards;
 - the Fast AR goes through a frame position by position, ten passes for ten codebooks;
 - a draw sorts the whole vocabulary and is fetched to the host before the next one;
-- audio is sent every 20 frames, and made by decoding the whole take from its start again.
+- audio is sent every 20 frames, by decoding the whole take from its start again.
 
-It waits for nothing and copies nothing beyond that, and speaks as well as the engine: its greedy codes are the same.
+It has no other waits or copies, and its greedy codes equal the engine's.
 
-A request's time counts from the call to the last sample. The engine speaks with a saved voice, encoded once; how long
-the baseline takes to encode is told apart. Both speak the same texts from the same seeds in turn, but their noise
-differs and so do their takes: ratios are between medians. "After" counts frames and time after the first chunk alone.
+A request's time counts from the call to the last sample. The engine uses a saved voice, encoded once; the
+baseline's encoding time is reported separately. Both speak the same texts from the same seeds in turn, but their noise
+and so their takes differ: ratios are between medians. "After" counts only frames and time after the first chunk.
 """
 
 import argparse
@@ -60,7 +60,7 @@ CHUNK_FRAMES = 20
 class Figures:
     """One request. Times in seconds from the call; seconds: of audio; first_frames: in the first chunk.
 
-    encoding: until the reference clip was encoded; 0 where it was beforehand.
+    encoding: until the reference clip was encoded; 0 if it was encoded before.
     """
 
     frames: int
@@ -87,7 +87,7 @@ class Figures:
 
 
 class ReferenceBaseline:
-    """A loaded release that speaks the plain way. Made by `load`; one request at a time.
+    """A loaded release, run in the plain way. Made by `load`; one request at a time.
 
     last: the figures of the request that ended last.
     """
@@ -103,7 +103,7 @@ class ReferenceBaseline:
 
     @classmethod
     def load(cls, model: str | Path = "bundled", device: str = "cpu") -> "ReferenceBaseline":
-        """In the precision that the engine would choose for the device. Raises ReleaseError or one of its kinds."""
+        """Load in the precision that the engine chooses for the device. Raises ReleaseError or one of its kinds."""
         folder = find_release(model)
         precision = choose_precision(device, read_config(folder))
         dual_ar = load_dual_ar(folder, dtype=activation_dtype(precision, device), device=device)
@@ -120,7 +120,7 @@ class ReferenceBaseline:
         max_frames: int | None = None,
         options: SamplingOptions | None = None,
     ) -> Iterator[NDArray[np.float32]]:
-        """The take in chunks of samples, float32 mono at the codec's rate.
+        """Yield the take in chunks of samples, float32 mono at the codec's rate.
 
         Args:
             reference: a clip, as a file's bytes or its path, and its transcript. max_frames: of the whole take.
@@ -225,7 +225,7 @@ COMPARED = {
 
 
 def ratios(baseline: dict[str, float], engine: dict[str, float]) -> dict[str, float]:
-    """How many times the engine is better, by what is compared."""
+    """The engine's advantage as a factor, by figure."""
     return {
         name: engine[name] / baseline[name] if more_is_better else baseline[name] / engine[name]
         for name, more_is_better in COMPARED.items()
@@ -233,7 +233,7 @@ def ratios(baseline: dict[str, float], engine: dict[str, float]) -> dict[str, fl
 
 
 def in_turn(count: int, *ways: Callable[[int], Figures]) -> list[list[Figures]]:
-    """Runs of each way with the seeds 1 to `count`, taking turns, so that a busy minute of the machine hits all."""
+    """Alternating runs of each implementation with the seeds 1 to `count`, so that load on the machine affects all."""
     found: list[list[Figures]] = [[] for _ in ways]
     for seed in range(1, count + 1):
         for runs, way in zip(found, ways, strict=True):
@@ -245,12 +245,12 @@ LISTENERS = 4
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """The baseline and the engine in turn, by text; then four requests, one after the other and at once.
+    """Measure baseline and engine in turn, by text; then four requests, sequential and concurrent.
 
     Each has PyTorch's threads as it chooses them: the engine makes frames and sound at the same time and so takes
     fewer for each.
     """
-    # Imported here because it brings the engine, which the baseline itself does without.
+    # Imported here because it imports the engine, which the baseline does not need.
     from benchmarks.speaking import TEXTS
     from engine.engine import Engine, SpeakOptions
 
@@ -326,7 +326,7 @@ def _rows(found: dict[str, Any]) -> Iterator[list[_report.Cell]]:
 
 
 def main() -> None:
-    """Measures, prints the table and keeps the figures."""
+    """Measure, print the table and save the figures."""
     options = _parse()
     if options.threads:
         torch.set_num_threads(options.threads)

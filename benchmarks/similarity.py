@@ -1,7 +1,7 @@
-"""Whose voice it is: the GE2E speaker encoder of Resemblyzer (Wan et al., 2018; weights Apache-2.0).
+"""Speaker similarity with the GE2E speaker encoder of Resemblyzer (Wan et al., 2018; weights Apache-2.0).
 
-Only its weights are used, from the `resemblyzer` wheel. The network is three LSTM layers and a linear layer;
-its package would bring a compiler and a resampler along for what is a dozen lines here.
+Only the weights in the `resemblyzer` wheel are used. The network is three LSTM layers and a linear layer;
+importing the package would add a compiler and a resampler as dependencies.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ _MELS, _WIDTH, _LAYERS = 40, 256, 3
 _WINDOW, _STEP = (
     160,
     77,
-)  # mel frames of 10 ms: what one look sees, and how far the next one is (1.3 a second)
-_LEVEL = 10 ** (-17 / 20)  # the network hears level; at this one it agrees best with the published front end
+)  # mel frames of 10 ms: length of a window, and hop to the next (1.3 per second)
+_LEVEL = 10 ** (-17 / 20)  # the network depends on level; this one agrees best with the published front end
 _QUIET = 10 ** (-40 / 20)
 
 
 class SpeakerEncoder(nn.Module):
-    """Mono samples to a unit vector of 256 values; voices are as alike as the cosine of their vectors."""
+    """Mono samples to a unit vector of 256 values; similarity is the cosine of two vectors."""
 
     def __init__(self, weights: Path | None = None) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class SpeakerEncoder(nn.Module):
             pad_mode="constant",
         )
         state = torch.load(weights or _published(), map_location="cpu", weights_only=True)["model_state"]
-        # The two scalars that its training loss scaled similarities with have no part in the encoder.
+        # The two similarity scalars of the training loss are not part of the encoder.
         state = {name: value for name, value in state.items() if not name.startswith("similarity_")}
         state |= {f"_mel.{name}": value for name, value in self._mel.state_dict().items()}
         self.load_state_dict(state)
@@ -82,7 +82,7 @@ def _published() -> Path:
 
 
 def _without_pauses(wave: Tensor) -> Tensor:
-    """Frames of 30 ms louder than 40 dB below the loudest, put together."""
+    """Concatenate the frames of 30 ms that are at most 40 dB below the loudest."""
     size = RATE * 30 // 1000
     frames = nn.functional.pad(wave, (0, -len(wave) % size)).reshape(-1, size)
     loudness = frames.square().mean(dim=1).sqrt()

@@ -1,6 +1,6 @@
 """Model sizes that benchmarks run at, with random weights where no release is at hand, and the bytes of one frame.
 
-Speed depends on sizes alone, so random weights measure what a release's would.
+Speed depends on sizes only, so random weights give the same figures as a release's.
 """
 
 from dataclasses import dataclass, fields
@@ -47,7 +47,7 @@ def half_billion() -> Sizes:
 
 
 def bundled() -> Sizes:
-    """The bundled model, as its files say. Raises ReleaseIncomplete, ReleaseNotFound or InvalidConfig without them."""
+    """The bundled model, from its files. Raises ReleaseIncomplete, ReleaseNotFound or InvalidConfig without them."""
     return Sizes("bundled", read_config(BUNDLED), codec_files(BUNDLED)[1])
 
 
@@ -105,7 +105,7 @@ def _materialise(
 
 @dataclass(frozen=True)
 class FrameBytes:
-    """Bytes that must come from memory for one frame of one listener, by what they are.
+    """Bytes read from memory for one frame of one listener, by kind.
 
     slow, fast: blocks and norms, the Fast AR's once for every pass. heads: the rows multiplied. kv: keys and values of
     the Slow AR's positions; the Fast AR's ten are in a cache anyway. embeddings: the rows looked up.
@@ -124,7 +124,7 @@ class FrameBytes:
 
 
 def frame_bytes(slow: SlowAR, fast: FastAR, residual_size: int, seen: int) -> FrameBytes:
-    """What one frame has to read at the least, counted from the tensors as they are kept, quantized ones too.
+    """Least bytes that one frame reads, counted from the stored tensors, including quantized ones.
 
     The head's rows of the semantic tokens and of the end; the Fast AR in one pass for each residual codebook, because
     its first two positions are known together.

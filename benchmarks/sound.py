@@ -1,4 +1,4 @@
-"""Whether there is sound at all, and whether it is noise."""
+"""Sound level and spectral flatness, to detect silence and noise."""
 
 import math
 

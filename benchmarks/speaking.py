@@ -1,9 +1,9 @@
-"""How fast the engine speaks here: real-time factor, and the time from the request to its first audio.
+"""Real-time factor, and time from the request to the first audio.
 
     python -m benchmarks.speaking [--model FOLDER] [--device cpu] [--threads N] [--runs 7]
 
-The voice is a saved one: its reference is encoded beforehand, once. The first run is not counted; it warms
-up what every later request finds warm.
+The voice is saved: its reference is encoded once, before the runs. The first run is a warm-up and not
+counted.
 """
 
 import argparse
@@ -47,7 +47,7 @@ class Run:
 
 
 def run(engine: Engine, text: str, voice: Any, seed: int) -> Run:
-    """Speaks once, timed from outside the engine."""
+    """Speak once, timed from outside the engine."""
     began, first = time.perf_counter(), 0.0
     speech = engine.speak(text, voice, SpeakOptions(seed=seed))
     for _ in speech:
@@ -59,7 +59,7 @@ def run(engine: Engine, text: str, voice: Any, seed: int) -> Run:
 
 
 def timed(action: Any) -> tuple[Any, float]:
-    """What the action returns, and how many seconds it took."""
+    """The action's result, and its seconds."""
     began = time.perf_counter()
     return action(), time.perf_counter() - began
 
@@ -88,7 +88,7 @@ def _parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measures, prints the table and keeps the figures."""
+    """Measure, print the table and save the figures."""
     options = _parse()
     if options.threads:
         torch.set_num_threads(options.threads)

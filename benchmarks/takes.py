@@ -1,4 +1,4 @@
-"""What an engine says, whole, and how the run went."""
+"""Complete takes of an engine, and statistics of the runs."""
 
 import argparse
 import math
@@ -29,7 +29,7 @@ class Run:
 
 
 def take(engine: Engine, text: str, voice: Voice, seed: int, sampling: SamplingOptions) -> tuple[Samples, Run]:
-    """Samples [n] at the engine's rate, segments that were spoken anew in place of their first try."""
+    """Samples [n] at the engine's rate, with retried segments in place of their first attempts."""
     whole = np.zeros(0, dtype=np.float32)
     options = SpeakOptions(sampling.temperature, sampling.top_p, sampling.top_k, seed)
     speech = engine.speak(text, voice, options)
@@ -44,7 +44,7 @@ def take(engine: Engine, text: str, voice: Voice, seed: int, sampling: SamplingO
 
 
 def model_parser(description: str | None) -> argparse.ArgumentParser:
-    """Options of what measures a model's speech: which one, where, and how it samples."""
+    """Options of benchmarks that measure a model's speech: model, device and sampling."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--model", default="bundled", help="a release: bundled, a folder or a Hub id")
     made.add_argument("--device", default="cpu")
@@ -54,7 +54,7 @@ def model_parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def sampling(options: argparse.Namespace, engine: Engine) -> SamplingOptions:
-    """As `model_parser`'s options have it, or else as the model usually speaks. Raises InvalidOption."""
+    """Sampling options from `model_parser`'s options, else the model's defaults. Raises InvalidOption."""
     asked = {name: getattr(options, name) for name in _SAMPLING if getattr(options, name) is not None}
     usual = {name: getattr(engine.usual, name) for name in _SAMPLING}
     return SamplingOptions(**{**usual, **asked})

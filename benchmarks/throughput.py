@@ -1,16 +1,16 @@
-"""How many can listen at once: frames, real-time factors, first audio and underruns for 1, 2, 4, 8, … listeners.
+"""Concurrent listeners: frames, real-time factors, first audio and underruns for 1, 2, 4, 8, … listeners.
 
     python -m benchmarks.throughput [--model FOLDER] [--device cpu] [--most N] [--runs 3]
 
-Every listener is a thread that asks for a text of its own from a seed of its own, in a saved voice of the evaluation
-set, and reads all chunks; all ask at the same moment. The engine has as many slots as there are listeners at most, if
-they fit into memory; whoever finds none waits, and the waiting counts. For the ratio the same requests are made of the
-same engine one after the other, in the same run.
+Each listener is a thread that requests its own text with its own seed, in a saved voice of the evaluation
+set, and reads all chunks; all start at the same moment. The engine has one slot per listener, as far as they fit into
+memory; other requests queue, and the queueing time counts. For the ratio the same requests run one after the other on
+the same engine, in the same run.
 
-A frame counts when its audio has come, also one of an attempt that was given up. Codes are frames times codebooks. The
-real-time factor is a listener's own: seconds until its last chunk, by seconds of audio. An underrun is a moment at
-which a listener who began with its first chunk and never paused has nothing to hear. Of fewer than a hundred requests
-the 99th percentile is the largest.
+A frame counts when its audio has arrived, also in an abandoned attempt. Codes are frames times codebooks. The
+real-time factor is per listener: seconds until its last chunk by seconds of audio. An underrun is a moment at
+which a listener that plays from its first chunk without pausing has no audio. With fewer than a hundred requests
+the 99th percentile is the largest value.
 """
 
 import argparse
@@ -35,7 +35,7 @@ SENTENCES = 3  # that each listener hears
 
 @dataclass(frozen=True)
 class Request:
-    """What one listener asks for."""
+    """The request of one listener."""
 
     text: str
     voice: Voice
@@ -44,7 +44,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Take:
-    """What came of it. Times in seconds: began and ended on one clock, first_audio from the request on."""
+    """The result of a request. Times in seconds: began and ended on one clock, first_audio from the request on."""
 
     began: float
     ended: float
@@ -65,7 +65,7 @@ def counts(most: int) -> list[int]:
 
 
 def requests(voices: Sequence[Voice], sentences: Sequence[str], count: int) -> list[Request]:
-    """`count` different ones, always the same."""
+    """`count` different requests, the same on every call."""
     return [
         Request(" ".join(random.Random(i).sample(sentences, SENTENCES)), voices[i % len(voices)], seed=i)
         for i in range(count)
@@ -73,7 +73,7 @@ def requests(voices: Sequence[Voice], sentences: Sequence[str], count: int) -> l
 
 
 def listen(engine: Engine, request: Request, together: threading.Barrier) -> Take:
-    """One request, read to its end as fast as it comes. Raises RuntimeError when nothing was said."""
+    """Run one request, reading as fast as chunks arrive. Raises RuntimeError when nothing was spoken."""
     together.wait()
     began, first, frames = time.perf_counter(), 0.0, 0
     speech = engine.speak(request.text, request.voice, SpeakOptions(seed=request.seed))
@@ -87,14 +87,14 @@ def listen(engine: Engine, request: Request, together: threading.Barrier) -> Tak
 
 
 def at_once(engine: Engine, asked: Sequence[Request]) -> list[Take]:
-    """A listener for each, all starting together."""
+    """Run all requests concurrently, one thread each."""
     together = threading.Barrier(len(asked))
     with ThreadPoolExecutor(len(asked)) as pool:
         return list(pool.map(lambda request: listen(engine, request, together), asked))
 
 
 def one_by_one(engine: Engine, asked: Sequence[Request]) -> list[Take]:
-    """The same requests, each alone."""
+    """Run the same requests one after the other."""
     return [at_once(engine, [request])[0] for request in asked]
 
 
@@ -129,7 +129,7 @@ def figures(runs: Sequence[Sequence[Take]], alone: Sequence[Take], codebooks: in
 def measure(
     model: str, device: str, *, most: int | None, runs: int, sentences: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Everything, as it is kept. sentences: to make the texts of; by default those of the evaluation set."""
+    """Run all measurements. sentences: for the texts; by default those of the evaluation set."""
     evaluation = EvaluationSet.load()
     known = [clip.text for speaker in evaluation.speakers for clip in speaker.sentences]
     with_most = most or (GPU_MOST if choose_device(device).type == "cuda" else CPU_MOST)
@@ -152,12 +152,12 @@ def measure(
 
 
 def _warm_up(engine: Engine, asked: Sequence[Request]) -> None:
-    """Every voice has spoken, everything is recorded, and all slots have been used."""
+    """Speak with every voice, capture all graphs, and use all slots."""
     at_once(engine, asked)
 
 
 def table(found: Mapping[str, Any]) -> Table:
-    """The figures as they are printed and published."""
+    """The printed and published table."""
     title = (
         f"Listeners at once with {found['model']} on {found['device']}, {found['slots']} slots: "
         f"medians (99th percentile), {found['runs']} runs"
@@ -195,7 +195,7 @@ def _parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measures, prints the table and keeps the figures."""
+    """Measure, print the table and save the figures."""
     options = _parse()
     found = measure(options.model, options.device, most=options.most, runs=options.runs)
     table(found).show()

@@ -1,14 +1,13 @@
-"""What the bundled model's speech is worth: held-out sentences in held-out voices.
+"""Quality of the bundled model's speech: held-out sentences in held-out voices.
 
     python -m benchmarks.voice_quality [--model FOLDER] [--only teachers codec speech] [--keep FOLDER]
 
-The same sentences in the same voices three times: as the teachers said them, as the codec alone gives that
-back, and as the model says them in the voice cloned from the reference. "Backwards" are the teachers'
-recordings played in reverse: what the judges make of sound that holds no words, so the worst that can be
-had.
+The same sentences in the same voices three times: as spoken by the teachers, after the codec alone,
+and as spoken by the model in the voice cloned from the reference. "Backwards" are the teachers'
+recordings played in reverse: sound without words, the worst case for the judges.
 
-A second table has the same figures of those voices alone whose teacher was held out as well: no training has heard
-any voice of theirs.
+A second table has the same figures for the voices whose teacher was held out as well: none of that teacher's voices
+was in training.
 """
 
 import argparse
@@ -70,7 +69,7 @@ def codec_alone(data: EvaluationSet, folder: Path, device: str) -> Iterator[Utte
 
 
 def speech(data: EvaluationSet, engine: Engine, options: SamplingOptions) -> Iterator[Utterance]:
-    """What the model says, in voices cloned from the references. Seeds are the utterances' numbers."""
+    """Speech of the model in voices cloned from the references. Seeds are the utterances' numbers."""
     seed = 0
     for speaker in data.speakers:
         pair = (speaker.reference.path, speaker.reference.text)
@@ -84,7 +83,7 @@ def speech(data: EvaluationSet, engine: Engine, options: SamplingOptions) -> Ite
 def measure(
     part: str, utterances: Iterator[Utterance], meter: Meter, keep: Path | None
 ) -> tuple[list[Measured], list[Run]]:
-    """Every utterance measured, and the runs of those that the model made."""
+    """Measurements of all utterances, and the runs of the model's."""
     measured, runs = [], []
     for number, each in enumerate(utterances):
         copy_of = each.clip if each.copy else None
@@ -120,7 +119,7 @@ def _parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measures, prints the tables and keeps the figures."""
+    """Measure, print the tables and save the figures."""
     options = _parse()
     everyone = EvaluationSet.load()
     data = EvaluationSet(everyone.spread(options.voices), everyone.domain)

@@ -1,6 +1,6 @@
-"""The ways in which the engine's runner can make a frame, and one listener's frames in each of them.
+"""The modes in which the engine's model runner makes frames, and the frame rate of one listener in each.
 
-Weights are random (see `sizes`), and what the model draws, the end of a turn too, is passed over.
+Weights are random (see `sizes`); drawn tokens, the end of a turn included, are ignored.
 """
 
 import os
@@ -24,14 +24,14 @@ from engine.serving.prefix_cache import PrefixCache
 from engine.serving.slots import Prompt
 from engine.serving.step_runners import GraphMode
 
-# A voice from ten seconds of clip and a sentence to say.
+# A voice of a ten-second clip and a sentence.
 PROMPT = 300
 WARM_UP = 3
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to run a model's frames."""
+    """One mode of running a model's frames."""
 
     name: str
     precision: Precision
@@ -41,7 +41,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Bench:
-    """Where, on what, and for how long it is measured. bandwidths: bytes a second, by what measured them."""
+    """Device, model and length of the measurement. bandwidths: bytes per second, by measurement."""
 
     device: torch.device
     sizes: Sizes
@@ -53,7 +53,7 @@ class Bench:
 
 
 def ways(device: torch.device, config: DualARConfig) -> list[Way]:
-    """Those to compare on a device; the first is what the others are measured against."""
+    """The modes to compare on a device; the first is the baseline."""
     usual = choose_precision(device, config)
     if device.type != "cuda":
         return [

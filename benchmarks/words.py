@@ -1,4 +1,4 @@
-"""Words: what was said against what was heard, and the bigram model that a recogniser listens with."""
+"""Word errors of recognised against spoken text, and the bigram model of the recogniser."""
 
 import math
 import re
@@ -17,7 +17,7 @@ _NO_LOG = -99.0
 
 @dataclass(frozen=True)
 class WordErrors:
-    """Insertions, deletions and substitutions together, and how many words there were to hear."""
+    """Number of insertions, deletions and substitutions, and number of words in the text."""
 
     errors: int
     words: int
@@ -43,9 +43,9 @@ def word_error_rate(errors: Iterable[WordErrors]) -> float:
 
 
 def write_bigram_model(path: Path, sentences: Iterable[str], vocabulary: Iterable[str]) -> None:
-    """Writes a bigram model in ARPA format, with absolute discounting and Katz back-off.
+    """Write a bigram model in ARPA format, with absolute discounting and Katz back-off.
 
-    Every word of `vocabulary` can be heard, one that no sentence holds with half a count; no other word can.
+    The model has the words of `vocabulary` only; words in no sentence get half a count.
     Probabilities over the vocabulary and the sentence's end sum to one after every word.
     """
     counts = _count(sentences)

@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/pages: every tab, light and dark, on a desk and on a phone, of the real app at work.
+"""Take the screenshots of docs/pages: every tab of the real app, light and dark, on desktop and phone.
 
 python -m scripts.screenshots
 """
@@ -29,7 +29,7 @@ DIALOGUE = "Clara: Have you seen the blue bicycle?\nBen: It is on the bridge.\nC
 
 @contextmanager
 def served() -> Iterator[str]:
-    """The link of the app, with a library of its own."""
+    """Serve the app with a new library; yields its link."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "app.py", "--port", "7899", "--no-open", "--database", f"{folder}/voices.db"]
         app = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -43,7 +43,7 @@ def served() -> Iterator[str]:
 
 
 def work(page: Page) -> None:
-    """Two takes and a script, so that there is something to see."""
+    """Make two takes and a script as content."""
     for _ in range(2):
         page.get_by_role("button", name="Speak", exact=True).click()
         page.wait_for_function("reprisePlayer.stats.finished && reprisePlayer.stats.length > 0")
@@ -55,7 +55,7 @@ def work(page: Page) -> None:
 
 
 def picture(browser: Browser, url: str, size: str, theme: str, state: dict) -> None:
-    """Every tab in one size and theme, by someone who has been here before."""
+    """Take every tab in one size and theme, as a returning visitor."""
     width, height = SIZES[size]
     context = browser.new_context(
         viewport={"width": width, "height": height}, color_scheme=theme, storage_state=state, device_scale_factor=1
@@ -73,7 +73,7 @@ def picture(browser: Browser, url: str, size: str, theme: str, state: dict) -> N
         if name == "new-voice":
             page.locator(".rp-file").set_input_files(CLIP)
         page.wait_for_timeout(3000)
-        if size == "desktop":  # all of it; the player stays at the foot of the window
+        if size == "desktop":  # the whole page; the player stays at the bottom of the window
             whole = page.evaluate("document.scrollingElement.scrollHeight")
             page.set_viewport_size({"width": width, "height": max(height, min(whole, 2 * height))})
             page.wait_for_timeout(300)
@@ -83,7 +83,7 @@ def picture(browser: Browser, url: str, size: str, theme: str, state: dict) -> N
 
 
 def main() -> None:
-    """Writes the pictures and the page that shows them."""
+    """Write the screenshots and the page that shows them."""
     PAGES.mkdir(parents=True, exist_ok=True)
     with served() as url, chromium() as browser:
         context = browser.new_context(viewport={"width": 1280, "height": 900})

@@ -1,1 +1,1 @@
-"""How the bundled model is made: speech from free synthesizers, and the models trained on it."""
+"""Training of the bundled model: speech from free synthesizers, and the models trained on it."""

@@ -1,4 +1,4 @@
-"""Crops of the training speech for the codec, with the phone spoken in each part of them."""
+"""Crops of the training speech for the codec, with phone labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from engine.codec.config import CodecConfig
 from engine.text.english.pronunciation import PHONES, WORD_BREAK
 from training.corpus import Utterance
 
-# The phone head names a phone this often in each frame: at 21.5 frames a second many phones share one.
+# Phone labels per frame: at 21.5 frames a second many phones share one frame.
 LABELS_PER_FRAME = 4
 SILENCE = 0  # also of marks; phones follow in the order of PHONES
 PHONE_CLASSES = len(PHONES) + 1
@@ -32,9 +32,9 @@ class CropBatch:
 
 
 class CropSampler:
-    """Draws crops of whole frames; every second of the speech is as likely as any other.
+    """Draws crops of whole frames, uniformly over the speech.
 
-    A batch depends on its seed alone, so that a resumed run sees what an unbroken one would have seen.
+    A batch depends only on its seed, so that a resumed run gets the same batches as an uninterrupted one.
     """
 
     def __init__(self, utterances: Sequence[Utterance], config: CodecConfig, frames: int) -> None:
@@ -64,7 +64,7 @@ class CropSampler:
 
 
 def phones_at(utterance: Utterance, moments: np.ndarray) -> np.ndarray:
-    """The class of what is spoken at each of `moments` (seconds), int64."""
+    """The phone class at each of `moments` (seconds), int64."""
     spoken = [
         (time, _CLASS_OF.get(token, SILENCE))
         for token, time in zip(utterance.tokens, utterance.times, strict=True)

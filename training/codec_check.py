@@ -1,4 +1,4 @@
-"""What a codec makes of speech that it was not trained on."""
+"""Codec quality on held-out speech."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Quality:
 
 @torch.no_grad()
 def held_out_quality(codec: Codec, utterances: Sequence[Utterance], spectral: SpectralLoss) -> Quality:
-    """Code the utterances and hear them back, on the device of the codec."""
+    """Encode and decode the utterances on the codec's device, and measure the result."""
     config, device = codec.config, next(codec.parameters()).device
     distances, pitches = [], []
     for utterance in utterances:

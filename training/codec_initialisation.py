@@ -1,7 +1,7 @@
-"""Where a fresh codec starts: scaled by what speech does in it.
+"""Data-dependent initialisation of a new codec.
 
-With PyTorch's defaults the codec stands still: its latents hardly vary in time. Here every convolution answers
-real speech with unit deviation (layer-sequential unit-variance, Mishkin and Matas 2016).
+With PyTorch's defaults the codec does not train: its latents hardly vary in time. Here every convolution responds to
+speech with unit deviation (layer-sequential unit-variance, Mishkin and Matas 2016).
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from training.quantizer_training import codebooks_of, quantize
 _RESIDUAL_DEVIATION = 0.3  # of what a residual unit adds
 _AUDIO_DEVIATION = 0.15
 _BACK_PROJECTION = 0.12
-# Of what transformers and ConvNeXt blocks add: with the engine's defaults they take part too late.
+# of what transformers and ConvNeXt blocks add; with the engine's defaults they contribute too late
 _BRANCH_SCALE = 0.1
 
 Conv = nn.Conv1d | nn.ConvTranspose1d
@@ -54,14 +54,14 @@ def _draw(conv: Conv, generator: torch.Generator) -> None:
 
 
 def _spread_projections(codec: Codec, generator: torch.Generator) -> None:
-    """Each codebook looks along directions at right angles to one another."""
+    """Make the directions of each codebook's projection orthogonal."""
     for codebook in codebooks_of(codec.quantizer):
         weight = torch.empty(codebook.in_proj.weight.shape[:2])
         codebook.in_proj.weight.copy_(nn.init.orthogonal_(weight, generator=generator)[..., None])
 
 
 def _deviations(codec: Codec) -> dict[nn.Module, float]:
-    """Of the convolutions that should not answer with unit deviation."""
+    """Target deviations of the convolutions that should not have unit deviation."""
     found: dict[nn.Module, float] = {}
     for module in codec.modules():
         if isinstance(module, ResidualUnit):

@@ -1,4 +1,4 @@
-"""What the codec is trained for: spectra, waveform, pitch and phones.
+"""Training losses of the codec: spectra, waveform, pitch and phones.
 
 Shapes: B batch, n samples, D latent width, T frames.
 """
@@ -11,7 +11,7 @@ from torchaudio.functional import melscale_fbanks
 from training.codec_batches import LABELS_PER_FRAME, PHONE_CLASSES
 
 # Window in samples, mel bands, weight. The long windows resolve the harmonics: without them the codec never
-# finds the pitch.
+# learns pitch.
 _SCALES = ((4096, 160, 2.0), (2048, 160, 2.0), (1024, 80, 1.5), (512, 40, 1.0), (256, 20, 0.3))
 _HARMONIC_WINDOWS = (4096, 2048, 1024)
 # Harmonics are compared below sample_rate / 6.
@@ -61,7 +61,7 @@ def _log_distance(a: Tensor, b: Tensor, floor: float) -> Tensor:
 def pitch_of(audio: Tensor, sample_rate: int, frame_length: int) -> tuple[Tensor, Tensor]:
     """Audio `[B, 1, T * frame_length]` → log2 of F0 in Hz `[B, T]` and which frames are voiced `[B, T]` bool.
 
-    By autocorrelation about the middle of each frame. F0 of other frames means nothing.
+    By autocorrelation around the middle of each frame. F0 of unvoiced frames is undefined.
     """
     window = 2 * round(_PITCH_WINDOW * sample_rate / 2)
     margin = (window - frame_length) // 2
@@ -86,7 +86,7 @@ def _autocorrelation(x: Tensor, lags: int) -> Tensor:
 
 
 def _shortest_peak(periodicity: Tensor, best: Tensor, spread: int) -> Tensor:
-    """The peak at the shortest lag that is nearly the best: twice the period fits as well as the period."""
+    """The shortest lag whose peak is nearly the highest: twice the period matches as well as the period."""
     climb = (periodicity > 0.9 * best[..., None]).int().argmax(-1, keepdim=True)
     near = (climb + torch.arange(spread, device=climb.device)).clamp(max=periodicity.shape[-1] - 1)
     peak = periodicity.gather(-1, near).argmax(-1, keepdim=True)
@@ -95,7 +95,7 @@ def _shortest_peak(periodicity: Tensor, best: Tensor, spread: int) -> Tensor:
 
 
 class CodecHeads(nn.Module):
-    """Linear maps that read pitch and phones off the quantized latents, so that the codes must carry both."""
+    """Linear maps from quantized latents to pitch and phones, so that the codes must carry both."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()

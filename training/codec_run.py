@@ -13,9 +13,9 @@ from training.codec_batches import CropBatch, CropSampler
 from training.codec_trainer import Attempt, CodecTrainer
 from training.quantizer_training import Lookup
 
-# Which draws a seed is for, beside the number of the step.
+# Purposes of seeds, combined with the number of the step.
 _STEP, _INITIAL_AUDIO, _LAYOUT = range(3)
-# Latents for each entry of the largest codebook when the codebooks are laid out.
+# Latents per entry of the largest codebook when the codebooks are initialised.
 _LAYOUT_LATENTS = 4
 _UNQUANTIZED_PART = 0.25
 # Dead entries are left alone in a codebook's first steps and for the rest of the run.
@@ -24,7 +24,7 @@ _RESTART_AFTER, _RESTART_UNTIL = 100, 0.85
 
 @dataclass(frozen=True)
 class Recipe:
-    """How long and how to train. A run ends with its minutes or its steps, whichever come first."""
+    """Length and schedule of a training run. A run ends at its minutes or its steps, whichever come first."""
 
     minutes: float = 90.0
     steps: float = math.inf
@@ -43,18 +43,18 @@ class Recipe:
     adversarial_weight: float = 1.0
     feature_weight: float = 4.0
     discriminators_rate: float = 4e-4
-    discriminators_lead: int = 200  # steps that they learn alone; as many again until they are heard in full
+    discriminators_lead: int = 200  # steps in which only they are trained; as many again until they have full weight
     seed: int = 0
 
 
 class CodecRun:
-    """Where a run stands. What a step does depends on its number and the time spent, not on interruptions."""
+    """State of a run. A step depends on its number and the time spent, not on interruptions."""
 
     def __init__(self, trainer: CodecTrainer, sampler: CropSampler, recipe: Recipe, origin: str) -> None:
-        """`origin` names the codec that the run learns on from; "" is a fresh one, without codebooks yet."""
+        """`origin` names the codec that the run continues from; "" is a new one, still without codebooks."""
         self.trainer, self.sampler, self.recipe, self.origin = trainer, sampler, recipe, origin
         self.step, self.elapsed, self.finished = 0, 0.0, False
-        # The step at which the codebooks came in. A codec that comes with codebooks is past all ramps.
+        # The step at which the codebooks were initialised. A codec that starts with codebooks is past all ramps.
         self.quantized_since: int | None = -2 * recipe.ramp_steps if origin else None
         judging = [] if trainer.discriminators is None else list(trainer.discriminators.parameters())
         others = {id(p) for p in judging}
@@ -69,23 +69,23 @@ class CodecRun:
 
     @property
     def progress(self) -> float:
-        """Part of the run that is done, 1 or more at its end."""
+        """Fraction of the run that is done, 1 or more at its end."""
         return max(self.step / self.recipe.steps, self.elapsed / (60 * self.recipe.minutes))
 
     @property
     def rate(self) -> float:
-        """Of the peak learning rates: linear warm-up, then a cosine over the whole run."""
+        """Fraction of the peak learning rates: linear warm-up, then a cosine over the whole run."""
         recipe = self.recipe
         cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, self.progress)))
         warm = min(1.0, (self.step + 1) / recipe.warmup_steps)
         return warm * (recipe.final_rate + (1 - recipe.final_rate) * cosine)
 
     def initial_audio(self) -> Tensor:
-        """Crops `[B, 1, n]` by which a fresh codec is scaled."""
+        """Crops `[B, 1, n]` for the initialisation of a new codec."""
         return self._batch(_INITIAL_AUDIO, 0).audio
 
     def generator(self) -> torch.Generator:
-        """Random draws of the step that is next."""
+        """The random generator of the next step."""
         state = np.random.SeedSequence((self.recipe.seed, self.step)).generate_state(1, np.uint64)
         return torch.Generator().manual_seed(int(state[0]))
 
@@ -111,14 +111,14 @@ class CodecRun:
         return {"total": total.item(), **{name: loss.item() for name, loss in (attempt.losses | judged).items()}}
 
     def save(self, path: Path) -> None:
-        """Written beside and moved into place: killed at any moment, the last checkpoint stays whole."""
+        """Save atomically: a kill at any moment leaves the previous checkpoint intact."""
         partial = path.with_suffix(".partial")
         state = {"trainer": self.trainer.state_dict(), "optimiser": self._optimiser.state_dict()}
         torch.save(state | {name: getattr(self, name) for name in _PLAIN}, partial)
         partial.replace(path)
 
     def resume(self, path: Path) -> None:
-        """Go on from a checkpoint. Raises ValueError when it belongs to a run with another beginning."""
+        """Resume from a checkpoint. Raises ValueError when it belongs to a run with another origin."""
         device = next(self.trainer.parameters()).device
         state = torch.load(path, map_location=device, weights_only=True)
         if state["origin"] != self.origin:
@@ -142,7 +142,7 @@ class CodecRun:
         return self.trainer.attempt(batch, generator, share=min(1.0, 0.5 + 0.5 * ramp), dropout=dropout)
 
     def _learn(self, total: Tensor, made: Tensor, wanted: Tensor) -> dict[str, Tensor]:
-        """Gradients, and one step of all who learn. Returns the discriminators' losses, where there are any."""
+        """Compute gradients and step all optimisers. Returns the discriminators' losses, if any."""
         recipe, judged = self.recipe, {}
         if self.trainer.discriminators is None:
             total.backward()

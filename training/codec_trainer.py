@@ -1,4 +1,4 @@
-"""The codec with all that it needs while it learns: heads, moving averages, losses.
+"""The codec in training: heads, moving averages, losses.
 
 Shapes: B batch, D latent width, T frames, n samples.
 """
@@ -20,7 +20,7 @@ _WEIGHTS = {"mel": 12.0, "harmonics": 6.0, "wave": 5.0, "commitment": 1.0, "pitc
 
 @dataclass(frozen=True)
 class Attempt:
-    """What the codec made of a batch `[B, 1, n]`, its unweighted losses by name, and what was looked up."""
+    """Output of the codec for a batch `[B, 1, n]`, its unweighted losses by name, and the codebook lookups."""
 
     made: Tensor
     losses: dict[str, Tensor]
@@ -31,7 +31,7 @@ class CodecTrainer(nn.Module):
     """Losses of a codec. Codebooks take no gradients: `averages` moves them."""
 
     def __init__(self, codec: Codec, *, decoder_only: bool, adversarial: bool = False) -> None:
-        """With `decoder_only` all that decides about codes, or what they stand for, is frozen."""
+        """With `decoder_only` everything that determines codes or their meaning is frozen."""
         super().__init__()
         self.codec, self.decoder_only = codec, decoder_only
         self.heads = CodecHeads(codec.config.latent_dim)
@@ -45,7 +45,7 @@ class CodecTrainer(nn.Module):
         self.discriminators = Discriminators() if adversarial else None
 
     def encoded(self, audio: Tensor) -> Tensor:
-        """Audio `[B, 1, n]` → latents in front of the codebooks `[B, D, T]`, with gradients."""
+        """Audio `[B, 1, n]` → latents before quantization `[B, D, T]`, with gradients."""
         quantizer = self.codec.quantizer
         z: Tensor = quantizer.pre_module(quantizer.downsample(self.codec.encoder(audio)))
         return z
@@ -57,7 +57,7 @@ class CodecTrainer(nn.Module):
         return audio
 
     def attempt(self, batch: CropBatch, generator: torch.Generator, *, share: float, dropout: float) -> Attempt:
-        """The whole way; see `quantize` for `share` and `dropout`."""
+        """Encode, quantize and decode; see `quantize` for `share` and `dropout`."""
         config = self.codec.config
         found = quantize(self.codec.quantizer, self.encoded(batch.audio), generator, share=share, dropout=dropout)
         log_f0, voiced = pitch_of(batch.audio, config.sample_rate, config.frame_length)
@@ -72,12 +72,12 @@ class CodecTrainer(nn.Module):
 
     @staticmethod
     def weighted(losses: dict[str, Tensor], phone_weight: float) -> Tensor:
-        """The one number to be lowered."""
+        """The weighted sum of the losses."""
         weights = {**_WEIGHTS, "phones": phone_weight}
         return torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
 
     def decoder_attempt(self, batch: CropBatch) -> Attempt:
-        """Behind the codes that the product would make: what the decoder alone can change."""
+        """Decode the codes of the inference path: losses that depend on the decoder only."""
         quantizer = self.codec.quantizer
         with torch.no_grad():
             latents = quantizer.from_codes(quantizer.encode(self.codec.encoder(batch.audio)))

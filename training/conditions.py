@@ -1,6 +1,6 @@
-"""Speech as people record it: in a room, with noise, through cheap microphones and codecs.
+"""Recording conditions: rooms, noise, cheap microphones and codecs.
 
-The dual AR meets it in references only, so that it learns to take the voice from them and leave the rest.
+The dual AR sees them in references only, so that it learns to copy the voice and ignore the conditions.
 """
 
 import io
@@ -14,7 +14,7 @@ Wave = NDArray[np.float32]
 
 
 def recorded(wave: Wave, rate: int, rng: np.random.Generator) -> Wave:
-    """Samples `[n]` in [-1, 1] at `rate` Hz → as many, in step with them, under conditions that `rng` draws."""
+    """Samples `[n]` in [-1, 1] at `rate` Hz → the same number, time-aligned, under conditions drawn from `rng`."""
     out = wave.astype(np.float64)
     if rng.random() < 0.5:
         out = in_a_room(out, rate, rng)
@@ -31,7 +31,7 @@ def recorded(wave: Wave, rate: int, rng: np.random.Generator) -> Wave:
 
 
 def in_a_room(wave: NDArray[np.float64], rate: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Direct sound, and behind it noise that dies away by 60 dB within 0.1 to 0.5 s."""
+    """Add reverberation: noise that decays by 60 dB within 0.1 to 0.5 s."""
     seconds = rng.uniform(0.1, 0.5)
     time = np.arange(int(seconds * rate)) / rate
     tail = rng.standard_normal(len(time)) * 10 ** (-3 * time / seconds)
@@ -42,7 +42,7 @@ def in_a_room(wave: NDArray[np.float64], rate: int, rng: np.random.Generator) ->
 
 
 def coloured(wave: NDArray[np.float64], rate: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """A microphone's tilt: up to 9 dB between what is below and above some frequency."""
+    """Apply a spectral tilt: up to 9 dB between the bands below and above a frequency."""
     split = np.exp(rng.uniform(np.log(300), np.log(4000)))
     low = sosfilt(butter(1, split, "low", fs=rate, output="sos"), wave)
     gain = 10 ** (rng.uniform(-9, 9) / 20)
@@ -50,7 +50,7 @@ def coloured(wave: NDArray[np.float64], rate: int, rng: np.random.Generator) -> 
 
 
 def band_limited(wave: NDArray[np.float64], rate: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """As over a telephone or an old recorder."""
+    """Limit the bandwidth, as a telephone or an old recorder does."""
     high = np.exp(rng.uniform(np.log(3400), np.log(8000)))
     sections = butter(4, high, "low", fs=rate, output="sos")
     if rng.random() < 0.5:
@@ -59,7 +59,7 @@ def band_limited(wave: NDArray[np.float64], rate: int, rng: np.random.Generator)
 
 
 def noisy(wave: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """White to brown noise, 12 to 45 dB below the speech."""
+    """Add white to brown noise, 12 to 45 dB below the speech."""
     spectrum = np.fft.rfft(rng.standard_normal(len(wave)))
     spectrum /= np.maximum(1, np.arange(len(spectrum))) ** rng.uniform(0, 1)
     noise = np.fft.irfft(spectrum, len(wave))
@@ -68,12 +68,12 @@ def noisy(wave: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.flo
 
 
 def at_level(wave: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """6 dB louder to 12 dB softer; what is too loud is clipped."""
+    """Change the level by +6 to -12 dB; overloads are clipped."""
     return np.clip(wave * 10 ** (rng.uniform(-12, 6) / 20), -1, 1)
 
 
 def compressed(wave: NDArray[np.float64], rate: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Through MP3, at a low rate."""
+    """Encode and decode as MP3 at a low bit rate."""
     file = io.BytesIO()
     soundfile.write(file, wave, rate, format="MP3", compression_level=rng.uniform(0.6, 0.95))
     file.seek(0)

@@ -1,4 +1,4 @@
-"""Training examples for the dual AR: conversations of one speaker, laid out exactly as the engine prompts them.
+"""Training examples for the dual AR: conversations of one speaker in the engine's prompt layout.
 
 A conversation is a system turn with one reference (one to three utterances joined), then one to six turns of text and
 speech: a long text is spoken turn by turn, with the turns before in view. Every frame of speech is a target, those of
@@ -16,17 +16,17 @@ from torch import Tensor
 from engine.text.prompt import PromptBuilder, PromptReference
 
 IGNORED = -100
-# How many utterances a reference has, from none, and how many turns follow, from one: the shares of the examples.
+# Shares of the examples by number of utterances in the reference (from 0) and number of turns (from 1).
 REFERENCE_SHARES = (0.04, 0.56, 0.25, 0.15)
 TURN_SHARES = (0.55, 0.20, 0.09, 0.06, 0.05, 0.05)
-RECORDED_SHARE = 0.4  # of the references, where there are codes of them under recording conditions
+RECORDED_SHARE = 0.4  # of the references that have codes under recording conditions
 
 
 @dataclass(frozen=True)
 class Utterance:
     """One coded utterance: phone tokens as one string, codes `[K, T]`, and for each frame the index of its phone.
 
-    recorded: codes `[K, T]` of the same speech as somebody might record it, for references; never to be spoken.
+    recorded: codes `[K, T]` of the same speech under recording conditions, for references; never a target.
     """
 
     speaker: int
@@ -60,7 +60,7 @@ class ConversationBuilder:
     ) -> Example:
         """One example from the utterances of the reference and those of the turns, all of one speaker.
 
-        as_recorded: take the reference's codes under recording conditions; they are no targets then.
+        as_recorded: use the reference's codes under recording conditions; these are not targets.
         """
         if as_recorded:
             reference = [u if u.recorded is None else replace(u, codes=u.recorded) for u in reference]
@@ -99,7 +99,7 @@ class ConversationBuilder:
         return targets
 
     def _guide(self, tokens: Tensor, spoken: Sequence[Utterance]) -> Tensor:
-        """Where in the columns the phone of each coming frame stands, found by walking text and speech in order."""
+        """Positions in the columns of the phone of each next frame, by walking text and speech in order."""
         guide = torch.full_like(tokens, -1)
         is_frame = ((tokens >= self._start) & (tokens < self._start + self._size)).numpy()
         edges = np.flatnonzero(np.diff(is_frame.astype(np.int8), prepend=0))
@@ -131,7 +131,7 @@ def _join(parts: Sequence[Utterance]) -> Utterance:
 
 
 def collate(examples: Sequence[Example]) -> Batch:
-    """Right-padded; padding is read by nobody, for attention is causal and padded targets are ignored."""
+    """Collate, right-padded: attention is causal and padded targets are ignored, so padding has no effect."""
     longest = max(e.columns.shape[1] for e in examples)
 
     def pad(x: Tensor, value: int) -> Tensor:
@@ -175,7 +175,7 @@ class ConversationSampler:
         same = self._by_speaker[target.speaker]
         parts = int(self._rng.choice(len(REFERENCE_SHARES), p=REFERENCE_SHARES))
         turns = 1 + int(self._rng.choice(len(TURN_SHARES), p=TURN_SHARES))
-        count = min(len(same), parts + turns)  # one more than is wanted, for the target may be among them
+        count = min(len(same), parts + turns)  # one more than wanted: the target may be among them
         chosen = [same[i] for i in self._rng.choice(len(same), count, replace=False)]
         others = [u for u in chosen if u is not target][: parts + turns - 1]
         reference, before = others[:parts], others[parts:]

@@ -1,9 +1,9 @@
-"""Bring an early experiment's codec into the layout of the product, with the same function.
+"""Convert an early experiment's codec to the engine's layout, with identical output.
 
     python -m training.convert_codec codec.pt OUT
 
-The experiment kept the halves of a rotary pair apart (x0 with x[d/2]) where the product keeps them side by
-side, fused the gate and the input of its feed-forward, and carried a phoneme head and codebook statistics for
+The experiment pairs rotary dimensions as (x0, x[d/2]), the engine as (x0, x1). The experiment also fuses
+the gate and the input of its feed-forward, and has a phoneme head and codebook statistics for
 training. Writes `codec.safetensors` (fp32) and `codec_config.json` into the folder OUT.
 """
 
@@ -64,12 +64,12 @@ def write_codec(folder: Path, weights: dict[str, Tensor], config: CodecConfig) -
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "codec.safetensors"
     save_file({name: weight.contiguous() for name, weight in weights.items()}, file)
-    file.chmod(0o644)  # readable by all, as the config beside it
+    file.chmod(0o644)  # readable by all, like the config
     (folder / "codec_config.json").write_text(json.dumps(asdict(config), indent=1) + "\n", encoding="utf-8")
 
 
 def convert(experiment: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The experiment's state dict under the product's names, in fp32."""
+    """The experiment's state dict under the engine's names, in fp32."""
     weights: dict[str, Tensor] = {}
     for key, value in experiment.items():
         if not _DROPPED.fullmatch(key):
@@ -94,7 +94,7 @@ def _leaf(name: str) -> str:
 
 
 def _conv_stack(part: str, rest: str) -> str:
-    """Five layers of the experiment's flat stacks are one block of the product's; ends are single layers."""
+    """Five layers of the experiment's flat stacks are one block of the engine's; the ends are single layers."""
     number, leaf = rest.split(".", 1)
     stack, at = ("encoder.block", int(number)) if part == "enc" else ("decoder.model", int(number))
     if at == 0 or at > 20:

@@ -1,4 +1,4 @@
-"""Reads the training speech that `training/synthesize.py` wrote, and says how much there is.
+"""Read the training speech of `training/synthesize.py`, and print its amounts.
 
 python -m training.corpus --work DIR
 """
@@ -36,13 +36,13 @@ class Utterance:
 
     @property
     def for_training(self) -> bool:
-        """Neither its sentence nor its speaker is kept for testing."""
+        """Whether neither its sentence nor its speaker is held out."""
         return not (self.test_sentence or self.held_out_speaker)
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """All utterances of a folder, in the order of their shards, and what is known of each speaker."""
+    """All utterances of a folder, in the order of their shards, and the speakers."""
 
     utterances: list[Utterance]
     speakers: dict[int, dict[str, Any]]
@@ -60,7 +60,7 @@ class Corpus:
 
     @property
     def shards(self) -> list[int]:
-        """Numbers of the shards, rising."""
+        """Numbers of the shards, ascending."""
         return sorted({item.shard for item in self.utterances})
 
     def of_shard(self, shard: int) -> list[Utterance]:
@@ -76,7 +76,7 @@ def read_shard(index: Path) -> list[Utterance]:
 
 
 def table(corpus: Corpus) -> str:
-    """Hours, utterances and speakers of what trains and of what is kept from it, by engine: a Markdown table."""
+    """A Markdown table of hours, utterances and speakers, for training and held out, by synthesizer."""
     kinds = {
         "training": [item for item in corpus.utterances if item.for_training],
         "held-out speakers": [item for item in corpus.utterances if item.held_out_speaker],

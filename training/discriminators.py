@@ -1,7 +1,7 @@
-"""Judges that learn to tell the codec's sound from speech, and what the codec learns from them.
+"""Discriminators between the codec's audio and speech, and the adversarial losses.
 
-Regression alone leaves a buzz: where the codes do not say how a sound went on, the mean of all the ways it could have
-gone is nobody's speech. Multi-period discriminators as in HiFi-GAN (Kong et al., 2020), multi-resolution ones over
+Regression losses alone leave a buzz: where the codes do not determine the sound, the mean of all possible continuations
+does not sound like speech. Multi-period discriminators as in HiFi-GAN (Kong et al., 2020), multi-resolution ones over
 complex spectra as in EnCodec and DAC (Défossez et al., 2022; Kumar et al., 2023), both small enough for a CPU; least
 squares (Mao et al., 2017) and feature matching (Larsen et al., 2016).
 
@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
-_PERIODS = (2, 3, 5, 7, 11)  # samples; prime, so that no two see the same
+_PERIODS = (2, 3, 5, 7, 11)  # samples; primes, so that periods do not overlap
 _WINDOWS = (2048, 1024, 512)  # samples
 _PERIOD_WIDTHS = (16, 32, 64, 64)
 _SPECTRUM_WIDTHS = (12, 16, 24, 24)
@@ -29,7 +29,7 @@ def _conv(inputs: int, outputs: int, kernel: tuple[int, int], stride: tuple[int,
 
 
 class Discriminator(nn.Module):
-    """Convolutions over a plane; every layer's output is compared, the last one is the verdict."""
+    """Convolutions over a plane; all layers' outputs are feature maps, the last one is the verdict."""
 
     def __init__(self, inputs: int, widths: Sequence[int], kernel: tuple[int, int], stride: tuple[int, int]) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Discriminator(nn.Module):
         self.verdict = _conv(widths[-1], 1, (3, 3) if kernel[1] > 1 else (3, 1), (1, 1))
 
     def maps(self, plane: Tensor) -> list[Tensor]:
-        """Plane `[B, inputs, h, w]` → what each layer makes of it; the last is the verdict `[B, 1, h', w']`."""
+        """Plane `[B, inputs, h, w]` → the layers' outputs; the last is the verdict `[B, 1, h', w']`."""
         found = []
         for layer in self.layers:
             plane = F.leaky_relu(layer(plane), _SLOPE)
@@ -47,7 +47,7 @@ class Discriminator(nn.Module):
 
 
 class PeriodDiscriminator(Discriminator):
-    """Sees every p-th sample side by side: what repeats with a period, or should not."""
+    """Convolves samples p apart: detects periodic structure."""
 
     def __init__(self, period: int) -> None:
         super().__init__(1, _PERIOD_WIDTHS, (5, 1), (3, 1))
@@ -60,7 +60,7 @@ class PeriodDiscriminator(Discriminator):
 
 
 class SpectrumDiscriminator(Discriminator):
-    """Sees real and imaginary parts of a spectrum, so phases too."""
+    """Convolves real and imaginary parts of a spectrum, so phases too."""
 
     def __init__(self, window: int) -> None:
         super().__init__(2, _SPECTRUM_WIDTHS, (3, 5), (1, 2))
@@ -77,11 +77,11 @@ class SpectrumDiscriminator(Discriminator):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the discriminators made of copies.
+    """Losses of the discriminators for copies.
 
     Attributes:
-        own: their own loss, with gradients for them alone.
-        adversarial, features: what the codec should lower, scalars without gradients.
+        own: their own loss, with gradients for the discriminators only.
+        adversarial, features: the codec's losses, scalars without gradients.
         gradient: of the two together, weighted, with respect to the copies `[B, 1, n]`.
     """
 
@@ -101,9 +101,9 @@ class Discriminators(nn.Module):
         )
 
     def judge(self, made: Tensor, wanted: Tensor, *, adversarial: float, features: float) -> Verdict:
-        """Copies and what they should be, both `[B, 1, n]`; the last two are weights.
+        """Judge copies against originals, both `[B, 1, n]`; the last two arguments are weights.
 
-        Both sides are looked at once: the codec's gradient and the discriminators' own come from the same pass.
+        One pass over each gives both the codec's gradient and the discriminators' own.
         """
         copies = made.detach().requires_grad_()
         own, fooled, matched = [], [], []

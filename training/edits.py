@@ -1,10 +1,10 @@
-"""How far apart two sequences are."""
+"""Edit distance."""
 
 from collections.abc import Sequence
 
 
 def edits(truth: Sequence[str], guess: Sequence[str]) -> int:
-    """Levenshtein's distance: the fewest insertions, deletions and substitutions that turn one into the other."""
+    """The Levenshtein distance: the fewest insertions, deletions and substitutions that turn one into the other."""
     row = list(range(len(guess) + 1))
     for i, token in enumerate(truth, start=1):
         diagonal, row[0] = row[0], i

@@ -1,11 +1,11 @@
-"""Turn the corpus into codes with the frozen encoder, once, for the dual AR to learn from.
+"""Encode the corpus with the frozen encoder, for training the dual AR.
 
     python -m training.encode --work DIR --codec FOLDER
 
-One `codes-NNN-V.npz` for each shard of the corpus and each variant V; what is already coded is left alone. Variant 0
-is the speech as it is. In the others every speaker is played somewhat faster or slower, which makes another speaker
-of them: pitch, vocal tract and tempo move together. `recorded-NNN.npz` are codes of the same speech under the
-conditions of somebody's recording, for references.
+Writes `codes-NNN-V.npz` for each shard of the corpus and each variant V, except existing ones. Variant 0 is the
+unchanged speech. In the others each speaker is played faster or slower, which makes a new speaker: pitch, vocal tract
+and tempo change together. `recorded-NNN.npz` are codes of the same speech under recording conditions, for
+references.
 """
 
 import argparse
@@ -31,12 +31,12 @@ from training.corpus import SAMPLE_RATE, Corpus
 from training.corpus import Utterance as SpokenUtterance
 
 BATCH_SECONDS = 12.0
-VARIANT_STRIDE = 10_000  # keeps the speakers of one variant apart from those of another
+VARIANT_STRIDE = 10_000  # separates the speakers of different variants
 
 
 @dataclass(frozen=True)
 class CodedCorpus:
-    """Coded utterances, and the sizes of the codec that coded them."""
+    """Encoded utterances, and the sizes of their codec."""
 
     train: list[Utterance]
     held_out: list[Utterance]
@@ -47,7 +47,7 @@ class CodedCorpus:
 
     @classmethod
     def load(cls, folder: Path) -> "CodedCorpus":
-        """Every coded shard in `folder`. Held-out speakers and sentences are kept from training."""
+        """Load all encoded shards in `folder`, without held-out speakers and sentences in the training part."""
         meta = json.loads((folder / "codec.json").read_text())
         train: list[Utterance] = []
         held_out: list[Utterance] = []
@@ -79,13 +79,13 @@ class CodedCorpus:
 
 
 def phone_of_frames(times: Sequence[float], frames: int, frame_rate: float) -> np.ndarray:
-    """For each frame, the index of the token that is being spoken at its centre: `[frames]` int16."""
+    """For each frame, the index of the token spoken at its centre: `[frames]` int16."""
     centres = (np.arange(frames) + 0.5) / frame_rate
     return np.clip(np.searchsorted(np.asarray(times), centres, side="right") - 1, 0, len(times) - 1).astype(np.int16)
 
 
 def speed_of(speaker: int, variant: int) -> Fraction:
-    """How much faster a speaker is played in a variant; 1 in variant 0."""
+    """Playback speed of a speaker in a variant; 1 in variant 0."""
     if variant == 0:
         return Fraction(1)
     rng = np.random.default_rng([speaker, variant])
@@ -94,7 +94,7 @@ def speed_of(speaker: int, variant: int) -> Fraction:
 
 
 def _recorded_codes(path: Path) -> np.ndarray | None:
-    """Codes of the same shard under recording conditions, where `path` is of variant 0 and there are some."""
+    """Codes of the same shard under recording conditions, if `path` is of variant 0 and they exist."""
     _, shard, variant = path.stem.split("-")
     beside = path.with_name(f"recorded-{shard}.npz")
     if variant != "0" or not beside.exists():
@@ -105,7 +105,7 @@ def _recorded_codes(path: Path) -> np.ndarray | None:
 
 
 def encode_shard(encoder: CodecEncoder, utterances: list[SpokenUtterance], variant: int) -> dict[str, np.ndarray]:
-    """Codes of one shard, utterances in their given order, and what the trainer must know of them."""
+    """Codes of one shard, utterances in their given order, with their labels."""
     rate = encoder.config.frame_rate
     kept = encode_waves(encoder, [_played(u, speed_of(u.speaker, variant)) for u in utterances])
     return {
@@ -124,14 +124,14 @@ def encode_shard(encoder: CodecEncoder, utterances: list[SpokenUtterance], varia
 
 
 def encode_recorded(encoder: CodecEncoder, utterances: list[SpokenUtterance], shard: int) -> dict[str, np.ndarray]:
-    """Codes of one shard under recording conditions, frame for frame beside those of variant 0."""
+    """Codes of one shard under recording conditions, frame-aligned with those of variant 0."""
     rng = np.random.default_rng([shard, 77])
     waves = [recorded(_played(u, Fraction(1)), encoder.config.sample_rate, rng) for u in utterances]
     return {"codes": np.concatenate(encode_waves(encoder, waves), axis=1)}
 
 
 def encode_waves(encoder: CodecEncoder, waves: list[np.ndarray]) -> list[np.ndarray]:
-    """Codes `[K, T]` int16 of each, encoded in batches of like length."""
+    """Codes `[K, T]` int16 of each waveform, encoded in batches of similar length."""
     config, device = encoder.config, next(encoder.parameters()).device
     coded: dict[int, np.ndarray] = {}
     order = sorted(range(len(waves)), key=lambda i: len(waves[i]))
@@ -156,9 +156,9 @@ def _played(utterance: SpokenUtterance, speed: Fraction) -> np.ndarray:
 
 @torch.inference_mode()
 def encode(work: Path, codec: Path, variants: int) -> None:
-    """Code every shard under `work/data` that is not coded yet, into `work/codes`.
+    """Encode every shard under `work/data` that has no codes yet, into `work/codes`.
 
-    Raises ValueError when the codes that are there come from another codec.
+    Raises ValueError when existing codes are from another codec.
     """
     path, config = codec_files(codec)
     encoder = load_codec_encoder(path, config, "cuda" if torch.cuda.is_available() else "cpu")
@@ -184,7 +184,7 @@ def encode(work: Path, codec: Path, variants: int) -> None:
 
 
 def keep(target: Path, utterances: list[SpokenUtterance], make: Callable[[], dict[str, np.ndarray]]) -> None:
-    """What `make` makes of these utterances, unless it is there already."""
+    """Save the result of `make` for these utterances, unless it exists."""
     if target.exists() or not utterances:
         return
     started = time.monotonic()

@@ -18,9 +18,9 @@ from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
 from training.train_ar import bundled_config
 
-# The longest text of one turn, in bytes of UTF-8: what the training sentences reach.
+# The longest text of one turn in bytes of UTF-8: the length of the longest training sentences.
 MAX_SEGMENT_BYTES = 72
-# Of a long text it says every sentence with about ten seconds of it in view, and loses one in twenty with forty.
+# Of a long text the model speaks all sentences with about ten seconds in view; with forty it loses one in twenty.
 CONTEXT_POSITIONS = 256
 # Phone errors on held-out sentences: .17 at this temperature, .20 at S2-Pro's .7.
 TEMPERATURE = 0.5
@@ -32,7 +32,7 @@ NOTICE = (
 
 
 def release_config(config: DualARConfig) -> dict[str, object]:
-    """The `config.json` of a release of this model, as S2-Pro words it."""
+    """The `config.json` of a release of this model, with S2-Pro's keys."""
     return {
         "model_type": "fish_qwen3_omni",
         "semantic_start_token_id": config.semantic_start_id,

@@ -45,7 +45,7 @@ class _Wave(c.Structure):
 
 @dataclass(frozen=True)
 class Utterance:
-    """Speech as a synthesizer made it: int16 samples, and (phone, end in seconds), `pau` for silence."""
+    """Synthesized speech: int16 samples, and (phone, end in seconds), `pau` for silence."""
 
     samples: np.ndarray
     sample_rate: int
@@ -53,7 +53,7 @@ class Utterance:
 
 
 class Flite:
-    """The voices and the lexicon of Flite. Raises OSError when its libraries are not installed."""
+    """Flite's voices and lexicon. Raises OSError when its libraries are not installed."""
 
     def __init__(self) -> None:
         self._lib = c.CDLL("libflite.so.1", mode=c.RTLD_GLOBAL)

@@ -1,10 +1,10 @@
-"""Builds the lexicon of the small English model from Flite's own, so that training and running agree.
+"""Build the lexicon of the bundled English model from Flite's, so that training and inference agree.
 
     python -m training.lexicon --words /usr/share/dict/american-english \\
         --more /usr/share/pocketsphinx/model/en-us/cmudict-en-us.dict
 
 Letters and phones are aligned by expectation maximisation (each letter makes none, one or two phones); the
-table keeps a context only where it says something else than the next shorter one.
+table keeps a context only if its phones differ from those of the next shorter one.
 """
 
 import argparse
@@ -65,7 +65,7 @@ _SPOKEN_ACRONYMS = frozenset(
 
 
 def align(letters: str, phones: Sequence[str], scores: Scores) -> list[str] | None:
-    """The likeliest share of `phones` for each letter, or None when there are too many of them."""
+    """The likeliest phones of each letter, or None when there are too many `phones`."""
     rows: list[dict[int, tuple[float, int]]] = [{0: (0.0, 0)}]
     for at, letter in enumerate(letters):
         row: dict[int, tuple[float, int]] = {}
@@ -145,7 +145,7 @@ def learn_letters(words: Iterable[Aligned]) -> dict[str, str]:
 
 
 def _backed_off(table: dict[str, str], key: str) -> str:
-    """What the table says of a key's middle letter with less context."""
+    """The table's phones of a key's middle letter with less context."""
     left, right = next(sides for sides in CONTEXTS if sum(sides) + 1 == len(key))
     for fewer_left, fewer_right in CONTEXTS[CONTEXTS.index((left, right)) + 1 :]:
         shorter = key[left - fewer_left : left + fewer_right + 1]
@@ -155,9 +155,9 @@ def _backed_off(table: dict[str, str], key: str) -> str:
 
 
 def read_words(path: Path) -> tuple[set[str], set[str]]:
-    """The words and the acronyms of a list, in lower case; one entry a line, further columns passed over.
+    """The words and the acronyms of a list, in lower case; one entry per line, further columns ignored.
 
-    An acronym is written in capitals alone and named letter by letter.
+    An acronym is written in capitals only and spelled letter by letter.
     """
     lines = path.read_text(encoding="utf-8").split("\n")
     written = {line.split()[0].split("(")[0] for line in lines if line.strip()}
@@ -169,7 +169,7 @@ def read_words(path: Path) -> tuple[set[str], set[str]]:
 
 
 def pronounce(flite: Flite, word: str) -> list[str]:
-    """Flite's phones of a word; words with an apostrophe go through its text analysis, which knows them."""
+    """Flite's phones of a word; words with an apostrophe go through its text analysis, which handles them."""
     if "'" in word:
         return [phone for phone, _ in flite.say(word, "kal16").segments if phone != "pau"]
     return flite.look_up(word)
@@ -203,7 +203,7 @@ def build(word_list: set[str], more: set[str]) -> dict[str, object]:
 
 
 def _pruned(words: dict[str, str], letters: dict[str, str]) -> dict[str, str]:
-    """Possessives that the suffix rules say just as well need no entry."""
+    """Remove possessives that the suffix rules pronounce the same."""
     rules = Lexicon({word: phones for word, phones in words.items() if not word.endswith("'s")}, letters)
     return {word: phones for word, phones in words.items() if not word.endswith("'s") or rules.word(word) != phones}
 

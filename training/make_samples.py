@@ -1,10 +1,10 @@
-"""Makes `assets/samples/`, the voices that everyone has from the first start: a reference of each, and its codes.
+"""Make `assets/samples/`, the sample voices: a reference of each, and its codes.
 
     python -m training.make_samples --codec FOLDER
 
-Rendered like the training speech, by speakers whom the training has never heard. Needs what `make data` needs, and
-the codec that shall find its codes ready; every other codec makes its own from the clip. The same installation
-makes the same files.
+Rendered like the training speech, with speakers that are not in training. Requires the packages of `make data`, and
+the codec for the stored codes; other codecs make their own from the clip. The same installation makes the same
+files.
 """
 
 import argparse
@@ -39,7 +39,7 @@ _WARP = ("pitch", "depth", "tract", "tempo", "breath")  # what `Speaker` calls i
 
 @dataclass(frozen=True)
 class Design:
-    """A sample voice as it shall be. `demo` is a sentence for it to say."""
+    """The design of a sample voice. `demo` is its demo sentence."""
 
     name: str
     description: str
@@ -49,7 +49,7 @@ class Design:
 
 
 def _speaker(engine: Engine, voice: str, *, pitch: float, depth: float, tract: float, tempo: float) -> Speaker:
-    """A speaker of no training run; their teachers' own pitch is near, where their speech stays cleanest."""
+    """A speaker of no training run, near the teacher's pitch, where warped speech is cleanest."""
     hertz = round((FLITE | FESTIVAL)[voice] * pitch, 1)
     return Speaker(0, engine, voice, pitch, depth, tract, tempo, 0.0, 0, hertz, held_out=True)
 
@@ -113,7 +113,7 @@ DESIGNS = (
 
 
 def main() -> None:
-    """Renders the samples anew."""
+    """Render the samples."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--codec", type=Path, default=BUNDLED, help="folder with the codec to encode with")
     parser.add_argument("--out", type=Path, default=FOLDER)
@@ -122,7 +122,7 @@ def main() -> None:
 
 
 def make(codec: Path, out: Path) -> None:
-    """Writes a voice file for each design, and the index."""
+    """Write a voice file for each design, and the index."""
     out.mkdir(parents=True, exist_ok=True)
     for old in out.glob(f"*{VOICE_FILE_SUFFIX}"):
         old.unlink()
@@ -144,7 +144,7 @@ def rendered(studio: Studio, design: Design) -> np.ndarray:
 
 
 def _voices(codec: CodecEncoder) -> Iterator[tuple[Design, Voice]]:
-    """Each as the app would have made it of an uploaded clip."""
+    """The voices, as the app makes them from an uploaded clip."""
     fingerprint, sample_rate = codec_fingerprint(codec), codec.config.sample_rate
     encoder = ClipEncoder(lambda: codec, fingerprint, torch.device("cpu"))
     studio = Studio()
@@ -160,7 +160,7 @@ def _voices(codec: CodecEncoder) -> Iterator[tuple[Design, Voice]]:
 
 
 def _write(out: Path, design: Design, voice: Voice) -> dict[str, Any]:
-    """Writes the voice; returns what the index says of it: what the voice file does not hold."""
+    """Write the voice. Returns its index entry: the data that is not in the voice file."""
     file = design.name.lower() + VOICE_FILE_SUFFIX
     (out / file).write_bytes(voice.to_bytes())
     speaker = asdict(design.speaker)

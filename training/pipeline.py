@@ -1,10 +1,9 @@
-"""Make the bundled model from nothing: speech, codec, codes, dual AR, release, and a first sentence.
+"""Train the bundled model from scratch: speech, codec, codes, dual AR, release, and a first sentence.
 
     python -m training.pipeline --work DIR [--setting full|tiny] [--until STAGE]
 
-Runs every stage in order. `DIR/pipeline.json` says which are done and what came out; a stage that was stopped goes on
-from what it left, so the same command starts, goes on, and, when all is done, does nothing. docs/training.md tells what
-each stage is for.
+Runs all stages in order. `DIR/pipeline.json` records the finished ones and their results. An interrupted stage resumes,
+so the same command starts, continues, and does nothing when all is done. docs/training.md describes the stages.
 """
 
 import argparse
@@ -83,7 +82,7 @@ def _adversarial(work: Path, setting: Setting) -> Found:
 
 
 def _gate(work: Path, setting: Setting) -> Found:
-    """How the codec gives back speech that it was not trained on."""
+    """Measure the codec on held-out speech, and check the result."""
     codec = load_codec(*codec_files(work / "codec"), _device())
     kept = kept_from_training(Corpus.load(work / "data"))
     quality = held_out_quality(codec, kept, SpectralLoss(SAMPLE_RATE).to(_device()))
@@ -120,7 +119,7 @@ def _release(work: Path, setting: Setting) -> Found:
 
 
 def _first_words(work: Path, setting: Setting) -> Found:
-    """The release says a sentence that nobody trained on, in a voice that nobody trained on."""
+    """Speak a held-out sentence in a held-out voice with the release."""
     corpus = Corpus.load(work / "data")
     reference, sentence = held_out_pair(corpus)
     clip = wav_bytes(np.concatenate([each.audio() for each in reference]) / 32768, SAMPLE_RATE)
@@ -141,7 +140,7 @@ def _first_words(work: Path, setting: Setting) -> Found:
 
 
 def held_out_pair(corpus: Corpus) -> tuple[list[Utterance], Utterance]:
-    """A reference of some seconds by the first held-out speaker, and a test sentence that is to be said so."""
+    """A reference of some seconds by the first held-out speaker, and a test sentence."""
     held = [each for each in corpus.utterances if each.held_out_speaker]
     own = [each for each in held if each.speaker == held[0].speaker]
     reference: list[Utterance] = []
@@ -166,14 +165,14 @@ STAGES = (
 
 @dataclass
 class Record:
-    """What `pipeline.json` holds: the setting as JSON, and what each finished stage found."""
+    """The content of `pipeline.json`: the setting as JSON, and the results of each finished stage."""
 
     setting: Found
     done: dict[str, Found]
 
     @classmethod
     def open(cls, file: Path, setting: Setting) -> "Record":
-        """Raises StageFailed when the folder was begun with other numbers."""
+        """Open the record. Raises StageFailed when the folder belongs to another setting."""
         own = json.loads(json.dumps(asdict(setting)))
         if not file.exists():
             return cls(own, {})
@@ -186,16 +185,16 @@ class Record:
         return record
 
     def save(self, file: Path) -> None:
-        """Written beside and moved into place: killed at any moment, the record stays whole."""
+        """Save atomically: a kill at any moment leaves the previous record intact."""
         partial = file.with_suffix(".partial")
         partial.write_text(json.dumps(asdict(self), indent=1) + "\n", "utf-8")
         partial.replace(file)
 
 
 def run(work: Path, setting: Setting, until: str = STAGES[-1].name) -> dict[str, Found]:
-    """Every stage that is not done yet, up to and with `until`. Returns what the finished stages found.
+    """Run the unfinished stages up to and including `until`. Returns the results of the finished stages.
 
-    Raises StageFailed when a stage's result forbids the next one.
+    Raises StageFailed when a stage's result is not good enough for the next one.
     """
     work.mkdir(parents=True, exist_ok=True)
     file = work / "pipeline.json"

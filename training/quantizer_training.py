@@ -1,11 +1,11 @@
-"""How the codebooks learn, apart from the codec that runs.
+"""Training of the codebooks, separate from the codec's inference code.
 
-Entries follow a moving average of what is looked up in them (van den Oord et al. 2017, appendix A.1): at a few
+Entries follow a moving average of the vectors assigned to them (van den Oord et al. 2017, appendix A.1): at a few
 dozen frames a step gradients would move them too slowly. The projections around them learn by the
 straight-through estimator and a commitment loss, and a part of the samples goes without the last codebooks
 (Zeghidour et al. 2021). Codes come from the engine's own lookup.
 
-Random draws come from a generator of the caller's on the CPU, the same on every device.
+Random draws come from the caller's CPU generator, so they are the same on every device.
 Shapes: B batch, D latent width, d codebook width, K codebooks, T frames, N = B * T.
 """
 
@@ -30,7 +30,7 @@ _KMEANS_ROUNDS = 12
 
 @dataclass(frozen=True)
 class Lookup:
-    """What was looked up in a codebook, `[N, d]` without gradient, and what was found, `[N]`."""
+    """Lookup in a codebook: vectors `[N, d]` without gradient, and their codes `[N]`."""
 
     wanted: Tensor
     codes: Tensor
@@ -57,8 +57,8 @@ def quantize(
     """Latents `[B, D, T]` through all codebooks, with gradients.
 
     Args:
-        share: part of the samples that is looked up at all, for each codebook anew; at 0 there is no lookup.
-        dropout: part of the samples of which only a random number of the residual codebooks is heard.
+        share: fraction of the samples that is quantized, drawn for each codebook; 0 disables the lookup.
+        dropout: fraction of the samples that use only a random number of residual codebooks.
     """
     heard = _codebooks_heard(len(z), quantizer.num_codebooks, dropout, generator).to(z.device)
     residual, parts, lookups = z, [], []
@@ -70,7 +70,7 @@ def quantize(
             lookups.append(lookup)
             commitment = commitment + _COMMITMENT * F.mse_loss(projected, entries)
             real = torch.rand(len(z), 1, 1, generator=generator).to(z.device) < share
-            # Forward the entries, backward as if there were no lookup.
+            # Straight-through: forward the entries, backward the identity.
             projected = torch.where(real, projected + (entries - projected).detach(), projected)
         else:
             commitment = commitment + _REST * projected.square().mean()
@@ -81,7 +81,7 @@ def quantize(
 
 
 def _codebooks_heard(batch: int, count: int, dropout: float, generator: torch.Generator) -> Tensor:
-    """How many codebooks each sample keeps `[B]`, the semantic one always."""
+    """Number of codebooks used by each sample `[B]`, always including the semantic one."""
     fewer = torch.randint(1, count + 1, (batch,), generator=generator)
     return torch.where(torch.rand(batch, generator=generator) < dropout, fewer, count)
 
@@ -89,7 +89,7 @@ def _codebooks_heard(batch: int, count: int, dropout: float, generator: torch.Ge
 @torch.no_grad()
 def _look_up(codebook: VectorQuantizer, z: Tensor, projected: Tensor) -> tuple[Tensor, Lookup]:
     codes = codebook.nearest(z)
-    # A copy: the codebook itself changes before the gradients of this step are forgotten.
+    # A copy: the codebook changes before the gradients of this step are released.
     entries = F.embedding(codes, codebook.codebook.weight).transpose(1, 2)
     return entries, Lookup(_rows(projected), codes.flatten())
 
@@ -100,7 +100,7 @@ def _rows(x: Tensor) -> Tensor:
 
 
 class CodebookAverages(nn.Module):
-    """Moving averages behind one codebook: how much each entry is used, and the sum of what it stands for."""
+    """Moving averages of one codebook: the use of each entry, and the sum of its assigned vectors."""
 
     use: Tensor  # [size]
     total: Tensor  # [size, d]
@@ -118,7 +118,7 @@ class CodebookAverages(nn.Module):
 
     @torch.no_grad()
     def follow(self, entries: Tensor, lookup: Lookup) -> None:
-        """Move `entries` `[size, d]` towards what this step looked up in them."""
+        """Move `entries` `[size, d]` towards the vectors assigned to them in this step."""
         scale = (1 - _DECAY) * len(entries) / len(lookup.codes)
         counts = torch.bincount(lookup.codes, minlength=len(entries)).to(self.use.dtype)
         self.use.mul_(_DECAY).add_(counts, alpha=scale)
@@ -128,7 +128,7 @@ class CodebookAverages(nn.Module):
 
     @torch.no_grad()
     def restart_dead(self, entries: Tensor, lookup: Lookup, generator: torch.Generator) -> None:
-        """Put entries that nothing comes near any more where something was looked up just now."""
+        """Move unused entries to vectors of the current step."""
         dead = torch.nonzero(self.use < _DEAD)[:, 0]
         entries[dead] = lookup.wanted[_draw(len(lookup.wanted), len(dead), generator).to(dead.device)]
         self.use[dead] = _RESTARTED
@@ -136,7 +136,7 @@ class CodebookAverages(nn.Module):
 
     @torch.no_grad()
     def begin(self, entries: Tensor) -> None:
-        """Forget what was; all entries count as used alike."""
+        """Reset the averages; all entries count as equally used."""
         self.use.fill_(1.0)
         self.total.copy_(entries)
 
@@ -146,7 +146,7 @@ def _draw(below: int, count: int, generator: torch.Generator) -> Tensor:
 
 
 class QuantizerTraining(nn.Module):
-    """The averages behind all codebooks of a quantizer."""
+    """The averages of all codebooks of a quantizer."""
 
     def __init__(self, quantizer: Quantizer) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ class QuantizerTraining(nn.Module):
 
     @torch.no_grad()
     def begin(self, z: Tensor, generator: torch.Generator) -> None:
-        """Lay all codebooks out over latents `[B, D, T]` by k-means, one behind the other.
+        """Initialise all codebooks from latents `[B, D, T]` by k-means, one after the other.
 
         Raises ValueError when there are fewer latents than a codebook has entries.
         """

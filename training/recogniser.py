@@ -1,9 +1,9 @@
 """A small phone recogniser: log-mel spectra, convolutions, and connectionist temporal classification (Graves et al.,
 2006).
 
-Its blocks are those of ConvNeXt (Liu et al., 2022) in one dimension. It sees four tenths of a second to either side and
-no more, on purpose: a network with a longer view learns which sentences are likely, and then hears what should have
-been said; this one has to hear what was said.
+Its blocks are those of ConvNeXt (Liu et al., 2022) in one dimension. Its receptive field is limited to 0.4 s on
+either side: a network with a longer one learns likely sentences and outputs what should have been said instead of
+what was said.
 """
 
 from pathlib import Path
@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from engine.text.english.pronunciation import PHONES
 
 RATE = 16_000  # Hz
-FRAME_SECONDS = 0.02  # from one decision to the next
-BLANK = len(PHONES)  # the class that stands for no new phone
+FRAME_SECONDS = 0.02  # between two output frames
+BLANK = len(PHONES)  # the class for no new phone
 _MELS, _FFT, _HOP = 64, 512, 160
 _WIDTH, _BLOCKS, _KERNEL = 192, 6, 7
 _LEVEL = 0.1  # root mean square
@@ -30,8 +30,8 @@ _SCALE = 0.4  # brings the features' deviation near 1
 class LogMel(nn.Module):
     """Samples `[n]` at 16 kHz → features `[T, 64]`, one frame each 10 ms.
 
-    Level and every band's mean are taken out, and with them loudness, distance and the microphone's colour. `stretch`
-    multiplies the bands' frequencies: to listen through 1.1 is to hear a speaker with a longer vocal tract.
+    Level and the mean of each band are removed, and with them loudness, distance and the microphone's response.
+    `stretch` multiplies the bands' frequencies: 1.1 simulates a speaker with a longer vocal tract.
     """
 
     def __init__(self, stretch: float = 1.0) -> None:
@@ -66,7 +66,7 @@ class _Block(nn.Module):
 
 
 class Recogniser(nn.Module):
-    """Features → logits of `PHONES` and, last, of none of them."""
+    """Features → logits of `PHONES` and, last, of the blank."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,13 +86,13 @@ class Recogniser(nn.Module):
         return logits
 
     def save(self, path: Path) -> None:
-        """The weights in fp16, with the phones that they tell apart."""
+        """Save the weights in fp16, with their list of phones."""
         tensors = {name: tensor.to(torch.float16).contiguous() for name, tensor in self.state_dict().items()}
         save_file(tensors, path, metadata={"phones": " ".join(PHONES)})
 
     @classmethod
     def load(cls, path: Path) -> "Recogniser":
-        """Weights as `save` leaves them, computing in fp32. Raises ValueError when they are of other phones."""
+        """Load weights saved by `save`; computes in fp32. Raises ValueError when they are for other phones."""
         with safe_open(path, framework="pt") as file:
             if (file.metadata() or {}).get("phones") != " ".join(PHONES):
                 raise ValueError(f"{path} tells other phones apart; train it anew: python -m training.train_recogniser")

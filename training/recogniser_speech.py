@@ -1,13 +1,13 @@
-"""Speech for the phone recogniser: the teachers once more, as other speakers and with other sentences.
+"""Speech for the phone recogniser: the same teachers, with other speakers and sentences.
 
-Shards of five minutes, `speech-NN.npz`. A shard follows from its number alone; what is there is kept, so a run can be
-interrupted, and more minutes add shards.
+Writes shards of five minutes, `speech-NN.npz`. A shard depends only on its number. Existing shards are kept, so a run
+can be interrupted, and more minutes add shards.
 
-The recogniser judges the bundled model, so nothing that the model learned from may have taught it: sentences are drawn
-from another seed, and no speaker is one of the corpus's. One sentence in five goes through a warp of another seed, and
-the others, because WORLD takes many times as long as all else together, are the teacher's own but read at another rate,
-which moves pitch and spectral envelope at once. It does hear the teacher that is kept from the model: a judge has to
-understand everyone it judges.
+The recogniser evaluates the bundled model, so it must not share the model's training data: sentences are drawn from
+another seed, and no speaker is in the corpus. One sentence in five goes through a warp of another seed. Because WORLD
+takes most of the time, the others are the teacher's speech resampled, which changes pitch and spectral envelope
+together. The recogniser's data includes the teacher that is held out from the model, because it must recognise all
+evaluated voices.
 """
 
 import itertools
@@ -32,7 +32,7 @@ from training.synthesize import LEXICON, align, warp
 RATE = 16_000  # Hz
 SPEAKERS = "judge"  # the seed of its warps
 SHARES: dict[Engine, float] = {"flite": 0.65, "festival": 0.25, "espeak": 0.10}
-_SEED = 77_000  # its sentences are of the training's kind, and only by chance the same
+_SEED = 77_000  # the same kinds of sentences as in training, identical only by chance
 _SHARD_SECONDS = 300
 _BATCH = 60  # sentences rendered at a time
 _WARPED = 0.2
@@ -53,7 +53,7 @@ class Utterance:
 
 
 def cast() -> list[Speaker]:
-    """Who speaks: every warped speaker of another seed, those of the held-out teacher included."""
+    """The speakers: all warped speakers of another seed, including those of the held-out teacher."""
     warped = [speaker for speaker in speakers(SPEAKERS) if speaker.engine == "espeak" or speaker.pitch != 1.0]
     return [speaker for speaker in warped if not speaker.held_out or speaker.voice == HELD_OUT_TEACHER]
 
@@ -62,7 +62,7 @@ Line = tuple[str, Speaker]
 
 
 def lines(shard: int, lexicon: Lexicon) -> Iterator[Line]:
-    """Sentences and their speakers, endlessly: engines by their shares, speakers in turn."""
+    """Endless sentences and speakers: synthesizers by their shares, speakers in turn."""
     rng = random.Random(f"recogniser {shard}")
     turns = {}
     for engine in SHARES:
@@ -75,14 +75,14 @@ def lines(shard: int, lexicon: Lexicon) -> Iterator[Line]:
 
 
 class Booth:
-    """All synthesizers, and the lexicon that names what they say. One per process."""
+    """All synthesizers, and the lexicon for their phones. One per process."""
 
     def __init__(self) -> None:
         self.lexicon = Lexicon.load(LEXICON)
         self._flite, self._festival, self._espeak = teachers.Flite(), teachers.Festival(), teachers.Espeak()
 
     def render(self, shard: int, seconds: float) -> list[Utterance]:
-        """At least so many seconds of speech, as the shard's number has it."""
+        """At least a number of seconds of speech, determined by the shard's number."""
         source, rng = lines(shard, self.lexicon), random.Random(f"recogniser rendering {shard}")
         made: list[Utterance] = []
         while sum(len(each.samples) for each in made) < seconds * RATE:
@@ -106,7 +106,7 @@ class Booth:
             yield from zip(group, self._festival.say_all([text for text, _ in group], voice), strict=True)
 
     def _finished(self, line: Line, said: teachers.Utterance, rng: random.Random) -> Utterance | None:
-        """None when it is too short or too long, or without clear phones."""
+        """The finished utterance; None when it is too short or too long, or without clear phones."""
         text, speaker = line
         tokens = self.lexicon.phones(text).split()
         if len([1 for phone, _ in said.segments if phone != "pau"]) < 3:
@@ -118,13 +118,13 @@ class Booth:
         samples = samples[int(first * RATE) : int((end + _TAIL) * RATE)]
         if not _LENGTH[0] <= len(samples) / RATE <= _LENGTH[1]:
             return None
-        spoken = [at for at, token in enumerate(tokens) if token in PHONES]  # word breaks and marks make no sound
+        spoken = [at for at, token in enumerate(tokens) if token in PHONES]  # word breaks and marks are silent
         phones = np.array([PHONES.index(tokens[at]) for at in spoken], np.int64)
         return Utterance(samples, phones, (times[spoken] - first).astype(np.float32))
 
 
 def _voiced(said: teachers.Utterance, speaker: Speaker, rng: random.Random) -> tuple[NDArray[np.float32], float]:
-    """The teacher's speech in another voice, at 16 kHz, and how much faster than before it runs."""
+    """The teacher's speech in another voice at 16 kHz, and its speed factor."""
     wave = said.samples.astype(np.float64) / 32768
     if speaker.engine != "espeak" and rng.random() < _WARPED:
         return warp(_resampled(wave, said.sample_rate), RATE, speaker, speaker.tempo).astype(np.float32), speaker.tempo
@@ -138,7 +138,7 @@ def _resampled(wave: NDArray[np.float64], rate: int) -> NDArray[np.float64]:
 
 
 def save(path: Path, made: list[Utterance]) -> None:
-    """Everything end to end, and where each utterance ends. In one step: what is there is whole."""
+    """Save the utterances concatenated, with their ends. The file is replaced atomically."""
     unfinished = path.with_name(f"unfinished-{path.name}")
     np.savez(
         unfinished,
@@ -152,7 +152,7 @@ def save(path: Path, made: list[Utterance]) -> None:
 
 
 def load(path: Path) -> list[Utterance]:
-    """The utterances of a shard."""
+    """Load the utterances of a shard."""
     with np.load(path) as file:
         samples = np.split(file["samples"].astype(np.float32) / 32767, file["sample_ends"][:-1])
         phones = np.split(file["phones"].astype(np.int64), file["phone_ends"][:-1])
@@ -161,7 +161,7 @@ def load(path: Path) -> list[Utterance]:
 
 
 def make(folder: Path, minutes: float) -> list[Path]:
-    """The shards of so many minutes of speech in `folder`; those that are missing are made."""
+    """The shards for a number of minutes of speech in `folder`; missing ones are made."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"speech-{shard:02d}.npz" for shard in range(math.ceil(minutes * 60 / _SHARD_SECONDS))]
     booth: Booth | None = None

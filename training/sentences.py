@@ -1,8 +1,8 @@
 """Short English sentences for the teachers: templates over a few hundred words, and quotations from
 `fortune`.
 
-A sentence is held out for testing by the hash of its words, so that every run, whatever its seed, agrees on
-which.
+A sentence is held out for testing by the hash of its words, so that all runs, whatever their seeds, hold out
+the same.
 """
 
 import hashlib
@@ -175,13 +175,13 @@ _DIALOGUE = re.compile(r"(?<=[.!?])\s+|;|:| -- |\"|\(|\)")
 
 
 def is_held_out(text: str, *, one_in: int = 40) -> bool:
-    """Whether a sentence is kept for testing: by the hash of its letters, about one in `one_in`."""
+    """Whether a sentence is held out for testing: by the hash of its letters, about one in `one_in`."""
     letters = re.sub(r"[^a-z]", "", text.lower())
     return hashlib.sha256(letters.encode()).digest()[0:2] < (65536 // one_in).to_bytes(2, "big")
 
 
 def template_sentences(seed: int) -> Iterator[str]:
-    """Sentences from the patterns, endlessly; the same ones for the same seed, now and then one twice."""
+    """Endless sentences from the patterns, deterministic for a seed, with occasional repetitions."""
     rng = random.Random(f"templates {seed}")
     patterns, weights = zip(*PATTERNS, strict=True)
     while True:
@@ -196,7 +196,7 @@ def _fill(pattern: str, rng: random.Random) -> str:
 
 
 def _word(slot: str, rng: random.Random) -> str:
-    """One filling of a slot. Slots that stand for several kinds of thing draw the kind first."""
+    """One filling of a slot. Slots with several kinds of words draw the kind first."""
     lists = {
         "p": PEOPLE, "n": NAMES, "c": PLACES, "t": THINGS, "w": WHERE, "y": WHEN, "h": HOW, "q": QUALITIES,
         "o": NOUNS, "x": NOUNS, "d": COUNTED, "k": NUMBERS, "r": PRONOUNS, "e": ORDERS, "s": EVERYDAY,
@@ -209,7 +209,7 @@ def _word(slot: str, rng: random.Random) -> str:
 
 
 def fortune_sentences(known: Container[str], folder: Path = FORTUNES) -> list[str]:
-    """Plain sentences of 2 to 12 known words from the fortune files, sorted, without doubles."""
+    """Plain sentences of 2 to 12 known words from the fortune files, sorted, without duplicates."""
     found: set[str] = set()
     for file in sorted(folder.glob("*")):
         if file.suffix or file.name in _NOT_PROSE or not file.is_file():
@@ -238,7 +238,7 @@ def is_simple(sentence: str, known: Container[str]) -> bool:
 
 
 def held_out_sentences(known: Container[str], templates: int = 120, fortunes: int = 80) -> list[str]:
-    """The test set: the first held-out sentences of either kind, as many as asked for (or as there are)."""
+    """The test set: the first held-out sentences of each kind, up to the requested number."""
     chosen: dict[str, None] = {}
     for sentence in template_sentences(0):
         if is_held_out(sentence):
@@ -251,7 +251,7 @@ def held_out_sentences(known: Container[str], templates: int = 120, fortunes: in
 
 
 def training_sentences(seed: int, known: Container[str], *, fortune_share: float = 0.4) -> Iterator[str]:
-    """Sentences to train on, endlessly, none held out. Fortunes are used up one by one, then begin again."""
+    """Endless training sentences, none held out. Fortunes are used once each, then repeated."""
     rng = random.Random(f"training {seed}")
     templates = (sentence for sentence in template_sentences(seed + 1) if not is_held_out(sentence))
     quoted = [sentence for sentence in fortune_sentences(known) if not is_held_out(sentence)]

@@ -1,4 +1,4 @@
-"""The numbers that decide what `training/pipeline.py` makes: those of the bundled model, and tiny ones for a trial."""
+"""Settings of `training/pipeline.py`: those of the bundled model, and tiny ones for tests."""
 
 from dataclasses import dataclass, replace
 
@@ -10,11 +10,11 @@ from training.synthesize import Extent
 
 @dataclass(frozen=True)
 class Setting:
-    """All that decides what comes out.
+    """All settings that determine the result.
 
-    batch: crops a step of the codec; None is as many as suit the device. gate: the least F0 correlation of the codec
-    with which the dual AR is trained; None is any. variants: of the coded speech, one as it is, the others played
-    faster or slower.
+    batch: crops per codec step; None chooses by device. gate: the least F0 correlation of the codec for training the
+    dual AR; None accepts any. variants: of the encoded speech; the first is unchanged, the others are played faster or
+    slower.
     """
 
     speech: Extent
@@ -32,7 +32,7 @@ class Setting:
 _LATER = codec_run.Recipe(learning_rate=4e-4, phone_weight=0.5, dropout=0.15)
 
 FULL = Setting(
-    speech=Extent(hours=18.0),  # rendered a hundred at a time, so a tenth more comes out
+    speech=Extent(hours=18.0),  # rendered in hundreds, so up to a tenth more is made
     codec=experiment_config(),
     batch=None,
     fresh=codec_run.Recipe(minutes=60),

@@ -1,7 +1,7 @@
-"""The speakers of the training speech: seven teachers and espeak-ng's voices, each heard through many warps.
+"""The speakers of the training speech: seven teachers and espeak-ng's voices, each with many warps.
 
-A warp changes what tells people apart: the height and liveliness of the pitch, the length of the vocal tract
-(its spectral envelope), the pace and how breathy the voice is.
+A warp changes what distinguishes speakers: the height and range of the pitch, the length of the vocal tract
+(its spectral envelope), the tempo and the breathiness.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Literal
 
 Engine = Literal["flite", "festival", "espeak"]
 
-# Median pitch in Hz of the teachers as they come.
+# Median pitch in Hz of the unchanged teachers.
 FLITE = {"slt": 172.0, "rms": 102.0, "awb": 127.0, "kal16": 100.0}
 FESTIVAL = {"cmu_us_slt_arctic_hts": 174.0, "kal_diphone": 100.0, "ked_diphone": 100.0}
 ESPEAK = (
@@ -27,8 +27,8 @@ _PER_FLITE_VOICE = 26
 _PER_FESTIVAL_VOICE = 8
 _LOWEST, _HIGHEST = 68.0, 320.0  # Hz
 _LEAST, _MOST = 0.6, 1.8  # factors on the teacher's pitch
-HELD_OUT_TEACHER = "ked_diphone"  # all its speakers are kept for testing: a voice that no training has heard
-# How many whole speakers are kept besides, spread over each engine's range of pitch and over its voices.
+HELD_OUT_TEACHER = "ked_diphone"  # all its speakers are held out: a teacher that is not in training
+# Number of further held-out speakers, spread over each synthesizer's pitch range and voices.
 _HELD_OUT: dict[Engine, int] = {"flite": 7, "festival": 1, "espeak": 2}
 
 
@@ -43,10 +43,10 @@ class Speaker:
         depth: factor on the excursions of F0 around its median, in octaves.
         tract: factor on the frequencies of the spectral envelope; above 1 is a smaller head.
         tempo: factor on the pace.
-        breath: 0 to 1, how much of the voiced sound is turned into breath.
+        breath: 0 to 1, share of the voiced sound replaced by noise.
         setting: espeak-ng's pitch setting (0 to 99), else 0.
         hertz: median F0 to expect, 0 when unknown (espeak-ng).
-        held_out: kept for testing, never trained on.
+        held_out: for testing only.
     """
 
     id: int
@@ -75,11 +75,11 @@ class _Draft:
     tempo: float
     breath: float
     setting: int
-    height: float  # what the speakers of an engine are sorted by: Hz, or espeak-ng's setting
+    height: float  # sort key of a synthesizer's speakers: Hz, or espeak-ng's setting
 
 
 def speakers(seed: str = "speakers") -> list[Speaker]:
-    """All speakers, always the same; ids count from 0. Another seed warps the same teachers otherwise."""
+    """All speakers, deterministic; ids count from 0. Another seed gives other warps of the same teachers."""
     rng = random.Random(seed)
     drafts = [_warped("flite", voice, hertz, at, _PER_FLITE_VOICE, rng)
               for voice, hertz in FLITE.items() for at in range(_PER_FLITE_VOICE)]  # fmt: skip
@@ -92,11 +92,11 @@ def speakers(seed: str = "speakers") -> list[Speaker]:
 
 
 def _warped(engine: Engine, voice: str, hertz: float, at: int, count: int, rng: random.Random) -> _Draft:
-    """Speaker `at` of a voice; the first one is the voice as it is. Pitch is spread evenly, then shaken."""
+    """Speaker `at` of a voice; the first one is the unchanged voice. Pitch is spread evenly, with jitter."""
     if at == 0:
         return _Draft(engine, voice, 1.0, 1.0, 1.0, 1.0, 0.0, 0, hertz)
     place = min(0.999, max(0.001, (at - 1 + rng.random()) / (count - 1)))
-    # The exponent gathers them round the teacher's own pitch, where its speech stays cleanest.
+    # The exponent concentrates them around the teacher's pitch, where warped speech is cleanest.
     centred = 2 * place - 1
     lowest, highest = max(_LEAST, _LOWEST / hertz), min(_MOST, _HIGHEST / hertz)
     pitch = (highest if centred > 0 else lowest) ** abs(centred) ** 1.25
@@ -111,7 +111,7 @@ def _espeak(voice: str, rng: random.Random) -> _Draft:
 
 
 def _spread(drafts: list[_Draft], engine: Engine, count: int) -> set[int]:
-    """Places of `count` warped speakers of an engine, from low to high, shared between its voices."""
+    """Places of `count` warped speakers of a synthesizer, from low to high, shared between its voices."""
     places = [at for at, draft in enumerate(drafts) if draft.engine == engine and (draft.pitch != 1.0 or draft.setting)]
     heights = sorted(drafts[at].height for at in places)
     chosen: list[int] = []

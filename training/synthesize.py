@@ -1,13 +1,13 @@
-"""Makes the training speech: sentences, spoken by the teachers, warped into many speakers, with times of all
+"""Make the training speech: sentences spoken by the teachers, warped into many speakers, with times of all
 tokens.
 
     python -m training.synthesize --work DIR --hours 5 --seed 1
 
 Writes `DIR/data/audio-NNN.npy` (int16 at 22,050 Hz, utterances end to end), `index-NNN.jsonl` and
 `speakers.json`; `training/corpus.py` reads them. Shard 000 holds the test renderings, the others about 20
-minutes of training speech each. A shard depends on the seed and its number alone: what is there already is
-kept, so a run can be interrupted, and asking for more hours adds shards. Flite and espeak-ng draw noise from
-a state that lasts as long as the process does, so each shard is rendered in a process of its own.
+minutes of training speech each. A shard depends only on the seed and its number. Existing shards are
+kept, so a run can be interrupted, and more hours add shards. Flite and espeak-ng keep their noise state for the
+life of the process, so each shard is rendered in its own process.
 
 The warps use WORLD (Morise, Yokomori and Ozawa, 2016) by way of `pyworld`.
 """
@@ -50,11 +50,11 @@ _BATCH = 48  # sentences for one Festival process
 
 @dataclass(frozen=True)
 class Extent:
-    """How much speech is made.
+    """Amount of speech to make.
 
-    hours: of training speech, in shards of `shard_seconds`, rendered so many jobs `at_once`.
-    references, tests: utterances of each held-out speaker; seen_tests: test sentences by all others together.
-    trained, held_out: speakers of each engine, the first of either kind; None is all of them.
+    hours: of training speech, in shards of `shard_seconds`, rendered in batches of `at_once` jobs.
+    references, tests: utterances of each held-out speaker; seen_tests: test sentences by all other speakers.
+    trained, held_out: number of speakers per synthesizer, from the first; None is all.
     """
 
     hours: float = 11.0
@@ -68,18 +68,18 @@ class Extent:
 
     @property
     def shards(self) -> int:
-        """Of training speech; the test shard comes in front of them."""
+        """Number of training shards; the test shard comes before them."""
         return round(self.hours * 3600 / self.shard_seconds)
 
     def cast(self, engine: Engine, *, held_out: bool) -> list[Speaker]:
-        """The speakers of an engine that are held out, or those that are not."""
+        """The held-out or the other speakers of a synthesizer."""
         group = [each for each in speakers() if each.engine == engine and each.held_out == held_out]
         return group[: self.held_out if held_out else self.trained]
 
 
 @dataclass(frozen=True)
 class Job:
-    """One sentence to be spoken by one speaker."""
+    """One sentence and its speaker."""
 
     text: str
     speaker: Speaker
@@ -99,7 +99,7 @@ class Rendered:
 def align(tokens: list[str], segments: list[tuple[str, float]]) -> list[float]:
     """Start of every token, in the seconds of `segments`.
 
-    Where the teacher spoke other phones than the lexicon says, times are interpolated between those that
+    Where the teacher's phones differ from the lexicon's, times are interpolated between those that
     agree.
 
     Args:
@@ -107,7 +107,7 @@ def align(tokens: list[str], segments: list[tuple[str, float]]) -> list[float]:
         segments: (phone, end in seconds), `pau` for silence.
 
     Returns:
-        One start per token, never falling. A word break starts with the phone after it, a mark where the
+        One start per token, non-decreasing. A word break starts with the phone after it, a mark where the
         phone before it ends.
     """
     starts = [0.0] + [end for _, end in segments[:-1]]
@@ -118,7 +118,7 @@ def align(tokens: list[str], segments: list[tuple[str, float]]) -> list[float]:
     pairs = [(-1, -1), *pairs, (len(wanted), len(spoken))]
     bounds = [start for _, start, _ in spoken] + [spoken[-1][2]]
     mine, theirs = zip(*pairs, strict=True)
-    # In units of the teacher's phones, so that what lies between two agreeing phones shares their time
+    # In units of the teacher's phones, so that tokens between two agreeing phones share their time
     # evenly.
     places = np.interp(np.arange(len(wanted) + 1), mine, theirs)
     phone_starts = np.interp(places, np.arange(len(bounds)), bounds)
@@ -134,7 +134,7 @@ def align(tokens: list[str], segments: list[tuple[str, float]]) -> list[float]:
 
 
 def warp(samples: np.ndarray, sample_rate: int, speaker: Speaker, tempo: float) -> np.ndarray:
-    """The teacher's speech in the speaker's voice: WORLD analysis, changed, synthesized. Float, same rate."""
+    """Convert the teacher's speech to the speaker's voice by WORLD analysis and synthesis. Float, same rate."""
     signal = samples.astype(np.float64)
     rough, times = pyworld.dio(signal, sample_rate, f0_floor=60.0, f0_ceil=400.0, speed=2)
     f0 = pyworld.stonemask(signal, rough, times, sample_rate)
@@ -183,7 +183,7 @@ def level(samples: np.ndarray) -> np.ndarray:
 
 
 def trimmed(samples: np.ndarray, threshold: float = 150.0) -> tuple[np.ndarray, float]:
-    """Samples with little silence at either end (none if all is silent), and the seconds cut off in front."""
+    """Samples with little silence at both ends (none if all is silent), and the seconds removed at the start."""
     envelope = np.convolve(np.abs(samples), np.full(220, 1 / 220), "same")
     loud = np.flatnonzero(envelope > threshold)
     if not len(loud):
@@ -193,14 +193,14 @@ def trimmed(samples: np.ndarray, threshold: float = 150.0) -> tuple[np.ndarray, 
 
 
 class Studio:
-    """All synthesizers, and the lexicon that names what they say. One per process."""
+    """All synthesizers, and the lexicon for their phones. One per process."""
 
     def __init__(self, lexicon: Path = LEXICON) -> None:
         self.lexicon = Lexicon.load(lexicon)
         self._flite, self._festival, self._espeak = Flite(), Festival(), Espeak()
 
     def render(self, jobs: list[Job], rng: random.Random) -> Iterator[Rendered]:
-        """Speak the jobs; what comes out too short or too long, or without phones, is left out."""
+        """Render the jobs, without results that are too short or too long, or have no phones."""
         for job, utterance in self._spoken(jobs, rng):
             rendered = self._finished(job, utterance, job.speaker.tempo * rng.uniform(0.96, 1.04))
             if rendered is not None:
@@ -238,7 +238,7 @@ class Studio:
 
     @staticmethod
     def _voiced(speaker: Speaker, utterance: Utterance, tempo: float) -> tuple[np.ndarray, float]:
-        """The utterance in the speaker's voice at 22,050 Hz, and how much faster than before it runs."""
+        """The utterance in the speaker's voice at 22,050 Hz, and its speed factor."""
         if speaker.engine == "espeak":
             # Reading the samples faster raises pitch and envelope together; espeak-ng does the rest.
             target = round(SAMPLE_RATE / speaker.tract / 50) * 50
@@ -250,7 +250,7 @@ class Studio:
 
 
 def training_jobs(shard: int, seed: int, lexicon: Lexicon, extent: Extent) -> Iterator[Job]:
-    """The jobs of a training shard, endlessly: engines by their shares, speakers in turn."""
+    """Endless jobs of a training shard: synthesizers by their shares, speakers in turn."""
     rng = random.Random(f"jobs {seed} {shard}")
     turns = {}
     for engine in SHARES:
@@ -276,7 +276,7 @@ def jobs_of_test(seed: int, lexicon: Lexicon, extent: Extent) -> list[Job]:
 
 
 def write_shard(shard: int, *, folder: Path, seed: int, extent: Extent) -> tuple[int, float, float]:
-    """Make one shard unless it is there. Returns its number, seconds of speech and seconds it took."""
+    """Make one shard unless it exists. Returns its number, seconds of speech and seconds of work."""
     index = folder / f"index-{shard:03d}.jsonl"
     if index.exists():
         lines = [json.loads(line) for line in index.read_text(encoding="utf-8").splitlines()]
@@ -300,7 +300,7 @@ def _training_shard(studio: Studio, jobs: Iterator[Job], rng: random.Random, ext
 
 
 def _write(folder: Path, shard: int, made: list[Rendered]) -> None:
-    """Audio first, the index last and in one step: an index tells that its shard is whole."""
+    """Write the audio first and the index last, atomically: an index marks a complete shard."""
     np.save(folder / f"audio-{shard:03d}.npy", np.concatenate([item.samples for item in made]))
     lines, offset = [], 0
     for item in made:
@@ -316,7 +316,7 @@ def _write(folder: Path, shard: int, made: list[Rendered]) -> None:
 
 
 def synthesize(work: Path, extent: Extent, seed: int, workers: int) -> None:
-    """Make the test shard and the training speech under `work/data`, with so many processes at a time."""
+    """Make the test shard and the training speech under `work/data`, in parallel processes."""
     folder = work.expanduser() / "data"
     folder.mkdir(parents=True, exist_ok=True)
     everyone = [speaker.to_json() for speaker in speakers()]

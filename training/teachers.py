@@ -1,4 +1,4 @@
-"""One way to ask Flite, Festival and espeak-ng for speech with the time of every phone."""
+"""A common interface to Flite, Festival and espeak-ng: speech with the time of every phone."""
 
 import ctypes as c
 import subprocess
@@ -93,7 +93,7 @@ class Espeak:
         return Utterance(samples, self.sample_rate, self._segments(len(samples) / self.sample_rate))
 
     def _segments(self, length: float) -> list[tuple[str, float]]:
-        """Starts of IPA names -> ends of our phones; a name that stands for two phones is halved."""
+        """Starts of IPA names → ends of the lexicon's phones; a name of two phones is halved."""
         out: list[tuple[str, float]] = []
         ends = [start for _, start in self._phones[1:]] + [length]
         for (name, start), end in zip(self._phones, ends, strict=True):

@@ -1,4 +1,4 @@
-"""The bundled model's tokenizer: one token a phone, a punctuation mark, or a word of the prompt's fixed phrases."""
+"""The bundled model's tokenizer: a token is a phone, a punctuation mark, or a word of the prompt's fixed phrases."""
 
 from pathlib import Path
 

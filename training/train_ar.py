@@ -3,8 +3,8 @@
     python -m training.train_ar --work DIR --minutes 90
 
 Losses: next semantic token or end (cross-entropy), residual codes of a sample of the frames, and, early on, a guide
-that asks one attention head to look at the phone being spoken. Inputs are corrupted now and then, so that the model
-learns to go on from its own mistakes. Checkpoints every few minutes; started again, it resumes.
+that makes one attention head attend to the phone being spoken. Inputs are randomly corrupted, so that the model
+learns to continue after its own errors. Checkpoints every few minutes; a restarted run resumes.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from training.tokenizer import save_tokenizer
 @dataclass(frozen=True)
 class Recipe:
     minutes: float
-    steps: float = math.inf  # the run ends with its minutes or its steps, whichever come first
+    steps: float = math.inf  # the run ends at its minutes or its steps, whichever come first
     positions: int = 3072  # of a batch
     learning_rate: float = 1.5e-3
     warmup_steps: int = 150
@@ -94,7 +94,7 @@ def initialise(stack: nn.Module, layers: int) -> None:
 
 
 class DualAR(nn.Module):
-    """Both stacks and the losses between them."""
+    """Both stacks and their losses."""
 
     def __init__(self, config: DualARConfig, end_id: int, residual_size: int, guide_layer: int) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class DualAR(nn.Module):
         self.config, self.residual_size, self.guide_layer = config, residual_size, guide_layer
 
     def drop_out(self, share: float) -> None:
-        """Dropout behind every attention and feed-forward; the engine's own layers have none."""
+        """Add dropout after every attention and feed-forward; the engine's layers have none."""
 
         def hook(module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
             return F.dropout(output, share, module.training)
@@ -114,7 +114,7 @@ class DualAR(nn.Module):
             block.feed_forward.register_forward_hook(hook)
 
     def corrupt(self, columns: Tensor, tokens: float, codes: float) -> Tensor:
-        """Some semantic tokens and residual codes replaced at random."""
+        """Replace some semantic tokens and residual codes at random."""
         config, size = self.config, self.config.semantic_codebook_size
         is_frame = (columns[:, 0] >= config.semantic_start_id) & (columns[:, 0] <= config.semantic_end_id)
         out = columns.clone()
@@ -133,7 +133,7 @@ class DualAR(nn.Module):
         columns = batch.columns
         if training:
             columns = self.corrupt(columns, recipe.corrupt_tokens, recipe.corrupt_codes)
-        # The Slow AR's own forward, opened up to keep what the guided layer reads.
+        # The Slow AR's forward, inlined to keep the input of the guided layer.
         x, rope = self.slow.embed(columns), self.slow.rope[: columns.shape[2], None]
         for i, block in enumerate(self.slow.layers):
             if i == self.guide_layer:
@@ -270,7 +270,7 @@ def _validate(model: DualAR, batches: list[Batch], recipe: Recipe, device: str) 
 
 
 def _save(path: Path, model: DualAR, optimiser: torch.optim.Optimizer, step: int, elapsed: float) -> None:
-    """Written beside and moved into place: killed at any moment, the last checkpoint stays whole."""
+    """Save atomically: a kill at any moment leaves the previous checkpoint intact."""
     partial = path.with_suffix(".partial")
     torch.save(
         {"model": model.state_dict(), "optimiser": optimiser.state_dict(), "step": step, "elapsed": elapsed},

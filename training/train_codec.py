@@ -2,13 +2,13 @@
 
     python -m training.train_codec --work DIR [--minutes M] [--from FOLDER [--decoder-only]]
 
-Reads `DIR/data`, and writes `DIR/codec/codec.safetensors` and `codec_config.json` when the run has ended. A run
-that was stopped goes on from its last checkpoint; a finished one goes on when it is given more minutes.
+Reads `DIR/data`, and writes `DIR/codec/codec.safetensors` and `codec_config.json` when the run has ended. A
+stopped run resumes from its last checkpoint; a finished one continues when it is given more minutes.
 
-A fresh codec learns for some hundred steps without its codebooks, which are then laid out over its latents and
-used for more and more samples. With --from, everything learns on from a folder's codec, and codes change their
-meaning. With --decoder-only as well, codes made before stay valid. With --adversarial the decoder learns on against
-discriminators: only once the codes carry pitch, for with them from the start it never finds it.
+A new codec trains for some hundred steps without codebooks, which are then initialised from its latents and used for
+a growing share of samples. --from continues from a folder's codec, and codes change their meaning; with
+--decoder-only, existing codes stay valid. --adversarial trains the decoder against discriminators; use it only when
+the codes carry pitch, which the codec never learns with discriminators from the start.
 """
 
 import argparse
@@ -49,13 +49,13 @@ def open_run(
     device: str = "cpu",
     config: CodecConfig | None = None,
 ) -> CodecRun:
-    """A run where its last checkpoint left it, or at its beginning.
+    """Open a run at its last checkpoint, or at its beginning.
 
     Args:
-        source: folder of the codec to learn on from; without one a codec of `config`'s sizes starts afresh.
+        source: folder of the codec to continue from; without it, a new codec of `config`'s sizes.
 
-    Raises ValueError for speech that does not fit the codec and for a checkpoint with another beginning, and
-    what `load_codec` raises.
+    Raises ValueError for speech that does not fit the codec and for a checkpoint with another origin, and the
+    errors of `load_codec`.
     """
     if source is None:
         torch.manual_seed(recipe.seed)
@@ -66,7 +66,7 @@ def open_run(
     if codec.config.sample_rate != SAMPLE_RATE:
         raise ValueError(f"The speech has {SAMPLE_RATE} Hz, the codec {codec.config.sample_rate}.")
     if decoder_only:
-        # A decoder belongs to its codes; other runs may write into the folder that they began with.
+        # A decoder belongs to its codes; other runs may write into the folder of their origin.
         origin += f" {codec_fingerprint(codec)}"
     utterances = [item for item in corpus.utterances if item.for_training]
     sampler = CropSampler(utterances, codec.config, recipe.crop_frames)
@@ -80,14 +80,14 @@ def open_run(
 
 
 def checkpoint_of(work: Path, run: CodecRun) -> Path:
-    """Where the run keeps its checkpoint: runs of different kinds may follow each other in one folder."""
+    """Path of the run's checkpoint; runs of different kinds may follow each other in one folder."""
     kind = "fresh" if not run.origin else "decoder" if run.trainer.decoder_only else "continued"
     kind += "-adversarial" if run.trainer.discriminators else ""
     return work / "codec" / f"checkpoint-{kind}.pt"
 
 
 def finish(work: Path, run: CodecRun) -> None:
-    """Run to the end of the recipe and write the codec, unless that is done."""
+    """Run to the end of the recipe and write the codec, unless it is done."""
     if run.finished and run.progress >= 1:
         print(f"finished already, after {run.step} steps; more minutes would go on", flush=True)
         return
@@ -122,7 +122,7 @@ def report(run: CodecRun, means: dict[str, float], seconds: float) -> None:
 
 
 def export(folder: Path, codec: Codec) -> None:
-    """Write the codec into `folder`; each of its files is replaced whole."""
+    """Write the codec into `folder`; each file is replaced atomically."""
     staged = folder / "partial"
     weights = {name: weight.detach().cpu().float() for name, weight in codec.state_dict().items()}
     write_codec(staged, weights, codec.config)
@@ -132,7 +132,7 @@ def export(folder: Path, codec: Codec) -> None:
 
 
 def kept_from_training(corpus: Corpus) -> list[Utterance]:
-    """Some utterances for checking, spread over the corpus."""
+    """Some held-out utterances for checking, spread over the corpus."""
     kept = [item for item in corpus.utterances if not item.for_training]
     return kept[:: max(1, math.ceil(len(kept) / CHECKED_UTTERANCES))]
 

@@ -1,14 +1,14 @@
-"""Trains the phone recogniser that judges the bundled model.
+"""Train the phone recogniser that evaluates the bundled model.
 
     python -m training.train_recogniser --work DIR [--minutes 60] [--epochs 30]
 
 Makes its speech under `DIR/recogniser` (`training/recogniser_speech.py`), and writes the weights to
-`benchmarks/data/recogniser.safetensors`, where `benchmarks/phones.py` finds them. The same speech and seed make the
+`benchmarks/data/recogniser.safetensors`, where `benchmarks/phones.py` reads them. The same speech and seed give the
 same weights on the same machine.
 
-Teachers are clean; what is to be judged came through a codec. So half of the utterances are heard as people record
-them, all at another pace, and their spectra are roughened, blurred and masked: what a vocoder does to speech must not
-count as another phone.
+Teachers are clean, but the evaluated speech comes through a codec. So half of the utterances get recording
+conditions, all get another tempo, and their spectra are roughened, blurred and masked: vocoder artefacts must not
+count as other phones.
 """
 
 import argparse
@@ -35,12 +35,12 @@ from training.synthesize import DEFAULT_WORK
 OUT = Path(__file__).parents[1] / "benchmarks" / "data" / "recogniser.safetensors"
 _BATCH = 12
 _RATE, _DECAY = 2e-3, 1e-2
-_TIMED = 0.5  # weight of naming the phone of each frame: it shows CTC early where phones are
+_TIMED = 0.5  # weight of the per-frame phone loss, which aligns CTC early
 _IGNORED = -100
-_LAST_PHONE = 0.1  # s: where a phone starts is known, and so where all but the last one end
-_CHECKED = 25  # one utterance in so many is kept for checking
+_LAST_PHONE = 0.1  # s: starts of phones are known, so are the ends of all but the last
+_CHECKED = 25  # one utterance in this many is held out for checking
 _SLOWEST, _FASTEST = 0.88, 1.14
-_STRETCHES = 0.86, 0.93, 1.0, 1.07, 1.14  # of the frequencies, as vocal tracts differ
+_STRETCHES = 0.86, 0.93, 1.0, 1.07, 1.14  # of the frequencies, as between vocal tracts
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Batch:
 
 
 class Trainer:
-    """The network with its optimiser, and a head for phones by time that is not kept."""
+    """The network with its optimiser, and an auxiliary head for phones by time that is not saved."""
 
     def __init__(self, steps: int, seed: int = 0) -> None:
         torch.manual_seed(seed)
@@ -83,19 +83,19 @@ class Trainer:
 
 
 class Ears:
-    """Utterances to batches, each time as heard anew."""
+    """Converts utterances to batches, with new random conditions each time."""
 
     def __init__(self, seed: int = 0) -> None:
         self._mel, self._rng = LogMel(), np.random.default_rng(seed)
         self._stretched = [LogMel(stretch) for stretch in _STRETCHES]
 
     def batch(self, utterances: Sequence[Utterance]) -> Batch:
-        """Utterances under conditions that are drawn."""
+        """A batch of utterances under random conditions."""
         disturbed = [self._disturbed(each) for each in utterances]
         return _collated(disturbed, [self._roughened(self._through_any(each)) for each in disturbed])
 
     def plain(self, utterances: Sequence[Utterance]) -> Batch:
-        """Utterances as they are."""
+        """A batch of unchanged utterances."""
         return _collated(utterances, [self._mel(torch.from_numpy(each.samples)) for each in utterances])
 
     def _through_any(self, each: Utterance) -> Tensor:
@@ -112,7 +112,7 @@ class Ears:
         return Utterance(samples, each.phones, (each.starts / pace).astype(np.float32))
 
     def _roughened(self, features: Tensor) -> Tensor:
-        """What vocoders do: power that flickers, detail that is smeared; and a band or a moment that is missing."""
+        """Simulate vocoders: fluctuating power, smeared detail, and a missing band or moment."""
         rng, out = self._rng, features
         if rng.random() < 0.5:
             noise = torch.from_numpy(rng.standard_normal(out.shape).astype(np.float32))
@@ -150,7 +150,7 @@ def timed_phones(utterance: Utterance, frames: int) -> NDArray[np.int64]:
 
 
 def batches(utterances: Sequence[Utterance], ears: Ears, rng: random.Random) -> Iterator[Batch]:
-    """Every utterance once, those of like length together, the batches in any order."""
+    """Every utterance once, grouped by similar length, batches in random order."""
     ranked = sorted(utterances, key=lambda each: len(each.samples) * rng.uniform(0.9, 1.1))
     groups = [ranked[at : at + _BATCH] for at in range(0, len(ranked), _BATCH)]
     rng.shuffle(groups)
@@ -160,7 +160,7 @@ def batches(utterances: Sequence[Utterance], ears: Ears, rng: random.Random) -> 
 
 @torch.inference_mode()
 def error_rate(model: Recogniser, utterances: Sequence[Utterance]) -> float:
-    """Phone errors over phones, of utterances as they are."""
+    """Phone errors over phones, of unchanged utterances."""
     model.eval()
     ears, errors = Ears(), 0
     for each in utterances:
@@ -170,7 +170,7 @@ def error_rate(model: Recogniser, utterances: Sequence[Utterance]) -> float:
 
 
 def train(utterances: Sequence[Utterance], epochs: int, seed: int = 0) -> Recogniser:
-    """A recogniser after so many rounds over the utterances, one in 25 of them kept for checking."""
+    """Train a recogniser for a number of epochs, with one in 25 utterances held out for checking."""
     checked = utterances[::_CHECKED]
     heard = [each for at, each in enumerate(utterances) if at % _CHECKED]
     trainer = Trainer(epochs * -(-len(heard) // _BATCH), seed)

@@ -1,7 +1,7 @@
-"""The whole attack: python -m tests.attack [--only NAME] [--seed N] [--count N] [--case N] [--minutes M] [--document]
+"""The attack suite: python -m tests.attack [--only NAME] [--seed N] [--count N] [--case N] [--minutes M] [--document]
 
-Runs in a fresh folder that is removed afterwards, against loopback only. Exit status 1 when anything was found; the
-findings stay in a folder whose name is printed, each with the command that runs it again.
+Runs in a new folder that is removed afterwards, against loopback only. Exit status 1 when anything was found; the
+findings stay in a folder whose name is printed, each with the command that reproduces it.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Of everything that is started: no settings, keys or folders of whoever starts it."""
+    """The environment of child processes: without settings, keys or folders of the user."""
     kept = {name: value for name, value in os.environ.items() if name in _KEPT}
     places = {name: str(folder / "home") for name in ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
     (folder / "home").mkdir(exist_ok=True)
@@ -56,7 +56,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status."""
+    """Run the suite. Returns the exit status."""
     options = parsed(arguments)
     folder = Path(tempfile.mkdtemp(prefix="reprise-attack-")).resolve()
     before = guard.snapshot(ROOT)
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _moved(folder: Path) -> Path | None:
-    """The findings, moved to where they stay; None when there are none."""
+    """Move the findings to a permanent folder; None when there are none."""
     if not (folder / FINDINGS).exists():
         return None
     place = Path(tempfile.mkdtemp(prefix="reprise-findings-"))

@@ -1,4 +1,4 @@
-"""Archives of voices: spoiled ones, ones that lie about themselves, and ones that unpack to much more."""
+"""Voice archives: damaged ones, ones with false headers, and decompression bombs."""
 
 import io
 import random
@@ -47,7 +47,7 @@ def _archives(seed: int, count: int) -> Iterator[bytes]:
 
 
 def _read(data: bytes) -> None:
-    """Every voice file of it is read, as an import does; none is larger than a voice file can be."""
+    """Read all voice files as an import does; none exceeds the limit of a voice file."""
     path = Path("parcel.zip")
     path.write_bytes(data)
     read = entries = 0
@@ -71,7 +71,7 @@ def packed(files: list[tuple[str, bytes]], how: int = ZIP_STORED) -> bytes:
 
 @cache
 def _bomb() -> bytes:
-    """One entry that says it is small and unpacks to a gigabyte of zeros."""
+    """An entry that declares a small size and unpacks to a gigabyte of zeros."""
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
     block = deflate.compress(bytes(1 << 20)) + deflate.flush(zlib.Z_FULL_FLUSH)  # can be repeated
     packed = block * (BOMB >> 20) + deflate.flush()
@@ -85,7 +85,7 @@ def _bomb() -> bytes:
 
 
 def _lying(whole: bytes, chance: random.Random) -> bytes:
-    """Odd numbers in the list at the end: sizes, offsets, how it is packed."""
+    """Wrong values in the central directory: sizes, offsets, compression method."""
     start = whole.rindex(b"PK\1\2") if chance.random() < 0.5 else whole.index(b"PK\1\2")
     return whole[:start] + spoiled(whole[start:], chance)
 

@@ -1,4 +1,4 @@
-"""What an attack is, how it says what went wrong, and where attacks are found."""
+"""The `Attack` type, its errors, and discovery of attacks."""
 
 import importlib
 import inspect
@@ -17,16 +17,16 @@ PORTIONS, PORTION = 15, 20  # of an attack that counts by itself
 
 
 class Broken(Exception):
-    """A promise did not hold. The message says which, and what was seen instead."""
+    """A promise was broken. The message names it and the observed behaviour."""
 
 
 class Skipped(Exception):
-    """The attack cannot run on this machine. The message says what is missing."""
+    """The attack cannot run on this machine. The message names what is missing."""
 
 
 @dataclass(frozen=True)
 class Attack:
-    """Hostile cases, and what is done with each of them.
+    """Hostile cases, and the function that runs one.
 
     cases(seed, count): picklable values, the same for the same seed; the n-th must not depend on `count`.
     run(case): returns when the case was served or refused as promised, as an int if it stands for that many tries.
@@ -47,13 +47,13 @@ class Attack:
 
 
 def randoms(seed: int, count: int) -> Iterator[random.Random]:
-    """A source of chance for each case, the same whatever the number of cases."""
+    """A random generator for each case, independent of the number of cases."""
     for index in range(count):
         yield random.Random(f"{seed}:{index}")
 
 
 def once(seed: int, count: int) -> Iterator[int]:
-    """Cases of an attack that is the same each time: their numbers."""
+    """Case numbers for an attack that is the same each time."""
     yield from range(count)
 
 
@@ -68,7 +68,7 @@ def found() -> dict[str, Attack]:
 
 
 def _attacks_of(module: ModuleType) -> Iterator[Attack]:
-    """Its attacks. A module with `cases` and `run` is one as a whole, and so is one with `run(count, seed)`."""
+    """The attacks of a module. A module with `cases` and `run`, or with `run(count, seed)`, is one attack."""
     values = vars(module)
     yield from (value for value in values.values() if isinstance(value, Attack))
     run, cases = values.get("run"), values.get("cases")
@@ -82,12 +82,12 @@ def _attacks_of(module: ModuleType) -> Iterator[Attack]:
 
 
 def _portions(seed: int, count: int) -> Iterator[int]:
-    """A seed for each portion of an attack that counts by itself."""
+    """Seeds for the portions of an attack that counts its own tries."""
     yield from range(seed * 1_000, seed * 1_000 + count)
 
 
 def _portion(run: Callable[..., Any], seed: int) -> int:
-    """`run` gives how often it tried, and what broke."""
+    """Run one portion: `run` returns its number of tries and the broken promises."""
     done = run(PORTION, seed)
     if done.broken:
         raise Broken("\n".join(done.broken))

@@ -1,6 +1,6 @@
-"""Clips that somebody spoiled: mutations of every format that is read, and files that were made to do harm.
+"""Damaged clips: mutations of all supported formats, and crafted files.
 
-Every case is the bytes of a file. Reading it must give samples or an UnusableReference.
+A case is the bytes of a file. Reading it must return samples or raise UnusableReference.
 """
 
 import io
@@ -57,7 +57,7 @@ _BY_AV: dict[str, tuple[int, str, str]] = {
 
 
 def cases(seed: int, count: int) -> Iterator[bytes]:
-    """`count` files: first those that were made on purpose, then mutations of sound ones."""
+    """`count` files: first the crafted ones, then mutations of valid ones."""
     yield from itertools.islice(crafted().values(), count)
     sources = [*sound()]
     for index in range(count - len(crafted())):
@@ -66,7 +66,7 @@ def cases(seed: int, count: int) -> Iterator[bytes]:
 
 
 def run(case: bytes) -> None:
-    """Reads a file. Raises what nobody declared, AssertionError for samples that cannot be."""
+    """Read a file. Raises undeclared errors, and AssertionError for impossible samples."""
     with suppress(UnusableReference):
         recording = decode(case)
         samples = recording.samples.numpy()
@@ -81,7 +81,7 @@ def sound() -> tuple[str, ...]:
 
 @cache
 def sound_file(kind: str) -> bytes:
-    """Two seconds of speech in a format, whole."""
+    """A valid file with two seconds of speech in a format."""
     if kind in _BY_AV:
         rate, container, codec = _BY_AV[kind]
         return _written_by_av(_speech(rate), rate, container, codec)
@@ -116,7 +116,7 @@ def _written_by_av(samples: NDArray[np.float32], rate: int, container: str, code
 
 @cache
 def crafted() -> dict[str, bytes]:
-    """Files that were made to do harm, by what they try."""
+    """Crafted files by their purpose."""
     wav, mp3, aac = sound_file("wav PCM_16"), sound_file("mp3"), sound_file("aac")
     return {
         "nothing": b"",
@@ -140,7 +140,7 @@ def crafted() -> dict[str, bytes]:
 
 
 def playlists(target: str) -> dict[str, str]:
-    """Files that name another one, a path or an address, in every way that FFmpeg knows."""
+    """Files that refer to another file or address, in every way that FFmpeg supports."""
     mpd = f"<BaseURL>{target}</BaseURL><SegmentTemplate initialization='{target}' media='{target}' duration='1'/>"
     return {
         "m3u8": f"#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\n{target}\n#EXT-X-ENDLIST\n",
@@ -185,7 +185,7 @@ def _eight_channels() -> bytes:
 
 
 def _covered(sound: bytes) -> bytes:
-    """Sound behind an ID3 tag with a picture of 3,000 by 3,000 points, which packs to 27 kB."""
+    """Audio after an ID3 tag with a picture of 3,000 by 3,000 pixels, compressed to 27 kB."""
 
     def part(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -216,7 +216,7 @@ def _film() -> bytes:
 
 
 def _quicktime(sample_count: int, chunks: int = 1, reference: bytes = b"") -> bytes:
-    """A file of raw sound whose tables promise what is not there, or whose sound is elsewhere."""
+    """A raw audio file whose tables refer to missing data or to another file."""
 
     def box(kind: bytes, *parts: bytes) -> bytes:
         data = b"".join(parts)

@@ -1,4 +1,4 @@
-"""Forged events of the page: every event and server function with values that no browser of ours sends.
+"""Forged events: every event and server function of the page with values that the page never sends.
 
     report = forge_events(url, count=1_000, seed=1)
     assert report.failures == []
@@ -25,7 +25,7 @@ PATIENCE = 30.0  # seconds for one answer
 NO_ID = "f" * 32
 FILE = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
 FAR_FILE = {**FILE, "path": "http://127.0.0.1:9/x.wav", "url": "http://127.0.0.1:9/x.wav"}
-# As JSON text, because some of them are no values of Python's `json.dumps`.
+# As JSON text, because `json.dumps` cannot produce some of them.
 NASTY = (
     "null", "true", "0", "-1", "1e308", "-1e309", "NaN", "Infinity", "9" * 400, "9" * 5_000, "0.1e-9999", '""',
     r'"\u0000"', r'"\ud800"', r'"\udfff\ud800"', json.dumps("x" * 100_000), '"../../etc/passwd"', '"<img src=x>"',
@@ -73,7 +73,7 @@ INPUTS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Forgery:
-    """One call. `said`: what is forged in it, for the report. `session`: set where the answer comes by the queue."""
+    """One call. `said`: what is forged, for the report. `session`: set if the answer comes through the queue."""
 
     said: str
     path: str
@@ -83,7 +83,7 @@ class Forgery:
 
 @dataclass
 class Report:
-    """How the calls went."""
+    """Results of the calls."""
 
     calls: int = 0
     statuses: Counter[int] = field(default_factory=Counter)
@@ -91,7 +91,7 @@ class Report:
 
 
 def forge_events(url: str, *, count: int, seed: int, headers: dict[str, str] | None = None) -> Report:
-    """Makes `count` forged calls, chosen by `seed`, of a page at `url` that needs no login beyond `headers`."""
+    """Make `count` forged calls, chosen by `seed`, to a page at `url` that needs no login beyond `headers`."""
     report, chance = Report(), random.Random(seed)
     with httpx.Client(base_url=url, timeout=PATIENCE, headers=headers or {}) as http:
         config = page_config(http.get("").text)
@@ -102,7 +102,7 @@ def forge_events(url: str, *, count: int, seed: int, headers: dict[str, str] | N
 
 
 def forgeries(config: dict[str, Any]) -> Iterator[Forgery]:
-    """All calls, of a page with this configuration."""
+    """All forged calls for a page with this configuration."""
     parts = {part["id"]: part["props"].get("elem_id") or part["type"] for part in config["components"]}
     for event in config["dependencies"]:
         yield from _of_event(event, parts)
@@ -148,7 +148,7 @@ def _of_event(event: dict[str, Any], parts: dict[int, str]) -> Iterator[Forgery]
 
 
 def _spoiled(sent: dict[str, Any], nasty: str) -> Iterator[tuple[str, str]]:
-    """What is sent, with one value of it replaced or missing, as JSON."""
+    """The payload with one value replaced or removed, as JSON."""
     for key, value in sent.items():
         rest = {name: kept for name, kept in sent.items() if name != key}
         inside = json.dumps(rest)[1:-1]
@@ -181,7 +181,7 @@ def _of_server_function(part: int, name: str) -> Iterator[Forgery]:
 
 
 def _of_bodies() -> Iterator[Forgery]:
-    """Bodies that are no events at all."""
+    """Bodies that are not events."""
     paths = (
         "run/predict",
         "queue/join",
@@ -217,7 +217,7 @@ def _call(http: httpx.Client, forgery: Forgery, report: Report) -> None:
 
 
 def _trouble(http: httpx.Client, session: str) -> str:
-    """How a queued event ended that should have had an answer; "" where it had one."""
+    """The error with which a queued event ended; "" if it was answered."""
     with http.stream("GET", "gradio_api/queue/data", params={"session_hash": session}) as events:
         for line in events.iter_lines():
             told = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}

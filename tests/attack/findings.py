@@ -1,4 +1,4 @@
-"""Findings on disk: what a case was, what came of it, and the command that runs it again."""
+"""Findings on disk: the case, its outcome, and the command that reproduces it."""
 
 import json
 import shutil
@@ -9,18 +9,18 @@ from tests.attack.attack import Attack
 from tests.attack.outcome import Outcome
 
 _SHOWN = 4_000  # characters of a case that is no bytes
-MOST = 20  # kept of one attack and one kind: more of the same tell nothing
+MOST = 20  # findings saved per attack and kind
 
 
 class Findings:
-    """A folder of findings. `folder`: made when there is something to keep."""
+    """A folder of findings. `folder`: created with the first finding."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self._folder, self._seed = folder, seed
         self._kept: dict[tuple[str, str], int] = {}
 
     def keep(self, attack: Attack, index: int, case: Any, outcome: Outcome) -> Path | None:
-        """The folder of this finding, None when there are enough of the kind."""
+        """Save a finding. Returns its folder, or None when there are enough of its kind."""
         kind = attack.name, outcome.kind
         self._kept[kind] = self._kept.get(kind, 0) + 1
         if self._kept[kind] > MOST:
@@ -41,7 +41,7 @@ class Findings:
 
 
 def again(name: str, seed: int, index: int) -> str:
-    """The command that runs one case again."""
+    """The command that reproduces a case."""
     return f"make attack ARGS=\"--only '{name}' --seed {seed} --case {index}\""
 
 

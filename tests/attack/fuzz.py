@@ -1,4 +1,4 @@
-"""Parsers fuzzed with coverage guidance (Atheris, over libFuzzer): each in a process of its own, from whole inputs.
+"""Coverage-guided fuzzing of the parsers (Atheris, libFuzzer), each in its own process, seeded with valid inputs.
 
 python -m tests.attack.fuzz TARGET [options of libFuzzer]     one of them by hand
 """
@@ -36,7 +36,7 @@ def _codes() -> Try:
 
 
 def _voice() -> Try:
-    """The checksum is put right, so that what it guards is read."""
+    """Correct the checksum, so that the content after it is read."""
     from hashlib import sha256
 
     from engine.voice import Voice
@@ -65,7 +65,7 @@ def _archive() -> Try:
 
 
 def _config() -> Try:
-    """The bytes as each of a release's JSON files."""
+    """Read the bytes as each of a release's JSON files."""
     from engine.codec.config import CodecConfig
     from engine.families.s2.config import parse_dual_ar, parse_omni
     from engine.release.profile import Profile
@@ -116,7 +116,7 @@ TARGETS: dict[str, Callable[[], Try]] = {
 
 
 def whole(target: str) -> Iterator[bytes]:
-    """What the fuzzer begins with."""
+    """Seed inputs of the fuzzer."""
     from engine.voice import codes_to_bytes
     from tests.attack import archives, scripts
     from tests.storage.making import codes, voice
@@ -149,14 +149,14 @@ def _ours(call: Callable[[Any], object], value: Any) -> None:
 
 
 def _cases(seed: int, count: int) -> Iterator[tuple[str, int]]:
-    """Each target in turn, every round with another seed."""
+    """Each target in turn, with a new seed in each round."""
     names = list(TARGETS)
     for index in range(count):
         yield names[index % len(names)], seed + index // len(names)
 
 
 def _fuzz(case: tuple[str, int]) -> int:
-    """Returns how many inputs were tried. Raises Broken with what libFuzzer printed."""
+    """Fuzz a target. Returns the number of inputs tried. Raises Broken with the output of libFuzzer."""
     if find_spec("atheris") is None:
         raise Skipped("coverage guidance needs Atheris, which there is for Linux on x86-64")
     target, seed = case
@@ -180,7 +180,7 @@ def _fuzz(case: tuple[str, int]) -> int:
 
 
 def _first(printed: str) -> str:
-    """The error that came out of a parser, as Atheris prints it; libFuzzer's own word where there is none."""
+    """The parser's error as printed by Atheris, else libFuzzer's message."""
     _, _, after = printed.partition("Uncaught Python exception: ===")
     return next((line for line in after.splitlines() if line.strip()), "too slow, too large or died")
 
@@ -191,7 +191,7 @@ FUZZ = Attack(
 
 
 def main() -> None:
-    """Never returns: libFuzzer ends the process."""
+    """Run libFuzzer, which ends the process."""
     import atheris
 
     with atheris.instrument_imports(include=OURS):

@@ -1,8 +1,8 @@
-"""Keeps an attack inside its folder and on loopback.
+"""Confine an attack to its folder and to loopback.
 
-`install` refuses, in its own process, to write outside of the folder or to reach another machine, and notes each try in
-a file: who catches the error cannot hide it. Libraries in C are not seen by it; `snapshot` taken before and after shows
-what they changed in the places that matter most.
+`install` adds an audit hook that refuses writes outside of the folder and connections to other machines, and logs each
+try in a file, so that caught errors are seen too. The hook does not see C libraries; `snapshot`, taken before and
+after, shows their changes in the most important places.
 """
 
 import os
@@ -35,11 +35,11 @@ _CHANGES = {
 
 
 class Escape(RuntimeError):
-    """The attack, or what it attacks, reached out of its folder or off this machine."""
+    """A guarded process tried to write outside of its folder or to reach another machine."""
 
 
 def install(folder: Path) -> None:
-    """Guards this process from now on; there is no way back."""
+    """Guard this process permanently."""
     root = os.path.realpath(folder)
     notes = os.open(Path(root) / ESCAPES, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
@@ -52,7 +52,7 @@ def install(folder: Path) -> None:
 
 
 def escapes(folder: Path) -> list[str]:
-    """What guarded processes tried, one line for each try."""
+    """The tries of guarded processes, one line each."""
     path = folder / ESCAPES
     return path.read_text("utf-8").splitlines() if path.exists() else []
 
@@ -82,7 +82,7 @@ def _outside(path: Any, descriptor: Any, root: str) -> Iterator[str]:
     text = os.fsdecode(path)
     if isinstance(descriptor, int) and descriptor >= 0:
         text = os.path.join(Path(f"/proc/self/fd/{descriptor}").readlink(), text)  # noqa: PTH118
-    # The last part may be a link that is itself changed; what is above it decides.
+    # The last part may be a link that is itself changed, so only its parents are resolved.
     parent, name = os.path.split(os.path.abspath(text))  # noqa: PTH100
     real = os.path.join(os.path.realpath(parent), name)  # noqa: PTH118
     if not (real == root or real.startswith((f"{root}{os.sep}", f"/proc/{os.getpid()}/", *_HARMLESS))):
@@ -102,11 +102,11 @@ def _abroad(address: Any) -> Iterator[str]:
 
 
 def snapshot(*trees: Path) -> dict[str, tuple[Any, ...]]:
-    """The system's files as they are: /etc, devices, and the trees. Two of them tell what was changed in between."""
+    """The state of /etc, devices and the source trees. `changed` compares two snapshots."""
     kept: dict[str, tuple[Any, ...]] = {}
     for tree in (Path("/etc"), *trees):
         for path in _files(tree):
-            with suppress(FileNotFoundError):  # gone this moment, which shows as a change
+            with suppress(FileNotFoundError):  # deleted meanwhile, which shows as a change
                 state = path.lstat()
                 kept[str(path)] = (state.st_mode, state.st_uid, state.st_size, state.st_mtime_ns)
     for path in Path("/dev").glob("*"):

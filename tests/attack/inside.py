@@ -1,4 +1,4 @@
-"""The attack itself, in a fresh folder and under the guard. `__main__` starts it and reads its results."""
+"""The guarded process of a run, in its folder. `__main__` starts it and reads its results."""
 
 import argparse
 import json
@@ -30,7 +30,7 @@ class Session:
         self._said = time.monotonic()
 
     def attack(self, attacks: list[Attack]) -> None:
-        """Those that can share the machine first, then each of the others alone."""
+        """Run the attacks that can run in parallel, then each of the others alone."""
         for attack in attacks:
             self.tallies[attack.name] = Tally(attack.name, attack.what)
         shared = [attack for attack in attacks if not attack.alone]
@@ -50,7 +50,7 @@ class Session:
                     yield Job(attack, index, case)
 
     def _count(self, attack: Attack) -> int:
-        """As many as are asked for; an attack that runs alone has never more than its own number."""
+        """The requested number of cases; attacks that run alone have at most their own number."""
         asked = self._options.count
         if asked is None:
             return attack.count
@@ -71,7 +71,7 @@ class Session:
 
 
 def chosen(names: list[str]) -> list[Attack]:
-    """The attacks of these names, or of modules of these names; all when there are none. Exits for unknown ones."""
+    """The attacks with these names or from modules with these names; all for none. Exits for unknown names."""
     attacks = found()
     if not names:
         return list(attacks.values())
@@ -88,7 +88,7 @@ def _named(attack: Attack, name: str) -> bool:
 
 
 def _headline(outcome: Outcome) -> str:
-    """What was raised last, or where a slow case was."""
+    """The last line of the error, or the place where a slow case was."""
     lines = outcome.detail.strip().splitlines() or [""]
     frames = [line for line in lines if line.lstrip().startswith("File ")]
     line = frames[0] if outcome.kind == "slow" and frames else lines[-1]
@@ -96,7 +96,7 @@ def _headline(outcome: Outcome) -> str:
 
 
 def main() -> None:
-    """Arguments: the options of `__main__` as JSON. The working folder is the one to stay in."""
+    """Run with the options of `__main__` as a JSON argument, confined to the working folder."""
     options = argparse.Namespace(**json.loads(sys.argv[1]))
     folder = Path.cwd()
     guard.install(folder)

@@ -1,4 +1,4 @@
-"""Signed links, owners' keys and Range headers, as strangers send them."""
+"""Forged signed links, owners' keys and Range headers."""
 
 import json
 import random
@@ -40,7 +40,7 @@ def _client() -> TestClient:
 
 
 def _tokens(seed: int, count: int) -> Iterator[str]:
-    """Tampered links of one's own, links for another's things, links that another secret signed, and noise."""
+    """Tampered own links, links to another owner's data, links signed with another secret, and noise."""
     whole = _links().sign(MINE, "voice", "one").removeprefix(PLACE)
     theirs = _links().sign(THEIRS, "voice", "one").removeprefix(PLACE)
     for chance in randoms(seed, count):
@@ -59,7 +59,7 @@ def _tokens(seed: int, count: int) -> Iterator[str]:
 
 
 def _forged(chance: random.Random) -> str:
-    """Well made, by who does not know the secret, or with values that no page signs."""
+    """Well-formed tokens signed without the secret, or with values that the page never signs."""
     values: Any = [MINE.key, "voice", "one", int(NOW) + 60]
     values = chance.choice((values, values[:2], {"a": 1}, None, "x" * 1_000, [values] * 50, [[], {}, None, "soon"]))
     signer = URLSafeSerializer(
@@ -72,7 +72,7 @@ def _forged(chance: random.Random) -> str:
 
 
 def _follow(token: str) -> None:
-    """A link that is not exactly the one that was signed hands out nothing."""
+    """Follow a link: only a link exactly as signed may return data."""
     if f"{PLACE}{token}" == _links().sign(MINE, "voice", "one"):
         return
     answer = _client().get(_address(token), follow_redirects=False)
@@ -93,7 +93,7 @@ def _keys(seed: int, count: int) -> Iterator[str]:
 
 
 def _present(key: str) -> None:
-    """No key that this server did not sign makes anyone an owner."""
+    """Present a key: keys that this server did not sign are refused."""
     try:
         owner = Owners("browser", SECRET).owner_of(None, key)
     except InvalidInput:

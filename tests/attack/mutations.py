@@ -1,4 +1,4 @@
-"""Ways of spoiling a file without knowing its format: the same for the same source of chance."""
+"""Format-independent file mutations, deterministic for a given random generator."""
 
 import random
 import struct
@@ -26,7 +26,7 @@ def _flip(data: bytes, chance: random.Random) -> bytes:
 
 
 def _number(data: bytes, chance: random.Random) -> bytes:
-    """Somewhere stands a number that nobody expects there."""
+    """Overwrite bytes with an unexpected number."""
     form = chance.choice(("<H", ">H", "<I", ">I", "<Q", ">Q"))
     size = struct.calcsize(form)
     value = chance.choice((*_NUMBERS, chance.getrandbits(64))) & ((1 << 8 * size) - 1)

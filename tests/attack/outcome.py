@@ -1,4 +1,4 @@
-"""What came of a case, and of all cases of an attack."""
+"""The outcome of a case, and the tally of an attack."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ WRONG: dict[Kind, str] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one case. detail: a traceback or a sentence. tries: how many the case stands for."""
+    """The outcome of one case. detail: a traceback or a message. tries: number of tries in the case."""
 
     kind: Kind
     detail: str = ""
@@ -27,7 +27,7 @@ class Outcome:
 
 @dataclass
 class Tally:
-    """Of one attack."""
+    """The sum of an attack's outcomes."""
 
     name: str
     what: str
@@ -54,5 +54,5 @@ class Tally:
 
 
 def tally_of(values: Mapping[str, Any]) -> Tally:
-    """What `Tally.values` gave."""
+    """The tally from the result of `Tally.values`."""
     return Tally(**{**values, "wrong": Counter(values["wrong"])})

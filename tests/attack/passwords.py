@@ -1,4 +1,4 @@
-"""Files of accounts and of output that are not what they should be."""
+"""Account and output files of unexpected kinds."""
 
 import os
 import random
@@ -36,7 +36,7 @@ def _content(chance: random.Random) -> bytes:
 
 
 def _open(case: tuple[str, bytes]) -> None:
-    """Whatever is refused is as it was; what is taken keeps its kind, its name and every line that is no account."""
+    """Open the file: a refused file is unchanged; an accepted one keeps its kind, name and all non-account lines."""
     kind, content = case
     path = _placed(kind, content)
     before = _state(path)
@@ -55,7 +55,7 @@ def _open(case: tuple[str, bytes]) -> None:
 
 
 def _placed(kind: str, content: bytes) -> Path:
-    """Always in the working folder, which is the case's own."""
+    """Create the file in the working folder of the case."""
     path, real = Path("accounts"), Path("real")
     match kind:
         case "folder":
@@ -76,7 +76,7 @@ def _placed(kind: str, content: bytes) -> Path:
 
 
 def _state(path: Path) -> tuple[object, ...]:
-    """Kind, mode, what it points to and content, without opening what would block."""
+    """Kind, mode, link target and content, without opening files that would block."""
     if not path.exists():
         return (None, path.is_symlink())
     state = path.stat()

@@ -1,4 +1,4 @@
-"""Imports everything that is attacked, once: workers are forked from the process that did."""
+"""Import all attacked modules once; workers are forked from the importing process."""
 
 from tests.attack.attack import found
 

@@ -1,7 +1,7 @@
-"""Folders of models that somebody spoiled: configurations, tokenizers, indexes, weights and pickles.
+"""Damaged release folders: configurations, tokenizers, indexes, weights and pickles.
 
-A case names a file of a small whole release, and what it holds instead. Loading the folder must give a model, or an
-error that says what is wrong with the release.
+A case names a file of a small valid release and its replacement. Loading the folder must return a model or raise an
+error that names the defect.
 """
 
 import base64
@@ -52,21 +52,21 @@ class Case:
 
 
 def cases(seed: int, count: int) -> Iterator[Case]:
-    """`count` releases: first those that were made on purpose, then others by chance."""
+    """`count` releases: first the crafted ones, then random ones."""
     made = crafted()
     yield from made[:count]
     yield from spoiled_releases(seed, count - len(made))
 
 
 def spoiled_releases(seed: int, count: int) -> Iterator[Case]:
-    """`count` releases with a file spoiled by chance."""
+    """`count` releases with one randomly damaged file."""
     ways = (_other_value, _other_value, _other_bytes, _other_header, _other_pickle)
     for index in range(count):
         yield ways[index % len(ways)](random.Random(f"{seed}:{index}"))
 
 
 def run(case: Case) -> None:
-    """Loads a release. Raises what nobody declared, AssertionError when a message shows a folder."""
+    """Load a release. Raises undeclared errors, and AssertionError when a message contains a folder."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "release"
         _write(case, folder)
@@ -99,7 +99,7 @@ def _release(layout: str) -> dict[str, bytes]:
 
 
 def _flat(whole: dict[str, bytes]) -> dict[str, bytes]:
-    """The release in S1-mini's files: one pickle, a flat config, tiktoken."""
+    """The release in S1-mini's layout: one pickle, a flat config, tiktoken."""
     tensors = {name: tensor for shard in _SHARDS for name, tensor in load_file(_MINIATURE / shard).items()}
     renamed = {}
     for name, tensor in tensors.items():
@@ -131,14 +131,14 @@ _FAST = ("dim", "n_head", "n_local_heads", "head_dim", "intermediate_size")
 
 
 def saved(value: object) -> bytes:
-    """What `torch.save` writes."""
+    """The bytes that `torch.save` writes."""
     file = io.BytesIO()
     torch.save(value, file)
     return file.getvalue()
 
 
 def crafted() -> list[Case]:
-    """Releases that were made to do harm."""
+    """Crafted releases."""
     config = json.loads(_release("s2")["config.json"])
     endless = json.dumps({**config, "text_config": {**config["text_config"], "n_layer": 1 << 31}}).encode()
     flat = {**json.loads(_release("s1")["config.json"]), "codebook_size": 1 << 31}
@@ -161,7 +161,7 @@ def crafted() -> list[Case]:
 
 
 def _indexes() -> Iterator[bytes]:
-    """Indexes that point out of the folder, or at what is no name."""
+    """Indexes that point outside of the folder, or at invalid names."""
     right = json.loads(_release("s2")["model.safetensors.index.json"])["weight_map"]
     for place in (
         "../release/" + _SHARDS[0],
@@ -183,7 +183,7 @@ def _indexes() -> Iterator[bytes]:
 
 
 def _headers() -> Iterator[bytes]:
-    """Safetensors whose headers lie."""
+    """Safetensors with false headers."""
     data = _release("s2")[_SHARDS[0]]
     size = struct.unpack("<Q", data[:8])[0]
     header, rest = json.loads(data[8 : 8 + size]), data[8 + size :]
@@ -209,7 +209,7 @@ class _Runs:
 
 
 class _Calls:
-    """Pickled as a call of what PyTorch allows, with arguments that take all memory."""
+    """Pickles as a call that PyTorch allows, with arguments that exhaust memory."""
 
     def __init__(self, what: Callable[..., Any], *given: Any) -> None:
         self.how = what, given
@@ -220,7 +220,7 @@ class _Calls:
 
 @cache
 def pickles() -> tuple[bytes, ...]:
-    """Files of `torch.save` that run code, take all memory or all time, or hold no plain tensors."""
+    """Files of `torch.save` that run code, exhaust memory or time, or hold non-tensors."""
     return tuple(_pickles())
 
 
@@ -236,7 +236,7 @@ def _pickles() -> Iterator[bytes]:
     )  # fmt: skip
     yield from map(saved, values)
     whole = saved({"x": weight})
-    # (((…),(…)),…): 40 steps make a key that takes 2 ** 40 to hash, which a few bytes can say.
+    # (((…),(…)),…): 40 steps in a few bytes make a key that takes 2 ** 40 steps to hash.
     growing = (
         b"\x80\x02}" + b")" + b"".join(b"q" + bytes([i]) + b"h" + bytes([i]) + b"\x86" for i in range(40)) + b"K\1s."
     )
@@ -256,7 +256,7 @@ def _pickles() -> Iterator[bytes]:
 
 
 def repacked(data: bytes, text: bytes, compression: int = zipfile.ZIP_STORED) -> bytes:
-    """A file of `torch.save` with another pickle in it."""
+    """A file of `torch.save` with its pickle replaced."""
     file = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as before, zipfile.ZipFile(file, "w", compression, compresslevel=1) as after:
         for entry in before.infolist():
@@ -265,7 +265,7 @@ def repacked(data: bytes, text: bytes, compression: int = zipfile.ZIP_STORED) ->
 
 
 def _other_value(chance: random.Random) -> Case:
-    """A configuration with one to three values that are others, missing or unknown."""
+    """A configuration with one to three changed, missing or unknown values."""
     layout = chance.choice(("s2", "s2", "s1"))
     file = chance.choice([name for name in _release(layout) if name.endswith(".json")] + ["reprise.json"])
     values = json.loads(_release(layout).get(file, _PROFILE))
@@ -299,7 +299,7 @@ def _other_bytes(chance: random.Random) -> Case:
 
 
 def _other_header(chance: random.Random) -> Case:
-    """A shard whose header is spoiled, and its length right."""
+    """A shard with a damaged header of the right length."""
     file = chance.choice(_SHARDS)
     data = _release("s2")[file]
     size = struct.unpack("<Q", data[:8])[0]

@@ -1,4 +1,4 @@
-"""The table of a run: in the terminal, as JSON, and in docs/security.md."""
+"""The results table of a run: for the terminal, as JSON, and in docs/security.md."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ COLUMNS = ("attack", "tries", "wrong answer", "too slow", "too large", "died", "
 
 
 def rows(tallies: Sequence[Tally]) -> list[list[Cell]]:
-    """One for each attack, then the sum."""
+    """One row per attack, then the sum."""
     listed = [_row(tally) for tally in tallies]
     total: list[Cell] = ["all", f"{sum(tally.tries for tally in tallies):,}"]
     total += [sum(tally.wrong[kind] for tally in tallies) for kind in WRONG]
@@ -30,12 +30,12 @@ def _row(tally: Tally) -> list[Cell]:
 
 
 def notes(tallies: Sequence[Tally]) -> list[str]:
-    """What was not run, and why."""
+    """Attacks that were skipped, and why."""
     return [f"{tally.name}: {reason}" for tally in tallies for reason in tally.skipped]
 
 
 def payload(tallies: Sequence[Tally], seed: int, outside: Sequence[str]) -> dict[str, Any]:
-    """As JSON values."""
+    """The tallies as JSON values."""
     return {"seed": seed, "attacks": [tally.values() for tally in tallies], "outside": list(outside)}
 
 
@@ -46,7 +46,7 @@ def print_report(tallies: Sequence[Tally]) -> None:
 
 
 def document(tallies: Sequence[Tally], machine: Mapping[str, Any], seed: int) -> None:
-    """Puts the table between the marks of docs/security.md. Raises ValueError when there are none."""
+    """Write the table between the markers of docs/security.md. Raises ValueError when there are none."""
     text = DOCUMENT.read_text("utf-8")
     if BEGIN not in text or END not in text:
         raise ValueError(f"{DOCUMENT} has no {BEGIN} … {END} to put the table into.")

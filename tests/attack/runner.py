@@ -1,4 +1,4 @@
-"""Spreads the cases of attacks over worker processes, and kills those that do not come back."""
+"""Run the cases of attacks in worker processes, with time and memory limits."""
 
 import multiprocessing
 import os
@@ -30,7 +30,7 @@ class Job:
 
 
 class Runner:
-    """Worker processes, forked from one that has imported everything. Close it, or use it in a `with` statement.
+    """Worker processes, forked from one with all imports done. Close it, or use it in a `with` statement.
 
     folder: where they may write. attacks: instead of those of the package.
     """
@@ -49,7 +49,7 @@ class Runner:
             worker.end()
 
     def run(self, jobs: Iterable[Job], report: Report) -> None:
-        """Runs them all; `report` is called with each outcome, in no order."""
+        """Run all jobs; calls `report` with each outcome, in any order."""
         waiting, busy = iter(jobs), list[_Worker]()
         while self._fill(waiting, busy):
             ready = wait([worker.connection for worker in busy], timeout=0.5)
@@ -64,7 +64,7 @@ class Runner:
                     self._idle.append(worker)
 
     def _fill(self, waiting: Iterator[Job], busy: list["_Worker"]) -> bool:
-        """Gives idle workers what waits; whether any is busy."""
+        """Give waiting jobs to idle workers. Returns whether any worker is busy."""
         while len(busy) < self._count:
             job = next(waiting, None)
             if job is None:
@@ -76,7 +76,7 @@ class Runner:
 
 
 class _Worker:
-    """One process and the case that it is at."""
+    """One worker process and its current case."""
 
     def __init__(self, context: Any, folder: Path, attacks: dict[str, Attack] | None) -> None:
         self.connection: Connection
@@ -99,7 +99,7 @@ class _Worker:
         self.connection.send((job.attack.name, job.case))
 
     def outcome(self, ready: bool) -> Outcome | None:
-        """None while it is at its case."""
+        """The outcome of the current case; None while it runs."""
         if ready:
             try:
                 outcome: Outcome = self.connection.recv()
@@ -116,7 +116,7 @@ class _Worker:
         return Outcome("slow", f"It did not come back and was killed.\n{self._stacks()}", PATIENCE * self._seconds)
 
     def end(self, patience: float = 10.0) -> None:
-        """Lets an idle process go, kills any other."""
+        """End the process: an idle one exits, a busy one is killed."""
         self.alive = False
         self.connection.close()
         self._process.join(patience)
@@ -124,6 +124,6 @@ class _Worker:
         self._process.join()
 
     def _stacks(self) -> str:
-        """Where it was when its time was over."""
+        """The stack at the time limit."""
         path = self._folder / f"stacks-{self._process.pid}.txt"
         return path.read_text("utf-8", "replace") if path.exists() else ""

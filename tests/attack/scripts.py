@@ -1,4 +1,4 @@
-"""Script files and texts to speak: spoiled ones, and ones made to be slow, up to the largest that are taken."""
+"""Script files and texts: damaged ones, and ones made to be slow, up to the size limits."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def _files(seed: int, count: int) -> Iterator[tuple[bytes, str]]:
 
 
 def _read(case: tuple[bytes, str]) -> None:
-    """Parsed, then written as subtitles as if it had been spoken."""
+    """Parse a file, then write subtitles as if it had been spoken."""
     script = parse_file(*case)
     if not all(card.text.strip() for card in script.cards):
         raise Broken("There is a card without a text.")
@@ -57,7 +57,7 @@ def _texts(seed: int, count: int) -> Iterator[str]:
 
 
 def _plan(text: str) -> None:
-    """What the engine does with a text before the model is asked."""
+    """Run the engine's text processing before the model."""
     if not plan_segments(normalise(text)):
         raise Broken("A text was taken that makes no segment.")
     unspoken(text)

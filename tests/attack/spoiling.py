@@ -1,9 +1,9 @@
-"""Spoiling what was whole: bytes and texts as accidents and strangers leave them."""
+"""Damage valid bytes and texts, by chance and on purpose."""
 
 import random
 
 _NUMBERS = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF)
-# What is long in a file that someone has made to be slow, and what readers stumble over.
+# Tokens that make files slow to parse or that parsers handle badly.
 TOKENS = (
     *"[](){}<>*_`~#|\\!\"'&;:.,?-=+/^%$@ \t\n\r",
     # Markdown
@@ -44,7 +44,7 @@ TOKENS = (
 
 
 def spoiled(data: bytes, chance: random.Random) -> bytes:
-    """The data with one to four things done to it: cut, repeated, moved, flipped, overwritten with odd numbers."""
+    """The data with one to four mutations: cut, repeated, moved, flipped, overwritten with unusual numbers."""
     changed = bytearray(data)
     for _ in range(chance.randint(1, 4)):
         _SPOIL[chance.randrange(len(_SPOIL))](changed, chance)
@@ -97,7 +97,7 @@ def _move(data: bytearray, chance: random.Random) -> None:
 
 
 def _number(data: bytearray, chance: random.Random) -> None:
-    """Mostly near the start, where formats keep their sizes."""
+    """Overwrite a number, mostly near the start, where formats store sizes."""
     width = chance.choice((1, 2, 4, 8))
     if len(data) > width:
         end = len(data) - width

@@ -1,4 +1,4 @@
-"""A slice of every attack that needs no server; `make attack` is the whole."""
+"""A sample of each attack that needs no server; `make attack` runs all."""
 
 import os
 from collections.abc import Iterator

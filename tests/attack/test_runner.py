@@ -1,4 +1,4 @@
-"""The attack finds what it is for: errors, slowness, growth, deaths, and whoever reaches out of the folder."""
+"""The attack detects errors, slowness, memory growth, crashes, and access outside of the folder."""
 
 import json
 import os
@@ -72,7 +72,7 @@ def attack(run: Any, **more: Any) -> Attack:
 
 
 def outcomes(folder: Path, *attacks: Attack, workers: int = 2) -> dict[str, list[Outcome]]:
-    """Each attack once, in real workers."""
+    """Run each attack once, in real workers."""
     seen: dict[str, list[Outcome]] = defaultdict(list)
     with Runner(folder, workers=workers, attacks={each.name: each for each in attacks}) as runner:
         jobs = (Job(each, 0, 0) for each in attacks)

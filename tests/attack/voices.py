@@ -1,4 +1,4 @@
-"""Voice files and archives of them that somebody spoiled: damaged, forged with a right checksum, and bombs.
+"""Damaged voice files and archives: mutated, forged with a valid checksum, and bombs.
 
 Every case is the bytes of an upload. Taking it in must give voices that can be used, or a sentence for each file.
 """
@@ -38,7 +38,7 @@ _VALUES: tuple[Any, ...] = (
 
 
 def cases(seed: int, count: int) -> Iterator[bytes]:
-    """`count` uploads: first those that were made on purpose, then forged and damaged ones in turn."""
+    """`count` uploads: first the crafted ones, then forged and damaged ones in turn."""
     yield from (make() for make in itertools.islice(crafted().values(), count))
     yield from spoiled_uploads(seed, count - len(crafted()))
 
@@ -51,7 +51,7 @@ def spoiled_uploads(seed: int, count: int) -> Iterator[bytes]:
 
 
 def run(case: bytes) -> None:
-    """Takes an upload in, and uses the voices in it. Raises what nobody declared."""
+    """Import an upload and use its voices. Raises undeclared errors."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "upload"
         path.write_bytes(case)
@@ -79,7 +79,7 @@ def _words() -> Words:
 
 @cache
 def crafted() -> dict[str, Callable[[], bytes]]:
-    """Uploads that were made to do harm, by what they try; made when they are called."""
+    """Crafted uploads by purpose, as functions that make them."""
     return {
         "nothing": lambda: b"",
         "a size that is a lie": lambda: lying(archive(("a.voice", bytes(100 << 20))), 100),
@@ -138,7 +138,7 @@ def _replaced(data: bytes, old: bytes, new: bytes) -> bytes:
 
 @cache
 def whole() -> bytes:
-    """A voice file as it should be."""
+    """A valid voice file."""
     time = np.arange(_RATE) / _RATE
     clip = encode_flac((0.3 * np.sin(2 * np.pi * 200 * time)).astype(np.float32), _RATE)
     codes = np.arange(9 * 22).reshape(9, 22) % 512

@@ -1,4 +1,4 @@
-"""Libraries that cannot be used: read-only, locked, corrupt, of a newer version; at the start, and while serving."""
+"""Unusable libraries: read-only, locked, corrupt, of a newer version; at start and while serving."""
 
 import os
 import sqlite3
@@ -12,7 +12,7 @@ from tests.attack.attack import Attack, Broken, Skipped
 from tests.attack.live.guest import Guest
 from tests.attack.live.server import Server
 
-LOCKED = 20.0  # seconds in which a locked library is answered for
+LOCKED = 20.0  # seconds until a locked library is answered
 
 
 def newer(path: Path) -> None:
@@ -26,7 +26,7 @@ def garbage(path: Path) -> None:
 
 
 def damaged_pages(path: Path) -> None:
-    """The head is whole, what follows is not."""
+    """Damage all pages after the header."""
     data = bytearray(path.read_bytes())
     data[4096:] = os.urandom(len(data) - 4096)
     path.write_bytes(data)
@@ -65,7 +65,7 @@ SPOILS = {
 
 
 def at_the_start(name: str) -> None:
-    """It ends with a sentence and exit code 1, or it serves."""
+    """Start on the library: the app serves, or ends with a message and exit code 1."""
     whole = Server().started()
     whole.stop()
     path = whole.database
@@ -85,7 +85,7 @@ def at_the_start(name: str) -> None:
 
 
 def while_serving(name: str) -> None:
-    """Events are answered with sentences; nothing comes out of the server but those."""
+    """Break the library while serving: events are answered with messages, and nothing else leaves the server."""
     server = Server("--owners", "browser").started()
     try:
         guest = Guest(server)
@@ -111,7 +111,7 @@ def _locked(server: Server, guest: Guest) -> None:
 
 
 def _asked(guest: Guest) -> None:
-    """Some of what a page asks, each answered without a 500 and without where the library lies."""
+    """Send some of the page's events: no answer is a 500 or contains the library's path."""
     for elem_id, kind in (("rp-library", "relist"), ("rp-library", "revise"), ("rp-history", "refresh")):
         function = guest._function(kind, elem_id, None)
         inputs = next(each["inputs"] for each in guest.config["dependencies"] if each["id"] == function)

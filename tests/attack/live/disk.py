@@ -1,4 +1,4 @@
-"""A full disk: a small file system of its own, in a mount namespace that nobody else sees (root on Linux)."""
+"""A full disk: a small file system in a private mount namespace (root on Linux)."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def _run(_number: int) -> None:
 
 
 def full(place: Path) -> None:
-    """Serves from the small disk, fills it, and looks at what still works."""
+    """Serve from the small disk, fill it, and check what still works."""
     server = Server("--owners", "browser", folder=place).started()
     try:
         guest = Guest(server)

@@ -1,4 +1,4 @@
-"""Forged events against the real app: what `tests.attack.events` makes up, with a visitor's cookie."""
+"""The forged events of `tests.attack.events` against the real app, with a visitor's cookie."""
 
 from tests.attack.attack import Attack, Broken, once
 from tests.attack.live.guest import Guest

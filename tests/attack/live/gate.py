@@ -1,4 +1,4 @@
-"""What is refused at the door: foreign pages, unknown hosts, routes that the page does not use, bodies too large."""
+"""Requests that the gate refuses: foreign pages, unknown hosts, unused routes, large bodies."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -52,14 +52,14 @@ UNUSED = (
 
 @dataclass(frozen=True)
 class Knock:
-    """A request, and how it has to be answered."""
+    """A request and its expected answer."""
 
     method: str
     path: str
     wanted: tuple[int, ...]
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
-    known: bool = True  # whether it comes with the cookie of who was let in
+    known: bool = True  # whether it is sent with a visitor's cookie
 
 
 def _knocks(seed: int, count: int) -> Iterator[Knock]:
@@ -71,7 +71,7 @@ def _all() -> Iterator[Knock]:
         for method, path in (("GET", ""), ("GET", "gradio_api/queue/data"), ("POST", "gradio_api/run/predict")):
             yield Knock(method, path, (421, 400) if " " in host else (421,), {"Host": host}, b"{}" * (method == "POST"))
     for origin in ORIGINS:
-        yield Knock("GET", "", (200, 403), {"Origin": origin})  # a page may be visited, and not read by the other
+        yield Knock("GET", "", (200, 403), {"Origin": origin})  # other sites may link to the page, but not read it
         for method, path in CALLS:
             yield Knock(method, path, (403,), {"Origin": origin, **JSON}, b"{}" * (method == "POST"))
     for method, path in CALLS:
@@ -92,7 +92,7 @@ def _guest(*options: str) -> Guest:
 
 
 def _knock(knock: Knock) -> None:
-    # The start-up token is asked for where the page is for this machine alone.
+    # A page for this machine only requires the start-up token.
     server = shared("--owners", "browser") if knock.known else shared()
     headers = {name: value.replace("{port}", str(server.port)) for name, value in knock.headers.items()}
     http = _guest("--owners", "browser").http if knock.known else httpx.Client(base_url=server.url, timeout=60)

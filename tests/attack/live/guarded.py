@@ -1,4 +1,4 @@
-"""Runs app.py under the guard: python -m tests.attack.live.guarded FOLDER [arguments of app.py]"""
+"""Run app.py under the guard: python -m tests.attack.live.guarded FOLDER [arguments of app.py]"""
 
 import ctypes
 import runpy
@@ -14,8 +14,8 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Does not outlive the process that started it."""
-    with suppress(OSError, AttributeError):  # Linux alone knows this
+    """Run the app; it ends with the process that started it."""
+    with suppress(OSError, AttributeError):  # Linux only
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     folder, sys.argv = Path(sys.argv[1]), [str(APP), *sys.argv[2:]]
     guard.install(folder)

@@ -1,4 +1,4 @@
-"""A visitor of a served page who may lie. The one place that knows how a browser gets in."""
+"""A client of a served page that can send forged requests. It logs in like a browser."""
 
 import json
 import socket
@@ -17,10 +17,10 @@ _CONFIG = "window.gradio_config = "  # in the page's markup
 
 
 class Guest(Visitor):
-    """One open page, let in by the link that the server printed; its cookie is kept for all requests."""
+    """One open page, opened with the link that the server printed; its cookie is sent with all requests."""
 
     def __init__(self, server: Server, address: str = "", **headers: str) -> None:
-        """address: of this machine's loopback, to come from; the usual one if not given."""
+        """address: loopback address to connect from; by default the usual one."""
         super().__init__(server.url, **headers)
         if address:
             self.http.close()
@@ -32,12 +32,12 @@ class Guest(Visitor):
 
     @property
     def cookies(self) -> str:
-        """For requests that are written by hand."""
+        """The cookies, for hand-written requests."""
         return "; ".join(f"{cookie.name}={cookie.value}" for cookie in self.http.cookies.jar)
 
     @property
     def config(self) -> dict[str, Any]:
-        """What the page consists of."""
+        """The page's configuration."""
         if self._config is None:
             page = self.http.get("").raise_for_status().text
             start = page.index(_CONFIG) + len(_CONFIG)
@@ -45,18 +45,18 @@ class Guest(Visitor):
         return self._config
 
     def call(self, function: int, data: list[Any], sent: Any = None) -> httpx.Response:
-        """An event by its number, with any values; whatever the server answers."""
+        """Send an event by its number with any values. Returns the server's answer."""
         body = {"data": data, "fn_index": function, "session_hash": self._session}
         body |= {"event_data": sent} if sent is not None else {}
         return self.http.post("gradio_api/run/predict", json=body)
 
     def upload(self, data: bytes, name: str = "clip.wav") -> str:
-        """Where the server keeps it. Raises HTTPStatusError."""
+        """Upload a file. Returns its path on the server. Raises HTTPStatusError."""
         answer = self.http.post("gradio_api/upload", files={"files": (name, data)})
         return str(answer.raise_for_status().json()[0])
 
     def keep_voice(self, name: str) -> str:
-        """Imports a voice of this name; its id."""
+        """Import a voice with this name. Returns its id."""
         path = self.upload(voice(name).to_bytes(), "a.voice")
         self.press("take_in", files=[{"path": path, "name": "a.voice", "meta": {"_type": "gradio.FileData"}}])
         for known in self.voices():
@@ -77,14 +77,14 @@ class Guest(Visitor):
         return socket.create_connection(("127.0.0.1", self.server.port), timeout=30)
 
     def head(self, method: str, path: str, **headers: str) -> bytes:
-        """The first lines of a request to be written by hand, with this visitor's cookies."""
+        """The head of a hand-written request, with this visitor's cookies."""
         lines = [f"{method} {path} HTTP/1.1", f"Host: 127.0.0.1:{self.server.port}"]
         lines += [f"Cookie: {self.cookies}"] if self.cookies else []
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
         return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
     def begin_take(self, text: str) -> httpx.Response:
-        """Queues a take and opens the stream of its messages, which is not read; to be closed."""
+        """Queue a take and open its message stream without reading it; the caller closes it."""
         data = [text, self.sample(), "", 0.7, 0.8, 30, self.token, "ticket"]
         body = {"data": data, "fn_index": self._function("click", "rp-speak", 1), "session_hash": self._session}
         self.http.post("gradio_api/queue/join", json=body).raise_for_status()
@@ -93,7 +93,7 @@ class Guest(Visitor):
 
 
 def wait_for_sound(stream: httpx.Response) -> None:
-    """Reads until the first chunk of a take. Raises Broken when there is none."""
+    """Read until the first chunk of a take. Raises Broken when there is none."""
     for line in stream.iter_lines():
         said = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
         if '"chunk"' in json.dumps(said.get("output") or {}):
@@ -109,5 +109,5 @@ def clip() -> bytes:
 
 
 def status(guest: Guest) -> dict[str, Any]:
-    """What the server is doing, from the Status tab."""
+    """The values of the Status tab."""
     return dict(guest.event("look", "rp-status", [])[0])

@@ -1,4 +1,4 @@
-"""Servers that are ended while people speak: told to stop, killed, and started again."""
+"""Servers stopped, killed and restarted while takes are running."""
 
 import signal
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ CLEAN = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
 
 
 def told_to_stop() -> None:
-    """SIGTERM while two speak: a clean end, nothing left in the temporary folder."""
+    """SIGTERM during two takes: a clean exit, and an empty temporary folder."""
     server = Server("--owners", "browser").started()
     try:
         streams = [_speaking(server) for _ in range(2)]
@@ -34,7 +34,7 @@ def told_to_stop() -> None:
 
 
 def killed() -> None:
-    """SIGKILL while somebody speaks: the next server sweeps up what it left, and every voice is there."""
+    """SIGKILL during a take: the next server deletes the leftovers, and all voices exist."""
     server = Server("--owners", "browser").started()
     guest = Guest(server)
     guest.arrive()
@@ -62,7 +62,7 @@ def killed() -> None:
 
 
 def a_neighbour() -> None:
-    """Two servers with one temporary folder: the one that starts leaves alone what the other works with."""
+    """Two servers with one temporary folder: a starting server does not touch the other's files."""
     first = Server("--owners", "browser").started()
     try:
         guest = Guest(first)

@@ -1,4 +1,4 @@
-"""Two owners on one server: one tries everything of the other."""
+"""Two owners on one server: one attacks all data of the other."""
 
 import random
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ SECRET = "Wilhelmina of the other owner"
 KEYS = ("id", "script", "card", "take", "voice", "token", "path")
 DOINGS = ("open", "poll", "takes", "listen", "save", "rename", "discard", "speak", "stop", "redo", "cast", "edit")
 DOINGS += ("speaker", "voice", "pause", "lock", "move", "insert", "split", "merge", "remove", "choose", "list")
-# Events of a whole owner, which they may do to their own things only, and heavy ones.
+# Events on all data of an owner, which affect only the sender's data, and expensive ones.
 SPARED = ("rp-forget-sure", "rp-speak")
 
 
@@ -38,7 +38,7 @@ class Victim:
         return [self.voice, self.script, self.card, str(self.take)]
 
     def state(self) -> Any:
-        """All that they have, as they see it."""
+        """All data of the victim, as they see it."""
         voices = [{key: voice[key] for key in ("id", "name", "tags")} for voice in self.guest.voices()]
         scripts = self._desk("list")["scripts"]
         cards = self._desk("open")["state"]["cards"]
@@ -104,7 +104,7 @@ def _named(function: dict[str, Any], config: dict[str, Any]) -> str:
 
 
 def _values(chance: random.Random, function: dict[str, Any], theirs: Victim, guest: Guest) -> list[Any]:
-    """Their ids anywhere, with the intruder's own key, a spoiled one, or none."""
+    """Values with the victim's ids in any place, with the intruder's key, a damaged one, or none."""
     choices = [*theirs.ids, "", None, 0, -1, 1e308, True, [], {}, {"path": "/etc/passwd"}, theirs.ids]
     values = [chance.choice(choices) for _ in function["inputs"]]
     if values and chance.random() < 0.8:
@@ -122,7 +122,7 @@ def _sent(chance: random.Random, theirs: Victim) -> dict[str, Any]:
 
 
 def _followed(guest: Guest, theirs: Victim, text: str) -> Iterator[str]:
-    """What links hand out of the other's that an event signed for the intruder with the other's id."""
+    """Follow the links that an event signed for the intruder with the victim's id."""
     for part in text.split('"')[1::2]:
         if "/reprise/files/" in part:
             content = guest.http.get(part).content

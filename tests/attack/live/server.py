@@ -1,4 +1,4 @@
-"""A served page: started, watched and stopped as its operator would."""
+"""A server process: start, inspect and stop it."""
 
 import atexit
 import os
@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 
 from tests.attack.attack import Broken
 
-STARTING = 180.0  # seconds: a busy machine is slow, not wrong
+STARTING = 180.0  # seconds; generous, for busy machines
 _LINK = re.compile(r"https?://(?:localhost|127\.0\.0\.1)(?::\d+)?/?\S*")
 _AFTER = 1.0  # seconds in which the link with the token follows Gradio's own line
 
 
 def working_folder() -> Path:
-    """Where everything of this run lies."""
+    """The folder of this run."""
     return Path(os.environ.get("REPRISE_ATTACK_FOLDER") or tempfile.gettempdir())
 
 
@@ -70,7 +70,7 @@ class Server:
         return f"{parts.scheme}://{parts.netloc}/"
 
     def started(self) -> "Server":
-        """Waits until it has printed its link. Raises Broken when it ends or prints none."""
+        """Wait until the server has printed its link. Raises Broken when it exits or prints none."""
         until = time.monotonic() + STARTING
         while not self._links():
             if self.process.poll() is not None or time.monotonic() > until:
@@ -85,7 +85,7 @@ class Server:
         return self
 
     def ended(self, patience: float = STARTING) -> int:
-        """Its exit code. Raises Broken when it goes on."""
+        """Wait for the exit code. Raises Broken when the server does not exit."""
         try:
             code = self.process.wait(patience)
         except subprocess.TimeoutExpired:
@@ -98,25 +98,25 @@ class Server:
         self.process.send_signal(number)
 
     def stop(self) -> None:
-        """At once."""
+        """Kill the server."""
         self.process.kill()
         self.process.wait()
 
     def memory(self) -> int:
-        """Bytes of it that are in memory."""
+        """Resident memory in bytes."""
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(next(line.split()[1] for line in text.splitlines() if line.startswith("VmRSS:"))) * 1024
 
     def left(self) -> list[str]:
-        """Files and folders of uploads and takes that lie in its temporary folder."""
+        """Upload and take files and folders in its temporary folder."""
         return sorted(str(path.relative_to(self.temporary)) for path in self.temporary.rglob("reprise-*"))
 
     def uploaded(self) -> int:
-        """Bytes of uploads that lie there."""
+        """Bytes of uploads in its temporary folder."""
         return sum(path.stat().st_size for path in self.temporary.rglob("*") if path.is_file())
 
     def check_log(self, *secrets: str) -> None:
-        """Raises Broken for a traceback or any of these texts in what it printed."""
+        """Raises Broken for a traceback, or any of these texts, in its output."""
         text = "\n".join(line for line in self.log if "token=" not in line)
         if "Traceback (most recent call last)" in text:
             raise Broken("The server printed a traceback:\n" + text[text.index("Traceback") :][:2_000])
@@ -136,7 +136,7 @@ class Server:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens at now."""
+    """A free loopback port."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
@@ -144,7 +144,7 @@ def free_port() -> int:
 
 @cache
 def shared(*options: str) -> Server:
-    """A server for several attacks, with these options; one that died is not started again."""
+    """A shared server for several attacks with these options; a dead one is not restarted."""
     server = Server(*options).started()
     atexit.register(server.stop)
     return server

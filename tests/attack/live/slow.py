@@ -1,6 +1,6 @@
-"""Clients that vanish, send or read a byte at a time, hold connections, or send without end.
+"""Clients that disconnect, send or read a byte at a time, hold connections, or send endlessly.
 
-While each of them is at it, somebody else must still be served.
+During each attack, other clients must still be served.
 """
 
 import socket
@@ -16,9 +16,9 @@ from tests.attack.live.guest import Guest, clip, status, wait_for_sound
 from tests.attack.live.server import Server, shared
 
 IDLE = 1_500
-SERVED = 10.0  # seconds in which somebody else gets the page, on a busy machine
-ELSEWHERE = "127.0.0.2" if sys.platform == "linux" else ""  # others come from another address than the attack
-FREED = 60.0  # seconds until what a client left behind is gone
+SERVED = 10.0  # seconds until another client gets the page, on a busy machine
+ELSEWHERE = "127.0.0.2" if sys.platform == "linux" else ""  # other clients use another address than the attack
+FREED = 60.0  # seconds until the leftovers of a client are deleted
 STORY = "The rain has stopped, and the first birds are singing again. " * 40
 LONGEST_UPLOAD = 400 << 20
 
@@ -88,7 +88,7 @@ def slow_bodies() -> None:
 
 
 def slow_readers() -> None:
-    """Takes that are read a byte a second, more than can speak at once."""
+    """More takes than slots, each read at one byte per second."""
     guests = [Guest(_server()) for _ in range(6)]
     with ExitStack() as stack:
         for guest in guests:
@@ -101,7 +101,7 @@ def slow_readers() -> None:
 
 
 def vanish_in_a_take() -> None:
-    """Each take's listener goes when the first sound is there; slots come back."""
+    """Each listener disconnects at the first chunk; the slots are freed."""
     for _ in range(8):
         guest = Guest(_server())
         guest.arrive()
@@ -115,7 +115,7 @@ def vanish_in_a_take() -> None:
 
 
 def vanish_in_an_upload() -> None:
-    """Half of an upload, again and again; nothing of it stays."""
+    """Repeated half uploads; nothing of them stays."""
     guest, server = Guest(_server()), _server()
     before = server.uploaded()
     body = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.wav"\r\n\r\n' + clip() * 20
@@ -130,7 +130,7 @@ def vanish_in_an_upload() -> None:
 
 
 def endless_upload() -> None:
-    """A body in chunks that does not end; the server has to end it, and keeps nothing."""
+    """A chunked body without end; the server closes the connection and keeps nothing."""
     guest, server = Guest(_server()), _server()
     before, sent = server.uploaded(), 0
     head = guest.head(
@@ -149,7 +149,7 @@ def endless_upload() -> None:
 
 
 def many_uploads() -> None:
-    """Many large files of one visitor: at some point no more are taken, with a sentence."""
+    """Many large files of one visitor: beyond the limit they are refused with a message."""
     guest, server = Guest(_server()), _server()
     for number in range(30):
         answer = guest.http.post("gradio_api/upload", files={"files": (f"{number}.wav", bytes([number]) * (24 << 20))})

@@ -1,4 +1,4 @@
-"""Hours of mixed load: what the server holds in memory must not grow."""
+"""Hours of mixed load: the server's memory must not grow."""
 
 import os
 import random
@@ -22,7 +22,7 @@ def _cases(seed: int, count: int) -> Iterator[int]:
 
 
 def soak(seed: int) -> int:
-    """Visitors come, speak, keep, delete, send nonsense and go. Returns how many did."""
+    """Run visitors that speak, save, delete, send invalid events and leave. Returns their number."""
     chance, server = random.Random(seed), Server("--owners", "browser").started()
     began, visits, sampled, memory = time.monotonic(), 0, 0.0, list[tuple[float, int]]()
     step = max(5.0, 60.0 * MINUTES / SAMPLES)
@@ -77,7 +77,7 @@ def _leave(guest: Guest, chance: random.Random) -> None:
 
 
 def _check(memory: list[tuple[float, int]]) -> None:
-    """After the start, the median of the last quarter is not above that of the first by more than a tenth."""
+    """Check that the last quarter's median is at most 10 % above the first quarter's."""
     kept = [held for passed, held in memory if passed >= WARMING * 60 * MINUTES]
     if len(kept) < 4:
         raise Broken(f"{MINUTES:g} minutes are too few to tell: {len(kept)} samples.")

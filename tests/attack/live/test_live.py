@@ -1,4 +1,4 @@
-"""A slice of the attacks on a served page, on one server with the bundled model; `make attack` is the whole."""
+"""A sample of the live attacks on one server with the bundled model; `make attack` runs all."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.attack.outcome import WRONG
 
 @pytest.fixture(scope="module", autouse=True)
 def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Starts with the first attack and ends with the last."""
+    """A server for all attacks of this module."""
     before, here = os.environ.get("REPRISE_ATTACK_FOLDER"), tmp_path_factory.mktemp("live")
     os.environ["REPRISE_ATTACK_FOLDER"] = str(here)
     yield
@@ -26,7 +26,7 @@ def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def knocks() -> list[gate.Knock]:
-    """Every ninth, and none that asks for a server with a token."""
+    """Every ninth, without those that need a server with a token."""
     return [knock for knock in gate._all() if knock.known][::9]
 
 

@@ -1,4 +1,4 @@
-"""Power cuts: at any write, sync or deletion, with what was not synced lost, torn or in another order."""
+"""Power cuts at any write, sync or deletion, with unsynced data lost, torn or reordered."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.storage.scratch import scratch
 
 @dataclass(frozen=True)
 class Recording:
-    """What a workload did to the disk. acknowledged: after how many operations each step was done; the first is that
-    the library was open. states: what it then held."""
+    """Disk operations of a workload. acknowledged: number of operations after each step; the first step is opening
+    the library. states: the content after each step."""
 
     workload: Workload
     operations: list[Operation]
@@ -26,7 +26,7 @@ class Recording:
 
 @cache
 def recording(workload_number: int) -> Recording:
-    """Do the workload once."""
+    """Record one run of the workload."""
     workload = workloads()[workload_number]
     operations: list[Operation] = []
 
@@ -48,7 +48,7 @@ def recording(workload_number: int) -> Recording:
 
 
 def run(count: int, seed: int = 0) -> Tally:
-    """So many cuts, spread over the workloads."""
+    """Run a number of cuts, spread over the workloads."""
     tally = Tally("power cuts with lost, torn and reordered writes")
     chance = random.Random(seed)
     for number in range(count):
@@ -62,7 +62,7 @@ def run(count: int, seed: int = 0) -> Tally:
 
 
 def _broken(record: Recording, at: int, chance: random.Random) -> str | None:
-    """Cut there, open what is left; what is wrong with it, or None."""
+    """Cut at an operation and open the result. Returns the defect, or None."""
     files = Disk(record.workload.before).cut(record.operations[:at], chance)
     with scratch() as folder:
         lay_out(files, folder)
@@ -78,6 +78,6 @@ def _broken(record: Recording, at: int, chance: random.Random) -> str | None:
 
 
 def _allowed(record: Recording, at: int) -> list[State]:
-    """What was acknowledged last, and what was being done."""
+    """The states allowed after a cut: the last acknowledged one, and the one in progress."""
     done = sum(acknowledged <= at for acknowledged in record.acknowledged)
     return record.states[max(0, done - 1) : done + 1]

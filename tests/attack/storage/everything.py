@@ -1,4 +1,4 @@
-"""All attacks on the library, in the numbers of `make attack`."""
+"""All attacks on the library, with the counts of `make attack`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.attack.storage.tally import Tally
 
 
 def run(seed: int = 0) -> Iterator[Tally]:
-    """One tally after the other; in all some 1,500 cuts, faults and kills, in a few minutes."""
+    """Yield one tally per attack; some 1,500 cuts, faults and kills in a few minutes."""
     yield cuts.run(900, seed)
     yield faults.run(450, seed)
     if hasattr(os, "fork"):

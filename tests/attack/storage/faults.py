@@ -1,4 +1,4 @@
-"""A disk that fails: the n-th write, sync, truncation or deletion gives an error, once or from then on."""
+"""A failing disk: the n-th write, sync, truncation or deletion fails, once or permanently."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ERRORS = {"write": IOERR_WRITE, "sync": IOERR_FSYNC, "truncate": IOERR_TRUNCATE
 
 @dataclass
 class Fault:
-    """Fails the operation of that number. full: as a full disk does. lasting: and all after it, until `mended`."""
+    """Fails the operation with a number. full: like a full disk. lasting: and all later ones, until `mended`."""
 
     number: int
     full: bool
@@ -51,7 +51,7 @@ class Fault:
 
 
 def run(count: int, seed: int = 0) -> Tally:
-    """So many faults, spread over the workloads and, within each, evenly over its operations."""
+    """Run a number of faults, spread over the workloads and evenly over the operations of each."""
     tally = Tally("an I/O error or a full disk at a write, sync, truncation or deletion")
     chance = random.Random(seed)
     each = len(workloads())
@@ -70,7 +70,7 @@ def run(count: int, seed: int = 0) -> Tally:
 
 
 def _broken(workload_number: int, fault: Fault) -> str | None:
-    """Do the workload until it fails; what is wrong with what is left, or None."""
+    """Run the workload until it fails. Returns the defect of the remaining library, or None."""
     workload, states = workloads()[workload_number], recording(workload_number).states
     with scratch() as folder:
         lay_out(workload.before, folder)

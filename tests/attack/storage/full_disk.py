@@ -1,4 +1,4 @@
-"""A disk that is really full: a small file system of our own, in a mount namespace that ends with the process."""
+"""A full disk: a small file system in a private mount namespace that ends with the process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOUNT = f'mount -t tmpfs -o size={_MEGABYTES}m tmpfs "$1" && shift 1 && exec "$
 
 
 def missing() -> str | None:
-    """Why this cannot be tried here, or None."""
+    """Why this attack cannot run here, or None."""
     if shutil.which("unshare") is None:
         return "there is no `unshare`"
     with tempfile.TemporaryDirectory() as folder:
@@ -37,7 +37,7 @@ def missing() -> str | None:
 
 
 def run(count: int, seed: int = 0) -> Tally:
-    """So many libraries on full disks."""
+    """Run a number of libraries on full disks."""
     tally = Tally("a full disk: nothing half-saved, and everything can be deleted")
     for number in range(seed, seed + count):
         with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +130,7 @@ class Full:
         self._check(not damage_in(self.folder), "the library is damaged")
 
     def _refused(self) -> None:
-        """Saving works or changes nothing."""
+        """Saving succeeds or changes nothing."""
         before = self._state()
         with suppress(DiskFull):
             self.storage.voices.add(self.mark.voice(), owner="bob")

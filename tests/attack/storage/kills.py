@@ -27,7 +27,7 @@ _MOST_STATEMENTS = 250
 
 
 def run(count: int, seed: int = 0, *, most_seconds: float = 0.6) -> Tally:
-    """So many kills, spread over the workloads: half before a statement, half at a moment up to `most_seconds`."""
+    """Run a number of kills, spread over the workloads: half before a statement, half within `most_seconds`."""
     tally = Tally("SIGKILL during saves, imports, deletes, undo and migrations")
     command = [sys.executable, "-m", "tests.attack.storage.kills", str(count), str(seed), str(most_seconds)]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
@@ -39,7 +39,7 @@ def run(count: int, seed: int = 0, *, most_seconds: float = 0.6) -> Tally:
 
 
 def _kill(record: Recording, chance: random.Random, most_seconds: float) -> str | None:
-    """Do the workload in a child and kill it; what is wrong with what is left, or None."""
+    """Run the workload in a child and kill it. Returns the defect of the remaining library, or None."""
     with scratch() as folder:
         lay_out(record.workload.before, folder)
         said = folder / "said"

@@ -1,4 +1,4 @@
-"""Random lives of libraries in which much is deleted and changed: what is gone must be in no file any more."""
+"""Random sequences of changes and deletions: deleted data must be in no file of the library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OWNERS = ("local", "zqowner-ann", "zqowner-bob")
 
 
 class Life:
-    """A library and whatever may be done to it, by chance."""
+    """A library and random operations on it."""
 
     def __init__(self, path: Path, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -42,7 +42,7 @@ class Life:
         self.storage.close()
 
     def live(self, steps: int) -> None:
-        """Grow first, then change and delete more than is made."""
+        """Grow first, then change and delete more than is added."""
         for step in range(steps):
             ways = self.chance.choices([self.making, self.changing, self.deleting], self._weights(step / steps))[0]
             self.chance.choice(ways)(self.chance.choice(OWNERS))
@@ -126,7 +126,7 @@ class Life:
 
 
 def crowded(number: int, *, voices: int = 120) -> Tally:
-    """A library of many small rows, in which rows move between pages as its owners leave one after the other."""
+    """A library of many small rows, in which rows move between pages as owners are deleted one by one."""
     tally = Tally("bytes of what was deleted or changed")
     with scratch() as folder:
         life = Life(folder / "voices.db", number)

@@ -1,7 +1,7 @@
-"""Voices, takes and scripts of which every byte says whose it is.
+"""Voices, takes and scripts whose bytes identify their field.
 
-Texts, codes and sound are made of tokens of 16 bytes, a new one for each field. Whichever tokens a file holds that
-no row has any more were left over.
+Texts, codes and audio consist of 16-byte tokens, a new one for each field. Tokens in a file that are in no row are
+leftovers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FLAC_HEAD = clip()[:42]
 
 
 class Marker:
-    """Makes marked things; `chance` decides how long they are."""
+    """Makes marked objects; `chance` determines their lengths."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -34,7 +34,7 @@ class Marker:
         return f"zq{self.chance.getrandbits(56):014x}"
 
     def text(self, most: int) -> str:
-        """Of at most so many characters, one token again and again."""
+        """A text of limited length that repeats one token."""
         return " ".join([self.token()] * self.chance.randint(1, max(1, most // 17)))[:most]
 
     def sound(self, most: int) -> bytes:
@@ -101,6 +101,6 @@ def written(path: Path) -> set[bytes]:
 
 
 def left_over(path: Path) -> set[bytes]:
-    """The tokens that the files hold and no row has. To be asked while nobody writes."""
+    """The tokens in the files that are in no row. Call it while nothing writes."""
     in_files = written(path)  # first: reading the rows opens the database
     return in_files - living(path)

@@ -1,9 +1,8 @@
-"""What a disk may hold after the power was cut, as far as SQLite relies on disks.
+"""Possible disk contents after a power cut, under SQLite's assumptions.
 
-A sync makes what was written to its file before durable, and SQLite's first one of a log or journal also what was made
-and deleted in its folder. Of what was not synced, each write may be there, not be
-there, or be there in part, in any order; as may a truncation, and a file that was made or deleted. Bytes outside of
-what was being written never change.
+A sync makes earlier writes to its file durable; SQLite's first sync of a log or journal also makes creations and
+deletions in the folder durable. Each unsynced write may be present, absent or partial, in any order, as may
+truncations, creations and deletions. Bytes outside of the written ranges never change.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ class Disk:
         return {name: bytes(data) for name, data in self._files.items()}
 
     def _do_some(self, pending: Sequence[tuple[Operation, bool]], chance: random.Random) -> None:
-        """Of one file; with each operation, whether its folder was synced since.
+        """Apply operations of one file; each comes with whether its folder was synced since.
 
-        Where it was not deleted or not made after all, what came then went to a file that is lost.
+        If a deletion or creation did not happen, later writes went to a file that is lost.
         """
         share = chance.choice([0.0, 0.3, 0.7, 1.0])
         writes: list[Operation] = []
@@ -80,7 +79,7 @@ class Disk:
 
 
 def _torn(operation: Operation, chance: random.Random) -> Operation:
-    """A write of which only some sectors came to the disk."""
+    """A write of which only some sectors reached the disk."""
     if operation.kind != "write" or len(operation.data) < 2:
         return operation
     first = SECTOR * chance.randint(0, len(operation.data) // SECTOR)
@@ -89,7 +88,7 @@ def _torn(operation: Operation, chance: random.Random) -> Operation:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The files of a folder but for shared memory, which no power cut leaves."""
+    """The files of a folder except shared memory, which does not survive a power cut."""
     return {
         file.name: file.read_bytes()
         for file in folder.iterdir()

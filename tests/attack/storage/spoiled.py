@@ -1,4 +1,4 @@
-"""Databases that are damaged: random bytes in their pages, cut short, or mixed with another's."""
+"""Damaged databases: random bytes in pages, truncated, or mixed with another's pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = 4096
 
 
 def run(count: int, seed: int = 0) -> Tally:
-    """So many damaged libraries; whatever is done with one works or says in a sentence why not."""
+    """Run a number of damaged libraries: every operation succeeds or raises a library error."""
     tally = Tally("damaged databases")
     for number in range(seed, seed + count):
         chance = random.Random(number)
@@ -34,7 +34,7 @@ def run(count: int, seed: int = 0) -> Tally:
 
 
 def spoil(data: bytearray, chance: random.Random) -> bytes:
-    """Damage it in one of several ways."""
+    """Damage a database in one of several ways."""
     pages = len(data) // PAGE
     match chance.choice(["bytes", "bytes", "page", "swap", "cut", "text"]):
         case "bytes":
@@ -48,7 +48,7 @@ def spoil(data: bytearray, chance: random.Random) -> bytes:
             data[one : one + PAGE], data[other : other + PAGE] = data[other : other + PAGE], data[one : one + PAGE]
         case "cut":
             del data[chance.randrange(100, len(data)) :]
-        case "text":  # of rows: every page that holds some
+        case "text":  # every page that holds rows
             for start in range(0, len(data), PAGE):
                 at = data.find(b"zq", start, start + PAGE)
                 if at > 0 and chance.random() < 0.5:
@@ -72,7 +72,7 @@ def _broken(folder: Path, chance: random.Random) -> Iterator[str]:
         except RepriseError as error:
             if found := _told(error, folder):
                 yield found
-        except Exception:  # whatever it is, it is no sentence
+        except Exception:  # any other error
             yield traceback.format_exc(limit=-3)
     storage.close()
 

@@ -1,4 +1,4 @@
-"""What an attack came to."""
+"""The result of an attack."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Tally:
-    """How often something was tried, and each time that a promise was broken, in words that say how to see it again."""
+    """Number of tries, and broken promises with instructions to reproduce them."""
 
     name: str
     tried: int = 0
     broken: list[str] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
-        """Count another tally in."""
+        """Add another tally."""
         self.tried += other.tried
         self.broken += other.broken

@@ -1,4 +1,4 @@
-"""A slice of the attack on the library, and that the attack sees a library that can be broken."""
+"""A sample of the attack on the library, and a check that it detects a broken library."""
 
 import os
 

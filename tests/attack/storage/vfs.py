@@ -1,7 +1,7 @@
-"""A SQLite VFS that sees every write, sync, truncation and deletion of files, and can have them fail.
+"""A SQLite VFS that observes every write, sync, truncation and deletion, and can make them fail.
 
-It is registered in the very libsqlite3 that Python's `sqlite3` uses, in front of the system's own VFS: all that it does
-not watch goes straight there. What it watches are files below one folder.
+It is registered in the libsqlite3 of Python's `sqlite3`, in front of the system's VFS, and watches the files below one
+folder. Everything else is passed through.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Delete = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_char_p, c.c_int)
 
 
 class Methods(c.Structure):
-    """sqlite3_io_methods; those that are not watched are addresses."""
+    """sqlite3_io_methods; unwatched methods are addresses."""
 
     _fields_ = (
         ("version", c.c_int),
@@ -62,7 +62,7 @@ class Vfs(c.Structure):
 
 @dataclass(frozen=True)
 class Operation:
-    """What was done to a file. kind: create, write, truncate, sync, delete; or `mark`, which the test made itself."""
+    """An operation on a file. kind: create, write, truncate, sync, delete; or `mark`, made by the test."""
 
     kind: str
     name: str  # of the file; for a mark, what it says
@@ -88,7 +88,7 @@ def _library() -> c.CDLL:
 
 
 class Shim:
-    """The system's VFS with some methods exchanged. Files keep their own layout: only their methods differ."""
+    """The system's VFS with some methods replaced. The layout of file objects is unchanged."""
 
     def __init__(self) -> None:
         self._library = _library()
@@ -106,7 +106,7 @@ class Shim:
 
     @contextmanager
     def watching(self, folder: Path, watcher: Watcher) -> Iterator[None]:
-        """Be SQLite's VFS for connections that are opened in here."""
+        """Install the shim as SQLite's VFS for connections opened in this context."""
         self._folder, self._watcher = str(folder.resolve()), watcher
         self._library.sqlite3_vfs_register(c.byref(self._vfs), 1)
         try:
@@ -137,7 +137,7 @@ class Shim:
         return os.path.relpath(text, self._folder) if text.startswith(self._folder + os.sep) else None
 
     def _exchange(self, file: int) -> None:
-        """Have the file call us; SQLite's files begin with the address of their methods."""
+        """Redirect the file's methods; SQLite's files begin with the address of their methods."""
         place = c.cast(file, c.POINTER(c.c_void_p))
         address = place[0]
         assert address is not None
@@ -182,7 +182,7 @@ _shim: list[Shim] = []
 
 
 def shim() -> Shim:
-    """The one of this process: SQLite may keep its address."""
+    """The shim of this process, kept alive because SQLite may keep its address."""
     if not _shim:
         _shim.append(Shim())
     return _shim[0]

@@ -1,4 +1,4 @@
-"""What a library is doing while it is attacked: steps, each one call that happens as a whole or not at all."""
+"""Workloads of attacked libraries: steps that are each one atomic call."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def open_storage(folder: Path, *, later: bool = False) -> Storage:
 
 @contextmanager
 def same_ids(first: int = 1_000_000) -> Iterator[None]:
-    """New rows have the same ids whenever the same is done; `first` and those after it."""
+    """Give new rows deterministic ids, from `first` on."""
     numbers = itertools.count(first)
     with mock.patch("uuid.uuid4", side_effect=lambda: uuid.UUID(int=(next(numbers) << 64) | 0xA7)):
         yield
 
 
 def state_of(folder: Path) -> State:
-    """What the library holds, read without its code."""
+    """The library's content, read without its code."""
     state: State = {}
     with closing(sqlite3.connect(folder / NAME)) as connection:
         tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -78,7 +78,7 @@ def _short(value: object) -> object:
 
 
 def damage_in(folder: Path) -> list[str]:
-    """What SQLite finds wrong with the file."""
+    """The defects that SQLite finds in the file."""
     try:
         with closing(sqlite3.connect(folder / NAME)) as connection:
             found = [str(line) for (line,) in connection.execute("PRAGMA integrity_check") if line != "ok"]
@@ -199,7 +199,7 @@ def filled() -> dict[str, bytes]:
 
 @cache
 def earlier(version: str) -> dict[str, bytes]:
-    """A library as that version left it."""
+    """A library as written by an earlier version."""
     mark = Marker(random.Random(_SEED + 3))
     with scratch() as folder:
         engine = create_engine(f"sqlite:///{folder / NAME}")
