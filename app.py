@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from engine.request import AudioChunk, SpeechResult
     from engine.voice import Consent, Voice
     from storage import Studio, VoiceLibrary
-    from studio.model_manager import Engines
-    from studio.takes.take import Take
+    from studio.model_manager import ModelManager
+    from studio.takes.buffer import TakeBuffer
 
 
 Progress = Callable[[str, float], None]
@@ -168,17 +168,19 @@ def serve(
         return
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("web").setLevel(logging.INFO)
+    from studio.context import AppContext
     from web.serve import serve as serve_page
 
     with sentences():
-        from web.identity.accounts import accounts_from, auth_settings
+        from web.identity.accounts import auth_settings, load_accounts
 
-        accounts = accounts_from(auth_settings(auth or []))
+        accounts = load_accounts(auth_settings(auth or []))
         notices = _notices(model, models or [])
         with _studio(context) as studio, _engines(context, notices) as engines:
             serve_page(
-                engines, studio, server_name=host, server_port=port, share=share, root_path=root_path,
-                accounts=accounts, owners=owners, allowed_hosts=allowed_hosts or [], open_browser=open_browser,
+                AppContext.create(engines, studio),
+                server_name=host, server_port=port, share=share, root_path=root_path, accounts=accounts,
+                owners=owners, allowed_hosts=allowed_hosts or [], open_browser=open_browser,
             )  # fmt: skip
 
 
@@ -378,17 +380,17 @@ def _loaded(context: typer.Context, model: str, progress: Progress) -> Engine:
 
 
 @contextmanager
-def _engines(context: typer.Context, notices: dict[str, str]) -> Iterator[Engines]:
+def _engines(context: typer.Context, notices: dict[str, str]) -> Iterator[ModelManager]:
     """The engine that the page starts with, and the others that it may be told to load."""
     from engine.release.release import find_release
-    from studio.model_manager import Choice, Engines
+    from studio.model_manager import ModelCatalog, ModelManager
 
     def load(model: str, progress: Progress) -> Engine:
         gc.collect()  # of the model before nothing may be left when this one asks how much memory there is
         return _loaded(context, model, progress)
 
-    choice = Choice(notices, find_release, load) if notices else None
-    with closing(Engines(_loaded(context, context.obj["model"], _show_loading), choice)) as engines:
+    choice = ModelCatalog(notices, find_release, load) if notices else None
+    with closing(ModelManager(_loaded(context, context.obj["model"], _show_loading), choice)) as engines:
         yield engines
 
 
@@ -445,12 +447,12 @@ def _consent(who: str) -> Consent:
     return Consent(who=who, when=datetime.now(UTC), sentence=CONSENT)
 
 
-def _spoken(engine: Engine, text: str, voice: Voice, options: Any) -> tuple[Take, SpeechResult]:
-    from studio.takes.take import Take
+def _spoken(engine: Engine, text: str, voice: Voice, options: Any) -> tuple[TakeBuffer, SpeechResult]:
+    from studio.takes.buffer import TakeBuffer
     from web.ui.i18n import english
     from web.ui.messages import progress
 
-    take, words = Take(engine.sample_rate), english()
+    take, words = TakeBuffer(engine.sample_rate), english()
     with closing(engine.speak(text, voice, options)) as speech, ctrl_c(speech.cancel):
         chunk: AudioChunk
         for chunk in speech:
@@ -461,7 +463,7 @@ def _spoken(engine: Engine, text: str, voice: Voice, options: Any) -> tuple[Take
     return take, speech.result
 
 
-def _finish(take: Take, result: SpeechResult, output: Path) -> None:
+def _finish(take: TakeBuffer, result: SpeechResult, output: Path) -> None:
     """Writes the file and says how it went; exit status 130 after Ctrl-C."""
     from web.ui.i18n import english
     from web.ui.messages import ending, figures

@@ -52,7 +52,7 @@ def player(sample_rate: int, translations: Translations | None = None, *, render
 
 
 def take_list(translations: Translations) -> gr.HTML:
-    """The takes of a session. Its value: what `web.tabs.speak.taking` answers; events: as takes.js has them."""
+    """The takes of a session. Its value: what `web.tabs.speak.take_list` answers; events: as takes.js has them."""
     return _component("speak/takes", translations.script("takes") + scripts("face/words", *_TAKES), "rp-takes")
 
 
