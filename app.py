@@ -56,14 +56,16 @@ def serve(
     from web.serve import serve as serve_page
 
     with exit_on_error():
-        from web.identity.accounts import accounts_from, auth_settings
+        from studio.context import AppContext
+        from web.identity.accounts import auth_settings, load_accounts
 
-        accounts = accounts_from(auth_settings(auth or []))
+        accounts = load_accounts(auth_settings(auth or []))
         notices = model_notices(model, models or [])
-        with command.storage() as storage, command.models(notices) as engines:
+        with command.storage() as storage, command.models(notices) as manager:
             serve_page(
-                engines, storage, server_name=host, server_port=port, share=share, root_path=root_path,
-                accounts=accounts, owners=owners, allowed_hosts=allowed_hosts or [], open_browser=open_browser,
+                AppContext.create(manager, storage),
+                server_name=host, server_port=port, share=share, root_path=root_path, accounts=accounts,
+                owners=owners, allowed_hosts=allowed_hosts or [], open_browser=open_browser,
             )  # fmt: skip
 
 

@@ -23,9 +23,9 @@ from benchmarks._shared import Table, keep, parser, spread
 from benchmarks.browser import chromium
 from benchmarks.evaluation_set import EvaluationSet
 from engine.audio import to_int16
-from web.http.gate import Policy
-from web.http.hosts import KnownHosts
-from web.http.surface import Kind, Surface
+from web.http.gate import GatePolicy
+from web.http.hosts import AllowedHosts
+from web.http.routes import AllowedRoutes, RouteKind
 from web.serve import launch, private_folder
 from web.tabs.speak.layout import BEGIN
 from web.ui.components import player
@@ -60,14 +60,14 @@ WATCH = """(seconds) => {
 }"""
 
 
-class Everything(Surface):
-    """A surface that admits all routes: Gradio's streaming has some that Reprise's page does not use."""
+class Everything(AllowedRoutes):
+    """All routes: Gradio's streaming has some that Reprise's page does not use."""
 
-    def kind(self, method: str, path: str) -> Kind | None:
+    def kind(self, method: str, path: str) -> RouteKind | None:
         return super().kind(method, path) or "static"
 
 
-ANYTHING = Policy(KnownHosts("127.0.0.1"), Everything())
+ANYTHING = GatePolicy(AllowedHosts("127.0.0.1"), Everything())
 
 
 def stream(samples: NDArray[np.int16], rate: int, seconds: float) -> Iterator[NDArray[np.int16]]:

@@ -18,7 +18,7 @@ from cli.terminal import status_line
 if TYPE_CHECKING:
     from engine.engine import Engine
     from storage import Storage, VoiceLibrary
-    from studio.model_manager import Engines
+    from studio.model_manager import ModelManager
 
 LoadingProgress = Callable[[str, float], None]
 
@@ -61,21 +61,21 @@ class CommandContext:
             yield engine
 
     @contextmanager
-    def models(self, notices: dict[str, str]) -> Iterator[Engines]:
+    def models(self, notices: dict[str, str]) -> Iterator[ModelManager]:
         """The engine that the page starts with, and the models that it can be told to load instead.
 
         notices: by model, as `model_notices` gives them.
         """
         from engine.release.hub import find_release
-        from studio.model_manager import Choice, Engines
+        from studio.model_manager import ModelCatalog, ModelManager
 
         def load(model: str, progress: LoadingProgress) -> Engine:
             gc.collect()  # frees the memory of the previous model before the next one measures what is free
             return self._load(model, progress)
 
-        choice = Choice(notices, find_release, load) if notices else None
-        with closing(Engines(self._load(self.model, _show_loading), choice)) as engines:
-            yield engines
+        catalog = ModelCatalog(notices, find_release, load) if notices else None
+        with closing(ModelManager(self._load(self.model, _show_loading), catalog)) as manager:
+            yield manager
 
     def _load(self, model: str, progress: LoadingProgress) -> Engine:
         from engine.engine import Engine

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine.engine import Engine, SpeakOptions
     from engine.request import SpeechResult
     from engine.voice import Voice
-    from studio.takes.take import Take
+    from studio.takes.buffer import TakeBuffer
 
 
 def speak(
@@ -57,7 +57,7 @@ def speak(
         finish(take, result, output)
 
 
-def finish(take: Take, result: SpeechResult, output: Path) -> None:
+def finish(take: TakeBuffer, result: SpeechResult, output: Path) -> None:
     """Write the file and report on it. Raises typer.Exit with status 130 after Ctrl-C."""
     ending = report.ending(result)
     if take.length:
@@ -103,10 +103,10 @@ def _one_off_voice(engine: Engine, reference: Path | None, transcript: str) -> V
     return made.voice
 
 
-def _speak(engine: Engine, text: str, voice: Voice, how: SpeakOptions) -> tuple[Take, SpeechResult]:
-    from studio.takes.take import Take
+def _speak(engine: Engine, text: str, voice: Voice, how: SpeakOptions) -> tuple[TakeBuffer, SpeechResult]:
+    from studio.takes.buffer import TakeBuffer
 
-    take = Take(engine.sample_rate)
+    take = TakeBuffer(engine.sample_rate)
     with closing(engine.speak(text, voice, how)) as speech, on_ctrl_c(speech.cancel):
         for chunk in speech:
             take.add(chunk)

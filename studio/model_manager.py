@@ -1,7 +1,7 @@
-"""The engine that the page speaks with: one at a time, and another one when a model is picked that the host allows.
+"""The engine of the application: one model at a time, replaced when another one of the host's is chosen.
 
-`Engines` has an engine's own face, so that nobody need know that the engine behind it may change: what was begun goes
-on to its end, and what comes while another model is loaded is refused with a sentence.
+`ModelManager` has an engine's interface, so that callers do not depend on which model is loaded: speech under way
+continues to its end, and calls while another model is loaded are refused with a sentence.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineBusy, EngineClosed, InvalidOption, RepriseError
-from studio.pace import Pace, Run
+from studio.speed import SpeedEstimator, TakeTiming
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 120.0  # seconds that takes under way are given before another model is loaded
+PATIENCE = 120.0  # seconds that speech under way has to end before another model is loaded
 LOADING = "Another model is being loaded, which takes a moment. Try again then."
 SPEAKING = "Takes are still being spoken. Load the other model when they have ended."
 GONE = "There is no model loaded: the last one could not be. The server's log says why; start it again."
@@ -38,11 +38,11 @@ Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
-class Choice:
+class ModelCatalog:
     """The models that the host allows.
 
-    notices: what each is licensed for, by the name that `load` takes. fetch: has a model on this machine, downloading
-    it where needed, while another one speaks. load: makes its engine; called when the engine before is closed.
+    notices: licence notice by the name that `load` takes. fetch: downloads a model where needed, while another one
+    runs. load: makes its engine; called after the previous engine is closed.
     """
 
     notices: Mapping[str, str]
@@ -51,8 +51,8 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Loading:
-    """A model on its way. done: how much of it, 0 to 1. waits: whether takes under way have to end first."""
+class ModelLoading:
+    """A model that is being loaded. done: 0 to 1. waits: whether speech under way has to end first."""
 
     model: str
     done: float = 0.0
@@ -60,8 +60,8 @@ class Loading:
 
 
 @dataclass(frozen=True)
-class _Facts:
-    """What is still shown of an engine that was closed."""
+class _EngineInfo:
+    """The properties of a closed engine, which are still shown."""
 
     name: str
     device: str
@@ -77,25 +77,25 @@ class _Facts:
 
 
 class ModelChanging(EngineBusy):
-    """Another model is being loaded, or takes are in its way."""
+    """Another model is being loaded, or speech under way prevents it."""
 
 
-class Engines:
-    """All of an engine's methods, raising what they raise; ModelChanging while another model is loaded."""
+class ModelManager:
+    """The methods of an engine, raising what they raise; ModelChanging while another model is loaded."""
 
-    def __init__(self, engine: Engine, choice: Choice | None = None, *, patience: float = PATIENCE) -> None:
-        self.pace = Pace()
+    def __init__(self, engine: Engine, catalog: ModelCatalog | None = None, *, patience: float = PATIENCE) -> None:
+        self.speed = SpeedEstimator()
         self.started = time.monotonic()
-        self._choice, self._patience = choice, patience
+        self._catalog, self._patience = catalog, patience
         self._changed = threading.Condition()
         self._engine: Engine | None = engine
-        self._status = engine.status()  # the last one that was seen
-        self._last: Engine | _Facts = engine
-        self._users = 0  # that may not lose the engine
-        self._loading: Loading | None = None
-        self._closing = False  # the engine goes, and nobody new may use it
+        self._status = engine.status()  # the last one
+        self._last: Engine | _EngineInfo = engine
+        self._users = 0  # callers that use the engine
+        self._loading: ModelLoading | None = None
+        self._closing = False  # the engine is about to be closed; new callers are refused
 
-    # ---- what an engine is
+    # ---- properties of the engine
 
     @property
     def name(self) -> str:
@@ -142,14 +142,14 @@ class Engines:
         return self._shown.english_only
 
     def status(self) -> EngineStatus:
-        """What the engine is doing now; of one that is gone what it was, with nobody speaking."""
+        """The engine's status; of a closed one the last, with nothing running."""
         engine = self._engine
         if engine is None:
             return replace(self._status, speaking=0, waiting=0)
         self._status = engine.status()
         return self._status
 
-    # ---- what an engine does
+    # ---- methods of the engine
 
     def encode_voice(
         self,
@@ -160,17 +160,17 @@ class Engines:
         description: str = "",
         consent: Consent | None = None,
     ) -> EncodedVoice:
-        """As the engine's."""
+        """As `Engine.encode_voice`."""
         with self._used() as engine:
             return engine.encode_voice(name, references, language=language, description=description, consent=consent)
 
     def reencode(self, voice: Voice) -> Voice:
-        """As the engine's."""
+        """As `Engine.reencode`."""
         with self._used() as engine:
             return engine.reencode(voice)
 
     def reconstruct(self, voice: Voice) -> NDArray[np.float32]:
-        """As the engine's."""
+        """As `Engine.reconstruct`."""
         with self._used() as engine:
             return engine.reconstruct(voice)
 
@@ -182,17 +182,17 @@ class Engines:
         *,
         owner: str = "",
     ) -> MeasuredSpeech:
-        """As the engine's, and the model stays until the take is over."""
+        """As `Engine.speak`. The model stays loaded until the speech is over."""
         engine = self._enter()
         try:
             speech = engine.speak(text, voice, options, owner=owner)
-            return MeasuredSpeech(speech, self.pace, len(text), engine.sample_rate, self._leave)
+            return MeasuredSpeech(speech, self.speed, len(text), engine.sample_rate, self._leave)
         except BaseException:
             self._leave()
             raise
 
     def forget(self, voice: Voice) -> None:
-        """As the engine's; nothing where there is none at present."""
+        """As `Engine.forget`; does nothing while no engine is loaded."""
         with suppress(EngineBusy, EngineClosed), self._used() as engine:
             engine.forget(voice)
 
@@ -202,41 +202,41 @@ class Engines:
         if engine is not None:
             engine.close()
 
-    # ---- another model
+    # ---- switching models
 
     @property
     def models(self) -> Mapping[str, str]:
-        """The models to choose from, each with what it is licensed for; none where the host allows no choice."""
-        return self._choice.notices if self._choice else {}
+        """Licence notices by model; empty where the host allows no choice."""
+        return self._catalog.notices if self._catalog else {}
 
     @property
-    def loading(self) -> Loading | None:
-        """The model that is on its way."""
+    def loading(self) -> ModelLoading | None:
+        """The model that is being loaded."""
         return self._loading
 
     def switch(self, model: str) -> None:
-        """Load another model in place of this one, for everyone. Blocks until it speaks.
+        """Load another model in place of this one, for all users. Blocks until it is ready.
 
-        Takes under way are waited for; when the model cannot be loaded, the one before is loaded again.
+        Waits for speech under way; when the model cannot be loaded, the previous one is loaded again.
 
         Raises InvalidOption for a model that the host does not allow; ModelChanging while another is being loaded, or
-        when takes do not end for long; ReleaseError and what else `Engine.load` raises.
+        when speech does not end in time; ReleaseError and whatever else `Engine.load` raises.
         """
-        choice = self._choice
-        if choice is None or model not in choice.notices:
+        catalog = self._catalog
+        if catalog is None or model not in catalog.notices:
             raise InvalidOption(f"The model {model} is not one of those that can be chosen here.")
         with self._changed:
             if self._loading:
                 raise ModelChanging(LOADING)
             if self._engine is not None and self.name == model:
                 return
-            self._loading = Loading(model)
+            self._loading = ModelLoading(model)
         try:
-            choice.fetch(model, self._report)
-            before = self._take_down(model)
-            self._engine = self._load(choice, model, before)
+            catalog.fetch(model, self._report)
+            before = self._close_engine(model)
+            self._engine = self._load(catalog, model, before)
             self._last = self._engine
-            self.pace.forget()
+            self.speed.reset()
         finally:
             with self._changed:
                 self._loading, self._closing = None, False
@@ -245,37 +245,37 @@ class Engines:
         if self._loading:
             self._loading = replace(self._loading, done=done)
 
-    def _take_down(self, model: str) -> str:
-        """Closes the engine once nobody uses it; nobody new is let in from here on. Returns its name."""
+    def _close_engine(self, model: str) -> str:
+        """Close the engine once it is unused, refusing new callers meanwhile. Returns its name."""
         with self._changed:
-            self._loading, self._closing = Loading(model, waits=bool(self._users)), True
+            self._loading, self._closing = ModelLoading(model, waits=bool(self._users)), True
             if not self._changed.wait_for(lambda: not self._users, self._patience):
                 raise ModelChanging(SPEAKING)
-            self._loading = Loading(model)
+            self._loading = ModelLoading(model)
             engine, self._engine = self._engine, None
         shown = self._shown
-        self._last = _Facts(**{name: getattr(shown, name) for name in _Facts.__dataclass_fields__})
+        self._last = _EngineInfo(**{name: getattr(shown, name) for name in _EngineInfo.__dataclass_fields__})
         if engine is not None:
             engine.close()
         return shown.name
 
-    def _load(self, choice: Choice, model: str, before: str) -> Engine:
+    def _load(self, catalog: ModelCatalog, model: str, before: str) -> Engine:
         try:
-            return choice.load(model, self._report)
+            return catalog.load(model, self._report)
         except Exception:
             log.warning("the model %s could not be loaded; %s is loaded again", model, before)
             try:
-                self._engine = choice.load(before, self._report)
+                self._engine = catalog.load(before, self._report)
                 self._last = self._engine
             except RepriseError as error:
                 log.error("the model %s cannot be loaded any more: %s", before, error)
             raise
 
     @property
-    def _shown(self) -> Engine | _Facts:
+    def _shown(self) -> Engine | _EngineInfo:
         return self._engine or self._last
 
-    # ---- who uses it
+    # ---- users of the engine
 
     @contextmanager
     def _used(self) -> Iterator[Engine]:
@@ -301,13 +301,15 @@ class Engines:
 
 
 class MeasuredSpeech:
-    """A `Speech` that tells the pace how it goes. One that nobody holds any more is over."""
+    """A `Speech` that reports its progress to the speed estimator. It is over when it is garbage collected."""
 
-    def __init__(self, speech: Speech, pace: Pace, characters: int, sample_rate: int, over: Callable[[], None]) -> None:
+    def __init__(
+        self, speech: Speech, speed: SpeedEstimator, characters: int, sample_rate: int, over: Callable[[], None]
+    ) -> None:
         self.sample_rate = sample_rate  # Hz
         self._speech = speech
-        self._run = pace.begin(characters)
-        self._over = weakref.finalize(self, _end, pace, self._run, over)
+        self._timing = speed.begin(characters)
+        self._over = weakref.finalize(self, _end, speed, self._timing, over)
 
     @property
     def seed(self) -> int:
@@ -319,7 +321,7 @@ class MeasuredSpeech:
 
     @property
     def place(self) -> int | None:
-        """How many turns are before its next one; None when it waits for none."""
+        """Number of turns before its next one; None when it does not wait."""
         return self._speech.place
 
     def __iter__(self) -> MeasuredSpeech:
@@ -331,9 +333,9 @@ class MeasuredSpeech:
         except BaseException:
             self._over()
             raise
-        if not self._run.spoken:
-            self._run.began += chunk.queued
-        self._run.spoken = (chunk.start + len(chunk.samples)) / self.sample_rate
+        if not self._timing.spoken:
+            self._timing.started += chunk.queued
+        self._timing.spoken = (chunk.start + len(chunk.samples)) / self.sample_rate
         return chunk
 
     def cancel(self) -> None:
@@ -341,13 +343,13 @@ class MeasuredSpeech:
         self._speech.cancel()
 
     def close(self) -> None:
-        """Cancel, and let go of what it holds."""
+        """Cancel, and release its resources."""
         try:
             self._speech.close()
         finally:
             self._over()
 
 
-def _end(pace: Pace, run: Run, over: Callable[[], None]) -> None:
-    pace.end(run)
+def _end(speed: SpeedEstimator, timing: TakeTiming, over: Callable[[], None]) -> None:
+    speed.end(timing)
     over()

@@ -26,7 +26,7 @@ from engine.release.hub import BUNDLED
 from engine.release.profile import Profile
 from engine.request import AudioChunk, SpeechResult
 from engine.voice import Voice
-from studio.takes.take import Take
+from studio.takes.buffer import TakeBuffer
 from tests.paths import ROOT
 
 CLIP = ROOT / "tests" / "fixtures" / "speech" / "flite_slt.flac"
@@ -316,7 +316,7 @@ def test_ctrl_c_stops_gently_once() -> None:
 
 
 def test_what_was_spoken_before_ctrl_c_is_kept_and_the_status_says_so(tmp_path: Path) -> None:
-    take, result = Take(8_000), SpeechResult("cancelled", 1, 0.1, 0.2, 0.1, 3, ())
+    take, result = TakeBuffer(8_000), SpeechResult("cancelled", 1, 0.1, 0.2, 0.1, 3, ())
     take.add(AudioChunk(np.ones(800, np.float32) / 2, 0, 1, 0.1, 0, 1, "text"))
     with pytest.raises(typer.Exit) as exit_:
         finish(take, result, tmp_path / "out.wav")

@@ -1,4 +1,4 @@
-"""What every part of the page works with, and who asks."""
+"""The services that the page's handlers share."""
 
 from __future__ import annotations
 
@@ -6,46 +6,39 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from studio.context import AppContext
 from web.limits.budgets import Budgets
-from web.tabs.speak.running import Running
 
 if TYPE_CHECKING:
     import gradio as gr
 
-    from storage import Storage
-    from studio.model_manager import Engines
-    from studio.takes.kept import Takes
-    from web.downloads.links import Links
-    from web.identity.owners import Owner, Owners
+    from web.downloads.links import DownloadLinks
+    from web.identity.owners import Owner, OwnerResolver
     from web.ui.i18n import Translations, Words
 
 
 @dataclass(frozen=True)
-class House:
-    """The engine, what is kept, and how visitors are told apart, spoken to and handed files.
+class WebContext(AppContext):
+    """The application's services, and those of the page.
 
-    folder: where the page's uploads lie (Gradio's GRADIO_TEMP_DIR); no place for anything that is kept.
-    takes: what was spoken, in the history or not. budgets: what visitors may have at once. running: takes under way.
+    owners: tells visitors apart. links: signed download links. folder: of the uploads (Gradio's GRADIO_TEMP_DIR), which
+    is deleted when the server ends. budgets: limits per visitor.
     """
 
-    engine: Engines
-    studio: Storage
-    owners: Owners
-    links: Links
+    owners: OwnerResolver
+    links: DownloadLinks
     translations: Translations
     folder: Path
-    takes: Takes
     budgets: Budgets = field(default_factory=Budgets)
-    running: Running = field(default_factory=Running)
 
     def owner(self, token: Any, request: gr.Request | None) -> Owner:
-        """Whose voices an event is about. token: as the page sent it. Raises InvalidInput."""
-        return self.owners.owner_of(request, token)
+        """The owner whose data an event reads or changes. token: as the page sent it. Raises InvalidInput."""
+        return self.owners.resolve(request, token)
 
     def words(self, request: gr.Request | None) -> Words:
-        """The words for whoever sent this request."""
+        """The words in the language of the browser that sent a request."""
         return self.translations.words(request)
 
     def label(self, key: str) -> str:
-        """A mark that Gradio translates in the browser: labels, infos, placeholders, values of buttons."""
+        """A marker that Gradio translates in the browser: for labels, infos, placeholders and buttons."""
         return self.translations.label(key)

@@ -1,7 +1,7 @@
-"""The folder of one server process, for uploads and finished takes; folders of servers that were killed are deleted.
+"""The private folder of one server process, for uploads and Gradio's files.
 
-A server holds a lock (flock) on a file in its folder for as long as it lives. At start, each folder of the same user
-whose lock nobody holds is deleted.
+A server holds a lock (flock) on a file in its folder while it runs. At start, each folder of the same user whose
+lock is free is deleted: its server was killed.
 """
 
 from __future__ import annotations
@@ -21,19 +21,16 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 PREFIX = "reprise-"
-LOCK = ".server"  # the file that is locked; a folder without it is none of a server's
+LOCK = ".server"  # the locked file; a folder without it is not a server's
 _NAME = re.compile(re.escape(PREFIX) + r"[a-z0-9_]{8}")  # as tempfile.mkdtemp makes them
 
 
 @contextmanager
 def private_folder() -> Iterator[str]:
-    """A folder of this process alone for uploads and finished takes; it goes when the process goes.
-
-    What servers left that were killed goes before.
-    """
+    """A folder of this process alone, deleted at the end. Folders of killed servers are deleted first."""
     sweep()
     folder, lock = _locked_folder()
-    # Gradio reads it whenever it makes a page.
+    # Gradio reads it whenever it builds a page.
     before = os.environ.get("GRADIO_TEMP_DIR")
     os.environ["GRADIO_TEMP_DIR"] = str(folder)
     try:
@@ -48,7 +45,7 @@ def private_folder() -> Iterator[str]:
 
 
 def sweep() -> None:
-    """Delete the folders of servers that live no more."""
+    """Delete the folders of killed servers."""
     try:
         found = [path for path in Path(tempfile.gettempdir()).iterdir() if _NAME.fullmatch(path.name)]
     except OSError as error:
@@ -63,34 +60,34 @@ def sweep() -> None:
 
 
 def _locked_folder() -> tuple[Path, int]:
-    """A new folder and the descriptor that holds its lock."""
+    """A new folder, and the descriptor that holds its lock."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-        with suppress(FileNotFoundError):  # an empty folder may be swept
+        with suppress(FileNotFoundError):  # another server may delete an empty folder
             lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             if _lock(lock) is not False and os.fstat(lock).st_nlink:
                 return folder, lock
-            os.close(lock)  # a sweep was between the file and its lock
+            os.close(lock)  # deleted between its creation and its lock
 
 
 def _lock_left(folder: Path) -> int | None:
-    """The lock of a folder that no process holds, held by now; None where one does, or where it is no server's."""
+    """The acquired lock of an abandoned folder; None where a process holds it, or where it is not a server's folder."""
     try:
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        with suppress(OSError):  # it is not empty, or somebody else swept it
+        with suppress(OSError):  # not empty, or deleted by another server
             folder.rmdir()
         return None
     except OSError:
         return None
-    if stat.S_ISREG(os.fstat(lock).st_mode) and _lock(lock) and os.fstat(lock).st_nlink:  # no other sweep was faster
+    if stat.S_ISREG(os.fstat(lock).st_mode) and _lock(lock) and os.fstat(lock).st_nlink:  # not deleted meanwhile
         return lock
     os.close(lock)
     return None
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Whether the lock is held now; None where the file system has no locks, so that nothing on it is swept."""
+    """Whether the lock is acquired; None where the file system has no locks, so that nothing on it is deleted."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -111,7 +108,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _delete(folder: Path) -> None:
-    """Delete a folder whose lock is held. The lock's file is the last to go: what is broken off is done next time."""
+    """Delete a folder whose lock is held. The lock file goes last: the next start finishes a deletion."""
     try:
         while True:
             _empty(folder)
@@ -120,14 +117,14 @@ def _delete(folder: Path) -> None:
                 folder.rmdir()
                 return
             except OSError as error:
-                if error.errno != errno.ENOTEMPTY:  # an upload that still arrives
+                if error.errno != errno.ENOTEMPTY:  # an upload still arrives
                     raise
     except OSError as error:
         log.warning("A folder of uploads could not be deleted (%s); the next start tries again.", error.strerror)
 
 
 def _empty(folder: Path) -> None:
-    """Delete everything in a folder but the lock's file. Links are deleted, not followed."""
+    """Delete everything in a folder but the lock file. Links are deleted, not followed."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

@@ -1,4 +1,4 @@
-"""A visitor opens the page, or comes back to it."""
+"""Handlers of the page as a whole: it is opened, or its voices change."""
 
 from __future__ import annotations
 
@@ -9,73 +9,70 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from engine.errors import DatabaseUnavailable, InvalidInput
-from web.tabs.library import views
-from web.ui.events import Picked, Sent, parsed
-from web.ui.messages import notice, sentence_of
-from web.ui.wiring import ring, skips
+from web.ui.events import broadcast_change, skip_when_refused
+from web.ui.messages import error_message, notice
+from web.ui.payloads import Payload, SelectedId, parse_payload
+from web.ui.voice_picker import select_voice, update_choices
 
 if TYPE_CHECKING:
     from storage import VoiceRecord
-    from web.context import House
+    from web.context import WebContext
     from web.ui.i18n import Words
 
 Updates = tuple[Any, ...]
 
 
-class Remembered(Sent):
-    """The voice that was picked when the page was open before, or is picked now."""
+class SelectedVoice(Payload):
+    """The voice that is selected, or was when the page was last open."""
 
-    voice: Picked
+    voice: SelectedId
 
 
-class Arrival:
-    """Who comes, and what they find."""
+class PageLoadHandlers:
+    """Event handlers of the page as a whole."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, context: WebContext) -> None:
+        self._context = context
 
-    def arrive(self, token: Any, remembered: Any, request: gr.Request) -> Updates:
-        """Heading, token to keep, welcome, notice, picker, and the bell for the tabs."""
-        house, words = self._house, self._house.words(request)
+    def load_page(self, token: Any, remembered: Any, request: gr.Request) -> Updates:
+        """Outputs: heading, token to keep, welcome, notice, voice picker, change broadcast, which fills the tabs."""
+        context, words = self._context, self._context.words(request)
         try:
-            return self._arrived(token, parsed(Remembered, voice=remembered).voice, request)
+            return self._load(token, parse_payload(SelectedVoice, voice=remembered).voice, request)
         except (InvalidInput, DatabaseUnavailable) as error:
-            said = notice(sentence_of(error, words), "bad")
-            return heading(house, words), gr.skip(), gr.skip(), said, gr.skip(), gr.skip()
+            message = notice(error_message(error, words), "bad")
+            return heading_html(context, words), gr.skip(), gr.skip(), message, gr.skip(), gr.skip()
 
-    def _arrived(self, token: Any, remembered: str, request: gr.Request) -> Updates:
-        house, words = self._house, self._house.words(request)
-        arrival = house.owners.welcome(request, token)
-        said = notice(words("owner.refused"), "bad") if arrival.refused else ""
-        voices = house.studio.voices.list(owner=arrival.owner.key)
-        picker = views.picker_of(voices, remembered, words)
-        greeting = self._greeting(voices, arrival.owner.key, words)
-        return heading(house, words), arrival.token, greeting, said, picker, ring("voices", "history")
+    def _load(self, token: Any, remembered: str, request: gr.Request) -> Updates:
+        context, words = self._context, self._context.words(request)
+        issued = context.owners.resolve_or_issue(request, token)
+        message = notice(words("owner.refused"), "bad") if issued.rejected else ""
+        voices = context.storage.voices.list(owner=issued.owner.key)
+        picker = select_voice(voices, remembered, words)
+        welcome = self._welcome(voices, issued.owner.key, words)
+        changes = broadcast_change("voices", "history")
+        return heading_html(context, words), issued.token, welcome, message, picker, changes
 
-    @skips(3)
-    def come_back(self, picked: Any, token: Any, request: gr.Request) -> Updates:
-        """Heading, and welcome and picker as the library is now; the pick stays as long as there is such a voice."""
-        house, words = self._house, self._house.words(request)
-        owner = house.owner(token, request).key
-        voices = house.studio.voices.list(owner=owner)
-        greeting = self._greeting(voices, owner, words)
-        return (
-            heading(house, words),
-            greeting,
-            views.picker_still(voices, parsed(Remembered, voice=picked).voice, words),
-        )
+    @skip_when_refused(3)
+    def refresh_page(self, selected: Any, token: Any, request: gr.Request) -> Updates:
+        """Outputs: heading, welcome, voice picker. The selection stays while its voice exists."""
+        context, words = self._context, self._context.words(request)
+        owner = context.owner(token, request).key
+        voices = context.storage.voices.list(owner=owner)
+        picker = update_choices(voices, parse_payload(SelectedVoice, voice=selected).voice, words)
+        return heading_html(context, words), self._welcome(voices, owner, words), picker
 
-    def _greeting(self, voices: Sequence[VoiceRecord], owner: str, words: Words) -> gr.HTML:
-        """The welcome, which is there for who has neither made a voice nor heard one."""
-        newcomer = all(voice.shared for voice in voices) and not self._house.studio.history.voice_uses(owner=owner)
-        return gr.HTML(welcome(words) if newcomer else "", visible=newcomer)
+    def _welcome(self, voices: Sequence[VoiceRecord], owner: str, words: Words) -> gr.HTML:
+        """The welcome, visible to owners who have neither made a voice nor a take."""
+        is_new = all(voice.shared for voice in voices) and not self._context.storage.history.voice_uses(owner=owner)
+        return gr.HTML(welcome_html(words) if is_new else "", visible=is_new)
 
 
-def heading(house: House, words: Words) -> str:
-    """HTML of the page's name and of the model's; what it is doing is under Status."""
-    engine = house.engine
-    notice = escape(engine.notice)
-    remarks = f'<p class="rp-model-notice" title="{notice}">{notice}</p>' if notice else ""
+def heading_html(context: WebContext, words: Words) -> str:
+    """HTML of the page's name and the model's."""
+    engine = context.engine
+    licence = escape(engine.notice)
+    remarks = f'<p class="rp-model-notice" title="{licence}">{licence}</p>' if licence else ""
     name = f"<strong>{escape(engine.name)}</strong>"
     model = words("heading.running", name=name, device=escape(engine.device))
     return f"""
@@ -88,7 +85,7 @@ def heading(house: House, words: Words) -> str:
 </header>"""
 
 
-def welcome(words: Words) -> str:
-    """HTML of what is said to who has no voice yet."""
+def welcome_html(words: Words) -> str:
+    """HTML of the welcome."""
     text = f"<h2>{escape(words('welcome.title'))}</h2><p>{escape(words('welcome.text'))}</p>"
     return f'<div class="rp-welcome">{text}</div>'

@@ -1,4 +1,4 @@
-"""Starting the page. Everything goes through Gradio's `launch`, as Hugging Face Spaces need it."""
+"""Start the page. It is served by Gradio's `launch`, which Hugging Face Spaces require."""
 
 from __future__ import annotations
 
@@ -21,80 +21,82 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from storage import Storage
-    from studio.model_manager import Engines
-    from studio.takes.kept import Takes
-    from web.context import House
-    from web.downloads.links import Links
-    from web.http.gate import Policy
+    from studio.context import AppContext
+    from web.context import WebContext
+    from web.downloads.links import DownloadLinks
+    from web.http.gate import GatePolicy
     from web.identity.accounts import Accounts
-    from web.identity.owners import Hosting, Way
+    from web.identity.owners import Deployment, OwnerMode
     from web.ui.i18n import Translations
 
 log = logging.getLogger(__name__)
 
-SWEEPING = 60.0  # seconds between two looks for voices whose deletion can no longer be undone
-EXPIRING = 24 * 3600.0  # seconds between two looks for what the history is to forget
-SHARED = ".gradio.live"  # the names of Gradio's tunnels
-QUICK = 40  # threads for what is quick; Gradio has one number for these and for queued events that are under way
-SIGNING = "signing"  # the server's secret that keys and links are signed with
+PURGE_SECONDS = 60.0  # between two looks for voices whose deletion can no longer be undone, and for old uploads
+EXPIRE_SECONDS = 24 * 3600.0  # between two looks for expired history
+SHARE_DOMAIN = ".gradio.live"  # of Gradio's tunnels
+EVENT_THREADS = 40  # threads for unqueued events; Gradio has one limit for these and for queued events that run
+SIGNING = "signing"  # the server's secret that signs tokens and links
 
 
 def launch(
     demo: gr.Blocks,
     *,
-    policy: Policy | None = None,
+    policy: GatePolicy | None = None,
     translations: Translations | None = None,
     accounts: Accounts | None = None,
     routes: Sequence[BaseRoute] = (),
     server_name: str | None = None,
     **options: Any,
 ) -> str:
-    """Launches behind our gate, with our looks and our privacy: no run history, no monitoring, no API page.
+    """Launch a page behind the gate, with our style, and without run history, monitoring and API page.
 
-    `policy`: what the gate lets through. `routes`: of our own, which come before Gradio's of the same path. `options`
-    are `launch`'s own: server_port, share, root_path. Returns the page's address on this machine; it is served until
-    the demo is closed.
+    policy: of the gate. routes: additional ones, which win over Gradio's of the same path. options: `launch`'s own
+    server_port, share, root_path. Returns the page's address on this machine; it is served until the demo is closed.
     """
     from starlette.middleware import Middleware
 
-    from web.http.bodies import Calls
-    from web.http.calls import PageCalls
-    from web.http.gate import Policy, guarded
-    from web.http.headers import AnswerHeaders
-    from web.http.hosts import KnownHosts
-    from web.http.page_policy import PagePolicy
-    from web.http.surface import Surface
-    from web.identity.login import NOTE, LoginGuard
-    from web.limits import connections, sessions
+    from web import gradio_internals
+    from web.http.calls import CallValidator
+    from web.http.gate import GatePolicy, gate_lifespan
+    from web.http.headers import PagePolicyMiddleware, ResponseHeaders
+    from web.http.hosts import AllowedHosts
+    from web.http.routes import AllowedRoutes
+    from web.identity.login import LOGIN_NOTE, LoginMiddleware
+    from web.limits import connections
     from web.limits.budgets import TAKES
     from web.limits.throttle import LoginThrottle
     from web.ui.i18n import Translations
     from web.ui.modules import Modules
-    from web.ui.theme import looks
+    from web.ui.theme import launch_style
 
     bind = server_name or "127.0.0.1"
-    policy = policy or Policy(KnownHosts(bind), Surface(accounts=accounts is not None))
-    log_in = partial(LoginGuard, throttle=LoginThrottle()) if accounts else None
-    calls = Calls(demo.config, demo.GRADIO_CACHE)
+    policy = policy or GatePolicy(AllowedHosts(bind), AllowedRoutes(accounts=accounts is not None))
+    login = partial(LoginMiddleware, throttle=LoginThrottle()) if accounts else None
+    calls = CallValidator(
+        demo.config,
+        gradio_internals.upload_folder(demo),
+        lambda session: gradio_internals.unread_messages(demo, session) is not None,
+    )
+    gate = gate_lifespan(policy, calls, login)
     modules = Modules(translations or Translations.load())
-    page = PageCalls(calls, lambda session: sessions.unread(demo, session) is not None)
-    gate = guarded(policy, page, log_in)
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
-        async with sessions.bounded(app), gate(app):
+        async with gradio_internals.limit_sessions(app), gate(app):
             yield
 
     _, url, _ = demo.launch(
         auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits it where it is async
-        auth_message=NOTE if accounts else None,
+        auth_message=LOGIN_NOTE if accounts else None,
         app_kwargs={
             "routes": [*modules.routes(), *routes],
             "lifespan": lifespan,
-            "middleware": [Middleware(PagePolicy, headers=AnswerHeaders(framed=policy.framed), head=modules.head)],
+            "middleware": [
+                Middleware(PagePolicyMiddleware, headers=ResponseHeaders(framed=policy.framed), head=modules.head)
+            ],
         },
-        max_threads=TAKES + QUICK,
-        ssr_mode=False,  # a second server before ours would have to know the routes, and renders none of our parts
+        max_threads=TAKES + EVENT_THREADS,
+        ssr_mode=False,  # a second server would have to know the routes, and renders none of our components
         run_history=False,
         enable_monitoring=False,
         footer_links=[],
@@ -103,25 +105,25 @@ def launch(
         quiet=True,
         prevent_thread_lock=True,
         server_name=bind,
-        **looks(),
+        **launch_style(),
         **options,
     )
-    connections.bound(demo.server)
+    connections.limit_connections(gradio_internals.running_server(demo))
     return str(url)
 
 
-def hosting(
+def read_deployment(
     server_name: str | None,
     *,
     share: bool,
     root_path: str | None,
     accounts: bool,
     allowed_hosts: Sequence[str] = (),
-) -> Hosting:
-    """How the page will be served, by the options and by what Gradio and Spaces read from the environment."""
-    from web.identity.owners import Hosting
+) -> Deployment:
+    """How the page will be served, from the options and from the variables that Gradio and Spaces read."""
+    from web.identity.owners import Deployment
 
-    return Hosting(
+    return Deployment(
         host=server_name or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1",
         share=share,
         accounts=accounts,
@@ -132,28 +134,28 @@ def hosting(
     )
 
 
-def policy_of(place: Hosting, way: Way, secret: bytes, translations: Translations) -> Policy:
-    """What the gate lets through. `secret`: the server's own. Raises InvalidOption for a name that is none."""
-    from web.http.gate import Policy
-    from web.http.hosts import KnownHosts
-    from web.http.locked_page import locked_page
-    from web.http.startup_token import StartupToken
-    from web.http.surface import Surface
+def create_policy(deployment: Deployment, mode: OwnerMode, secret: bytes, translations: Translations) -> GatePolicy:
+    """The gate's policy. secret: the server's own. Raises InvalidOption for an invalid host name."""
+    from web.http.gate import GatePolicy
+    from web.http.hosts import AllowedHosts
+    from web.http.routes import AllowedRoutes
+    from web.http.startup_token import StartupToken, locked_page
 
-    space = [os.environ.get("SPACE_HOST", "")] if place.space else []
-    tunnel = [SHARED] if place.share else []
-    return Policy(
-        hosts=KnownHosts(place.host, filter(None, [*place.allowed, *space, *tunnel])),
-        surface=Surface(accounts=place.accounts, hub=place.sign_in, root_path=urlsplit(place.root_path).path),
-        token=StartupToken(secret) if way == "machine" else None,
-        framed=place.space,
+    space = [os.environ.get("SPACE_HOST", "")] if deployment.space else []
+    tunnel = [SHARE_DOMAIN] if deployment.share else []
+    return GatePolicy(
+        hosts=AllowedHosts(deployment.host, filter(None, [*deployment.allowed, *space, *tunnel])),
+        routes=AllowedRoutes(
+            accounts=deployment.accounts, hub=deployment.sign_in, root_path=urlsplit(deployment.root_path).path
+        ),
+        token=StartupToken(secret) if mode == "machine" else None,
+        framed=deployment.space,
         locked_page=lambda headers: locked_page(translations.words_for(headers.get("accept-language", ""))),
     )
 
 
 def serve(
-    engine: Engines,
-    studio: Storage,
+    app: AppContext,
     *,
     server_name: str | None = None,
     share: bool = False,
@@ -164,43 +166,42 @@ def serve(
     open_browser: bool = False,
     **options: Any,
 ) -> None:
-    """Serves the page until the process is told to stop.
+    """Serve the page until the process is told to stop.
 
-    `accounts`: who may log in; None for everyone. `owners`: how owners are told apart, as for
-    `web.identity.owners.way_of`. `allowed_hosts`: names that the page is reached by, beside those of this machine.
-    `open_browser`: show the page in this machine's browser. The other options are as for `launch`.
-    Raises InvalidOption.
+    accounts: who may log in; None for everyone. owners: how visitors are told apart, as for
+    `web.identity.owners.owner_mode`. allowed_hosts: names that the page is reached by, beside those of this machine.
+    open_browser: show the page in this machine's browser. The other options are as for `launch`. Raises InvalidOption.
     """
     from studio.periodic import every
-    from web.http.uploads import Uploads
+    from web.http.upload_endpoint import UploadEndpoint
     from web.identity.addresses import trust_proxies
     from web.page import create_app
     from web.ui.i18n import Translations
 
-    place = hosting(
+    deployment = read_deployment(
         server_name, share=share, root_path=root_path, accounts=accounts is not None, allowed_hosts=allowed_hosts
     )
-    translations = Translations.load()
+    storage, translations = app.storage, Translations.load()
     trust_proxies()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is private is cleared away
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the private folder is deleted
     with ExitStack() as stack:
         folder = stack.enter_context(private_folder())
-        house = furnish(engine, studio, folder, translations, place, owners)
-        policy = policy_of(place, house.owners.way, studio.voices.secret(SIGNING), translations)
-        uploads = Uploads(house.folder)
-        stack.enter_context(every(SWEEPING, studio.voices.purge_expired))
-        stack.enter_context(every(SWEEPING, uploads.expire))
-        stack.enter_context(every(EXPIRING, lambda: expire(studio)))
-        demo = create_app(house)
+        context = create_context(app, folder, translations, deployment, owners)
+        policy = create_policy(deployment, context.owners.mode, storage.voices.secret(SIGNING), translations)
+        uploads = UploadEndpoint(context.folder)
+        stack.enter_context(every(PURGE_SECONDS, storage.voices.purge_expired))
+        stack.enter_context(every(PURGE_SECONDS, uploads.expire))
+        stack.enter_context(every(EXPIRE_SECONDS, lambda: expire(storage)))
+        demo = create_app(context)
         url = launch(
             demo,
             policy=policy,
             translations=translations,
             accounts=accounts,
-            routes=[*house.links.routes(), *uploads.routes()],
-            server_name=place.host,
-            share=place.share,  # said either way: where nothing is said, Gradio may decide to share
-            root_path=place.root_path or None,
+            routes=[*context.links.routes(), *uploads.routes()],
+            server_name=deployment.host,
+            share=deployment.share,  # always explicit: otherwise Gradio may decide to share
+            root_path=deployment.root_path or None,
             **options,
         )
         show_address(policy.token.link(url) if policy.token else url, demo.share_url, open_browser=open_browser)
@@ -208,7 +209,7 @@ def serve(
 
 
 def show_address(url: str, shared: str | None, *, open_browser: bool) -> None:
-    """Prints where the page is, and shows it in a browser where the machine has a screen."""
+    """Print the page's address, and open it in a browser where the machine has a screen."""
     print(f"Reprise is at {url}", flush=True)
     if shared:
         print(f"and for everyone at {shared}", flush=True)
@@ -217,38 +218,46 @@ def show_address(url: str, shared: str | None, *, open_browser: bool) -> None:
         webbrowser.open(url)
 
 
-def expire(studio: Storage) -> None:
-    """Has the history forget what is old."""
-    gone = studio.history.expire()
+def expire(storage: Storage) -> None:
+    """Delete history that is older than its owner keeps it, and log how much."""
+    gone = storage.history.expire()
     if gone:
         log.info("Deleted from the history, being older than their owners keep them: %d.", gone)
 
 
-def furnish(
-    engine: Engines, studio: Storage, folder: str, translations: Translations, place: Hosting, owners: str
-) -> House:
-    """What the page works with. `owners`: as for `serve`. Raises InvalidOption."""
-    from studio.takes.kept import Takes
-    from web.context import House
-    from web.identity.owners import Owners, way_of
+def create_context(
+    app: AppContext, folder: str | Path, translations: Translations, deployment: Deployment, owners: str
+) -> WebContext:
+    """The page's services over the application's. owners: as for `serve`. Raises InvalidOption."""
+    from web.context import WebContext
+    from web.identity.owners import OwnerResolver, owner_mode
 
-    known = Owners(way_of(owners, place), studio.voices.secret(SIGNING))
-    takes = Takes(studio.history)
-    return House(engine, studio, known, links_to(studio, takes, place.root_path), translations, Path(folder), takes)
+    return WebContext(
+        app.engine,
+        app.storage,
+        app.takes,
+        app.running,
+        app.scripts,
+        owners=OwnerResolver(owner_mode(owners, deployment), app.storage.voices.secret(SIGNING)),
+        links=create_links(app, deployment.root_path),
+        translations=translations,
+        folder=Path(folder),
+    )
 
 
-def links_to(studio: Storage, takes: Takes, root_path: str = "") -> Links:
-    """Links to everything that is kept and that the page hands out."""
-    from web.downloads.links import Links, voice_files
-    from web.downloads.scripts import script_files
-    from web.downloads.sounds import clip_files, take_files
-    from web.downloads.voice_archive import voice_archives
+def create_links(app: AppContext, root_path: str = "") -> DownloadLinks:
+    """Download links to voices, clips, takes and scripts."""
+    from web.downloads.links import DownloadLinks
+    from web.downloads.scripts import script_producer
+    from web.downloads.sounds import clip_producer, take_producer
+    from web.downloads.voices import archive_producer, voice_producer
 
+    voices = app.storage.voices
     producers = {
-        "voice": voice_files(studio.voices),
-        "voices": voice_archives(studio.voices),
-        "clip": clip_files(studio.voices),
-        "take": take_files(takes),
-        "script": script_files(studio.scripts),
+        "voice": voice_producer(voices),
+        "voices": archive_producer(voices),
+        "clip": clip_producer(voices),
+        "take": take_producer(app.takes),
+        "script": script_producer(app.storage.scripts),
     }
-    return Links(studio.voices.secret(SIGNING), producers, root_path=root_path)
+    return DownloadLinks(voices.secret(SIGNING), producers, root_path=root_path)

@@ -1,4 +1,4 @@
-"""Files that visitors sent."""
+"""Uploaded files as events refer to them."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Annotated
 from pydantic import ConfigDict, StringConstraints, ValidationError
 
 from engine.errors import InvalidInput
-from web.ui.events import Sent, otherwise
+from web.ui.payloads import Payload, default_if_invalid
 
 MAX_UPLOAD_MB = 50
 MAX_FILE_NAME = 200  # characters
 
 
-class Upload(Sent):
-    """An upload as the page speaks of it: where it lies, and what the person calls it."""
+class Upload(Payload):
+    """An upload in a component's value: its path, and the user's name for it."""
 
     model_config = ConfigDict(extra="ignore")  # Gradio's buttons send more
 
     path: Annotated[str, StringConstraints(max_length=4_096, pattern=r"^[^\x00]+$")]
-    name: Annotated[str, otherwise("")] = ""
-    orig_name: Annotated[str, otherwise("")] = ""
+    name: Annotated[str, default_if_invalid("")] = ""
+    orig_name: Annotated[str, default_if_invalid("")] = ""
 
 
 def uploaded_path(value: object, folder: str | Path) -> Path | None:
-    """The file behind the value of an upload button, None when there is none.
+    """The file of an upload button's value, None where there is none.
 
-    The value comes from the browser: only files among this page's uploads are accepted. Raises InvalidInput.
+    The value is unchecked input: only files among this page's uploads are accepted. Raises InvalidInput.
     """
     if not value:
         return None
@@ -37,7 +37,7 @@ def uploaded_path(value: object, folder: str | Path) -> Path | None:
     try:
         resolved = Path(upload.path).resolve()
         there = resolved.is_relative_to(Path(folder).resolve()) and resolved.is_file()
-    except OSError:  # a name that no file can have
+    except OSError:  # an invalid file name
         there = False
     if not there:
         raise InvalidInput("The file is no longer on the server. Choose it again.")
@@ -45,7 +45,7 @@ def uploaded_path(value: object, folder: str | Path) -> Path | None:
 
 
 def uploaded_name(value: object) -> str:
-    """What the person calls an upload, "" where nothing is said."""
+    """The user's name for an upload, "" where there is none."""
     upload = _upload(value)
     return (upload.name or upload.orig_name)[:MAX_FILE_NAME] if upload else ""
 

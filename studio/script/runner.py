@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from engine.engine import SpeakOptions
 from engine.errors import DatabaseUnavailable, EngineBusy, EngineClosed, InvalidInput, RepriseError, ScriptNotFound
-from storage.repositories.generations import Spoken
 from studio.error_text import error_text
 from studio.script.fair_slots import FairSlots
-from studio.takes.take import Take
+from studio.takes.buffer import SAMPLING_SETTINGS, TakeBuffer
 from studio.traces import reason
 
 if TYPE_CHECKING:
@@ -26,14 +25,14 @@ if TYPE_CHECKING:
     from engine.voice import Voice
     from storage import Storage
     from storage.repositories.cards import CardRecord
-    from studio.model_manager import Engines, MeasuredSpeech
+    from storage.repositories.generations import Spoken
+    from studio.model_manager import MeasuredSpeech, ModelManager
 
 log = logging.getLogger(__name__)
 
 CARDS_AT_ONCE = 2  # of a script, if the engine has the slots
 BUSY_SECONDS = 0.5  # before the next attempt after EngineBusy
 MAX_FAILURE = 1_000  # characters
-SETTINGS = ("temperature", "top_p", "top_k")
 NO_VOICE = "This card has no voice: choose one, then speak it again."
 NOTHING = "Nothing was spoken: change the text a little, or try it again."
 Key = tuple[str, str]  # owner, script
@@ -57,7 +56,7 @@ class _Run:
 class ScriptRunner:
     """Speaks scripts on threads of its own, each script at most once at a time. One slot of the engine stays free."""
 
-    def __init__(self, engine: Engines, storage: Storage) -> None:
+    def __init__(self, engine: ModelManager, storage: Storage) -> None:
         self._engine, self._storage = engine, storage
         self._slots = FairSlots(self._slots_now)
         self._lock = threading.Lock()
@@ -66,8 +65,8 @@ class ScriptRunner:
 
     @property
     def real_time_factor(self) -> float | None:
-        """Seconds of work for a second of a script's sound; None before anything was spoken."""
-        factor = self._engine.pace.factor
+        """Seconds that a second of a script's sound takes; None while nothing was spoken."""
+        factor = self._engine.speed.real_time_factor
         return None if factor is None else factor / min(CARDS_AT_ONCE, self._slots_now())
 
     def start(self, owner: str, script_id: str, on_end: Callable[[], None] | None = None) -> None:
@@ -173,7 +172,7 @@ class ScriptRunner:
         engine = self._engine
         voice = self._voice(run, card)
         with closing(engine.speak(card.text, voice, options_of(card, engine.usual), owner=run.owner)) as speech:
-            take = Take(speech.sample_rate)
+            take = TakeBuffer(speech.sample_rate)
             self._began(run, card, speech)
             for chunk in speech:
                 take.add(chunk)
@@ -197,20 +196,15 @@ class ScriptRunner:
         if run.stopped.is_set():
             speech.cancel()
 
-    def _kept(self, card: CardRecord, take: Take, voice: Voice, result: SpeechResult) -> Spoken:
-        options = options_of(card, self._engine.usual)
-        return Spoken(
+    def _kept(self, card: CardRecord, take: TakeBuffer, voice: Voice, result: SpeechResult) -> Spoken:
+        return take.finish(
+            result,
             text=card.text,
-            audio=take.encode("flac"),
-            duration=take.seconds,
-            seed=result.seed,
             voice_name=voice.name,
             voice_id=card.voice_id,
-            settings={"temperature": options.temperature, "top_p": options.top_p, "top_k": options.top_k},
+            options=options_of(card, self._engine.usual),
+            seed=result.seed,
             model=self._engine.name,
-            stop_reason=result.stop_reason,
-            real_time_factor=result.real_time_factor,
-            first_audio=result.first_audio,
         )
 
     def _fail(self, run: _Run, card: CardRecord, sentence: str) -> None:
@@ -226,6 +220,6 @@ class ScriptRunner:
 
 
 def options_of(card: CardRecord, usual: SpeakOptions) -> SpeakOptions:
-    """Return the options for a card: its own settings, else the engine's."""
-    own: dict[str, Any] = {name: card.settings.get(name, getattr(usual, name)) for name in SETTINGS}
+    """How a card is to be spoken: its own settings, else the engine's."""
+    own: dict[str, Any] = {name: card.settings.get(name, getattr(usual, name)) for name in SAMPLING_SETTINGS}
     return SpeakOptions(**own, seed=card.seed)

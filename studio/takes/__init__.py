@@ -1,1 +1,1 @@
-"""Finished audio of one request: collected, encoded and kept."""
+"""Takes: generated, under way, and finished."""

@@ -11,11 +11,10 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile, ZipI
 
 from engine.errors import RepriseError
 from engine.voice import Voice
+from studio.voice_archive import MOST_BYTES, MOST_FILES, VoiceArchive
 from tests.attack.attack import Attack, Broken, randoms
 from tests.attack.spoiling import spoiled
 from tests.storage.making import voice
-from web.downloads.voice_archive import MOST_BYTES, MOST_FILES, voice_files_in
-from web.ui.i18n import english
 
 NAMES = (
     "a.voice",
@@ -51,7 +50,7 @@ def _read(data: bytes) -> None:
     path = Path("parcel.zip")
     path.write_bytes(data)
     read = entries = 0
-    for _, content in voice_files_in(path, "parcel.zip", english()):
+    for _, content in VoiceArchive(path, "parcel.zip").voice_files():
         read, entries = read + len(content), entries + 1
         if read > MOST_BYTES or entries > MOST_FILES:
             raise Broken(f"An archive gave {entries} files of {read:,} bytes.")

@@ -20,7 +20,7 @@ from typing import Any
 from tests.attack.attack import Attack, Broken, Skipped
 
 RUNS = 20_000  # inputs of one case, or as many as its time allows
-SECONDS = 45
+VALID_SECONDS = 45
 SLOWEST = 5  # seconds of one input
 MEGABYTES = 1_000  # of the whole process, most of it what it has imported
 LONGEST = 20_000  # bytes of one input
@@ -51,14 +51,13 @@ def _script(ending: str) -> Try:
 
 
 def _archive() -> Try:
-    from web.downloads.voice_archive import voice_files_in
-    from web.ui.i18n import english
+    from studio.voice_archive import VoiceArchive
 
-    path, words = Path(tempfile.mkdtemp()) / "parcel.zip", english()
+    path = Path(tempfile.mkdtemp()) / "parcel.zip"
 
     def read(data: bytes) -> None:
         path.write_bytes(data)
-        for _ in voice_files_in(path, path.name, words):
+        for _ in VoiceArchive(path, path.name).voice_files():
             pass
 
     return read
@@ -89,16 +88,16 @@ def _config() -> Try:
 
 
 def _range() -> Try:
-    from web.downloads.links import span
+    from web.downloads.links import parse_range
 
-    return lambda data: span(data.decode("latin-1"), 1_000)
+    return lambda data: parse_range(data.decode("latin-1"), 1_000)
 
 
 def _key() -> Try:
-    from web.identity.owners import Owners
+    from web.identity.owners import OwnerResolver
 
-    owners = Owners("browser", b"a secret of this attack")
-    return lambda data: owners.owner_of(None, data.decode("latin-1"))
+    owners = OwnerResolver("browser", b"a secret of this attack")
+    return lambda data: owners.resolve(None, data.decode("latin-1"))
 
 
 TARGETS: dict[str, Callable[[], Try]] = {
@@ -165,7 +164,7 @@ def _fuzz(case: tuple[str, int]) -> int:
         folder.mkdir()
     for number, data in enumerate(whole(target)):
         (corpus / str(number)).write_bytes(data)
-    limits = [f"-runs={RUNS}", f"-max_total_time={SECONDS}", f"-timeout={SLOWEST}", f"-rss_limit_mb={MEGABYTES}"]
+    limits = [f"-runs={RUNS}", f"-max_total_time={VALID_SECONDS}", f"-timeout={SLOWEST}", f"-rss_limit_mb={MEGABYTES}"]
     more = [f"-seed={seed + 1}", f"-max_len={LONGEST}", f"-artifact_prefix={kept}/", str(corpus)]
     command = [sys.executable, "-m", "tests.attack.fuzz", target, *limits, *more]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
@@ -186,7 +185,7 @@ def _first(printed: str) -> str:
 
 
 FUZZ = Attack(
-    "fuzz", "parsers with coverage guidance (Atheris)", _cases, _fuzz, len(TARGETS), 4.0 * SECONDS, megabytes=None
+    "fuzz", "parsers with coverage guidance (Atheris)", _cases, _fuzz, len(TARGETS), 4.0 * VALID_SECONDS, megabytes=None
 )
 
 
@@ -195,7 +194,7 @@ def main() -> None:
     import atheris
 
     with atheris.instrument_imports(include=OURS):
-        for name in ("studio.script", "engine.voice", "web.downloads.links", "web.downloads.voice_archive"):
+        for name in ("studio.script", "engine.voice", "web.downloads.links", "studio.voice_archive"):
             import_module(name)
         attempt = TARGETS[sys.argv[1]]()
     atheris.Setup([sys.argv[0], *sys.argv[2:]], lambda data: _ours(attempt, data))

@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 from engine.errors import InvalidInput, VoiceNotFound
 from tests.attack.attack import Attack, Broken, randoms
 from tests.attack.spoiling import hostile_text, spoiled
-from web.downloads.links import PLACE, File, Links, span
-from web.identity.owners import Owner, Owners
+from web.downloads.links import PATH_PREFIX, DownloadFile, DownloadLinks, parse_range
+from web.identity.owners import Owner, OwnerResolver
 
 SECRET, OTHER_SECRET = b"the secret of this attack's server", b"the secret of another one........."
 MINE, THEIRS = Owner("browser", "a" * 32), Owner("browser", "b" * 32)
@@ -23,15 +23,15 @@ CONTENT = b"the sound of a voice"
 NOW = 1_800_000_000.0
 
 
-def _produce(owner: str, id: str) -> File:
+def _produce(owner: str, id: str) -> DownloadFile:
     if (owner, id) != (MINE.key, "one"):
         raise VoiceNotFound("There is no such voice.")
-    return File(CONTENT, "voice", "audio/wav")
+    return DownloadFile(CONTENT, "voice", "audio/wav")
 
 
 @cache
-def _links() -> Links:
-    return Links(SECRET, {"voice": _produce}, clock=lambda: NOW)
+def _links() -> DownloadLinks:
+    return DownloadLinks(SECRET, {"voice": _produce}, clock=lambda: NOW)
 
 
 @cache
@@ -40,9 +40,9 @@ def _client() -> TestClient:
 
 
 def _tokens(seed: int, count: int) -> Iterator[str]:
-    """Tampered own links, links to another owner's data, links signed with another secret, and noise."""
-    whole = _links().sign(MINE, "voice", "one").removeprefix(PLACE)
-    theirs = _links().sign(THEIRS, "voice", "one").removeprefix(PLACE)
+    """Tampered links of one's own, links for another's things, links that another secret signed, and noise."""
+    whole = _links().sign(MINE, "voice", "one").removeprefix(PATH_PREFIX)
+    theirs = _links().sign(THEIRS, "voice", "one").removeprefix(PATH_PREFIX)
     for chance in randoms(seed, count):
         match chance.randrange(5):
             case 0:
@@ -72,8 +72,8 @@ def _forged(chance: random.Random) -> str:
 
 
 def _follow(token: str) -> None:
-    """Follow a link: only a link exactly as signed may return data."""
-    if f"{PLACE}{token}" == _links().sign(MINE, "voice", "one"):
+    """A link that is not exactly the one that was signed hands out nothing."""
+    if f"{PATH_PREFIX}{token}" == _links().sign(MINE, "voice", "one"):
         return
     answer = _client().get(_address(token), follow_redirects=False)
     if CONTENT in answer.content:
@@ -83,11 +83,13 @@ def _follow(token: str) -> None:
 
 
 def _address(token: str) -> str:
-    return PLACE + quote(token.encode("utf-8", "replace"), safe="")
+    return PATH_PREFIX + quote(token.encode("utf-8", "replace"), safe="")
 
 
 def _keys(seed: int, count: int) -> Iterator[str]:
-    mine, foreign = (Owners("browser", secret)._signer.sign("c" * 32).decode() for secret in (SECRET, OTHER_SECRET))
+    mine, foreign = (
+        OwnerResolver("browser", secret)._signer.sign("c" * 32).decode() for secret in (SECRET, OTHER_SECRET)
+    )
     for chance in randoms(seed, count):
         yield chance.choice((foreign, spoiled(mine.encode(), chance).decode("latin-1"), hostile_text(chance, 10_000)))
 
@@ -95,10 +97,10 @@ def _keys(seed: int, count: int) -> Iterator[str]:
 def _present(key: str) -> None:
     """Present a key: keys that this server did not sign are refused."""
     try:
-        owner = Owners("browser", SECRET).owner_of(None, key)
+        owner = OwnerResolver("browser", SECRET).resolve(None, key)
     except InvalidInput:
         return
-    if not owner.name or key != str(Owners("browser", SECRET).welcome(None, key).token):
+    if not owner.name or key != str(OwnerResolver("browser", SECRET).welcome(None, key).token):
         raise Broken(f"A key that was never given out made somebody {owner.key}.")
 
 
@@ -111,7 +113,7 @@ def _ranges(seed: int, count: int) -> Iterator[tuple[str, int]]:
 
 def _cut(case: tuple[str, int]) -> None:
     asked, size = case
-    part = span(asked, size)
+    part = parse_range(asked, size)
     if part is not None and part and not (0 <= part.start < part.stop <= size):
         raise Broken(f"{asked!r} of {size} bytes gave {part}.")
 

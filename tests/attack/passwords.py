@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.errors import RepriseError
 from tests.attack.attack import Attack, Broken, randoms
 from tests.attack.spoiling import hostile_text, spoiled
-from web.identity.accounts import accounts_from
+from web.identity.accounts import load_accounts
 
 HASH = b"$scrypt$c2FsdHNhbHRzYWx0c2FsdA==$" + b"A" * 43 + b"="
 WHOLE = b"# who may come\nanna:correct horse\n\nben:" + HASH + b"\n"
@@ -41,7 +41,7 @@ def _open(case: tuple[str, bytes]) -> None:
     path = _placed(kind, content)
     before = _state(path)
     try:
-        accounts = accounts_from([str(path)])
+        accounts = load_accounts([str(path)])
     except RepriseError:
         if _state(path) != before:
             raise Broken(f"A file of accounts ({kind}) was refused, and changed all the same.") from None

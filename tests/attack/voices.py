@@ -24,9 +24,9 @@ import numpy as np
 from engine.audio import decode_audio, encode_flac
 from engine.errors import InvalidInput
 from engine.voice import MAX_CODEBOOKS, MAX_FRAMES, Reference, Voice
+from studio.voice_archive import VoiceArchive
 from tests.attack.mutations import spoiled
 from web.downloads.sounds import converted
-from web.downloads.voice_archive import voice_files_in
 from web.ui.i18n import Translations, Words
 
 _RATE = 22_050
@@ -56,7 +56,7 @@ def run(case: bytes) -> None:
         path = Path(folder) / "upload"
         path.write_bytes(case)
         with suppress(InvalidInput):
-            for name, data in voice_files_in(path, "mine.zip", _words()):
+            for name, data in VoiceArchive(path, "mine.zip").voice_files():
                 assert name.isprintable(), "the name of a file cannot be shown"
                 with suppress(InvalidInput):
                     _use(Voice.from_bytes(data))

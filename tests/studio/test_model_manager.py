@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from engine.errors import DoesNotFit, EngineBusy, EngineClosed, InvalidOption, ReleaseIncomplete
-from studio.model_manager import Choice, Engines, Loading
+from studio.model_manager import ModelCatalog, ModelLoading, ModelManager
 from tests.fake_engine import FakeEngine, Script, voice
 
 NOTICES = {"small": "Free for all.", "large": "For research only."}
@@ -52,12 +52,12 @@ def garage() -> Garage:
 
 
 @pytest.fixture
-def engines(garage: Garage) -> Engines:
-    choice = Choice(NOTICES, garage.fetch, garage.load)  # type: ignore[arg-type]
-    return Engines(made("small"), choice, patience=0.2)  # type: ignore[arg-type]
+def engines(garage: Garage) -> ModelManager:
+    choice = ModelCatalog(NOTICES, garage.fetch, garage.load)  # type: ignore[arg-type]
+    return ModelManager(made("small"), choice, patience=0.2)  # type: ignore[arg-type]
 
 
-def test_it_is_the_engine_that_it_stands_for(engines: Engines) -> None:
+def test_it_is_the_engine_that_it_stands_for(engines: ModelManager) -> None:
     engine = made("small")
     for name in ("name", "device", "notice", "sample_rate", "frame_length", "frame_rate", "slots"):
         assert getattr(engines, name) == getattr(engine, name)
@@ -69,13 +69,13 @@ def test_it_is_the_engine_that_it_stands_for(engines: Engines) -> None:
     assert sum(len(chunk.samples) for chunk in chunks) == speech.result.frames * engine.frame_length
 
 
-def test_another_model_takes_over(engines: Engines, garage: Garage) -> None:
+def test_another_model_takes_over(engines: ModelManager, garage: Garage) -> None:
     seen: list[object] = []
     garage.during = lambda: seen.append((engines.loading, engines.name, engines.status().speaking))
     assert engines.models == NOTICES
     engines.switch("large")
     assert (engines.name, engines.notice, engines.codec_fingerprint) == ("large", NOTICES["large"], "codec of large")
-    assert seen == [(Loading("large"), "small", 0)], "what was there is shown until the other is there"
+    assert seen == [(ModelLoading("large"), "small", 0)], "what was there is shown until the other is there"
     assert engines.loading is None
     assert list(engines.speak("Hello."))
     engines.switch("large")
@@ -85,7 +85,7 @@ def test_another_model_takes_over(engines: Engines, garage: Garage) -> None:
 def test_nothing_of_the_model_before_is_left_when_the_other_is_loaded(garage: Garage) -> None:
     first = made("small")
     gone = weakref.ref(first)
-    engines = Engines(first, Choice(NOTICES, garage.fetch, garage.load))  # type: ignore[arg-type]
+    engines = ModelManager(first, ModelCatalog(NOTICES, garage.fetch, garage.load))  # type: ignore[arg-type]
     del first
     list(engines.speak("Hello."))
     left: list[object] = []
@@ -94,18 +94,18 @@ def test_nothing_of_the_model_before_is_left_when_the_other_is_loaded(garage: Ga
     assert left == [None]
 
 
-def test_only_what_the_host_allows(engines: Engines, garage: Garage) -> None:
+def test_only_what_the_host_allows(engines: ModelManager, garage: Garage) -> None:
     for model in ("other", "", "../small"):
         with pytest.raises(InvalidOption):
             engines.switch(model)
-    alone = Engines(made("small"))  # type: ignore[arg-type]
+    alone = ModelManager(made("small"))  # type: ignore[arg-type]
     assert alone.models == {}
     with pytest.raises(InvalidOption):
         alone.switch("small")
     assert garage.fetched == garage.loaded == []
 
 
-def test_takes_under_way_end_first_and_new_ones_are_refused(engines: Engines, garage: Garage) -> None:
+def test_takes_under_way_end_first_and_new_ones_are_refused(engines: ModelManager, garage: Garage) -> None:
     engines._patience = 60
     speech = engines.speak("A long text. " * 5)
     next(speech)
@@ -115,14 +115,14 @@ def test_takes_under_way_end_first_and_new_ones_are_refused(engines: Engines, ga
         [engines.speak("Me too.").close() for _ in iter(int, 1)]
     assert garage.loaded == []
     assert engines.name == "small"
-    assert engines.loading == Loading("large", waits=True)
+    assert engines.loading == ModelLoading("large", waits=True)
     assert list(speech)[-1].segment == 4, "it is spoken to its end, by the model that it began with"
     switching.join()
     assert engines.name == "large"
 
 
 @pytest.mark.parametrize("leave", ["close", "drop", "end", "fail"])
-def test_a_take_that_is_over_keeps_nobody_waiting(engines: Engines, leave: str) -> None:
+def test_a_take_that_is_over_keeps_nobody_waiting(engines: ModelManager, leave: str) -> None:
     assert engines._engine is not None
     engines._engine.script.fail_after, engines._engine.script.failure = (1, RuntimeError()) if leave == "fail" else (
         None, None
@@ -138,10 +138,10 @@ def test_a_take_that_is_over_keeps_nobody_waiting(engines: Engines, leave: str) 
         del speech
     engines.switch("large")
     assert engines.name == "large"
-    assert engines.pace._runs == set()
+    assert engines.speed._timings == set()
 
 
-def test_who_speaks_for_ever_keeps_the_model(engines: Engines, garage: Garage) -> None:
+def test_who_speaks_for_ever_keeps_the_model(engines: ModelManager, garage: Garage) -> None:
     speech = engines.speak("Hello.")
     with pytest.raises(EngineBusy, match="still being spoken"):
         engines.switch("large")
@@ -151,7 +151,7 @@ def test_who_speaks_for_ever_keeps_the_model(engines: Engines, garage: Garage) -
     assert list(engines.speak("Hello again."))
 
 
-def test_a_refused_text_counts_as_nobody_speaking(engines: Engines) -> None:
+def test_a_refused_text_counts_as_nobody_speaking(engines: ModelManager) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise InvalidOption("No.")
 
@@ -162,7 +162,7 @@ def test_a_refused_text_counts_as_nobody_speaking(engines: Engines) -> None:
     engines.switch("large")
 
 
-def test_one_at_a_time(engines: Engines, garage: Garage) -> None:
+def test_one_at_a_time(engines: ModelManager, garage: Garage) -> None:
     refused: list[str] = []
 
     def another() -> None:
@@ -176,7 +176,7 @@ def test_one_at_a_time(engines: Engines, garage: Garage) -> None:
     assert len(refused) == 3
 
 
-def test_a_model_that_cannot_be_had_changes_nothing(engines: Engines, garage: Garage) -> None:
+def test_a_model_that_cannot_be_had_changes_nothing(engines: ModelManager, garage: Garage) -> None:
     garage.missing = {"large"}
     with pytest.raises(ReleaseIncomplete):
         engines.switch("large")
@@ -184,7 +184,7 @@ def test_a_model_that_cannot_be_had_changes_nothing(engines: Engines, garage: Ga
     assert list(engines.speak("Hello.")), "it spoke on while the other was looked for"
 
 
-def test_a_model_that_cannot_be_loaded_brings_back_the_one_before(engines: Engines, garage: Garage) -> None:
+def test_a_model_that_cannot_be_loaded_brings_back_the_one_before(engines: ModelManager, garage: Garage) -> None:
     garage.broken = {"large"}
     with pytest.raises(DoesNotFit):
         engines.switch("large")
@@ -193,7 +193,9 @@ def test_a_model_that_cannot_be_loaded_brings_back_the_one_before(engines: Engin
     assert list(engines.speak("Hello."))
 
 
-def test_when_neither_can_be_loaded_everyone_is_told_and_one_may_try_again(engines: Engines, garage: Garage) -> None:
+def test_when_neither_can_be_loaded_everyone_is_told_and_one_may_try_again(
+    engines: ModelManager, garage: Garage
+) -> None:
     garage.broken = {"large", "small"}
     with pytest.raises(DoesNotFit):
         engines.switch("large")
@@ -205,7 +207,7 @@ def test_when_neither_can_be_loaded_everyone_is_told_and_one_may_try_again(engin
     assert list(engines.speak("Hello."))
 
 
-def test_closing_closes_the_engine_of_the_moment(engines: Engines) -> None:
+def test_closing_closes_the_engine_of_the_moment(engines: ModelManager) -> None:
     engines.switch("large")
     closed: list[bool] = []
     assert engines._engine is not None

@@ -16,31 +16,35 @@ from playwright.sync_api import Browser
 from benchmarks import browser
 from engine.audio import to_int16
 from storage import Storage
-from studio.model_manager import Engines
-from studio.takes.kept import Takes
+from studio.context import AppContext
+from studio.model_manager import ModelManager
 from tests.fake_engine import FakeEngine
 from tests.paths import CLIP
 from tests.web.stage import PLAIN_HTTP_HOST
-from web.context import House
-from web.http.uploads import Uploads
-from web.identity.owners import Owners, Way
+from web.context import WebContext
+from web.http.upload_endpoint import UploadEndpoint
+from web.identity.owners import OwnerMode, OwnerResolver
 from web.page import create_app
-from web.serve import SIGNING, hosting, launch, links_to, policy_of, private_folder
+from web.serve import SIGNING, create_links, create_policy, launch, private_folder, read_deployment
 from web.ui.i18n import Translations
 
 
 @pytest.fixture
-def house(engine: FakeEngine, studio: Storage, tmp_path: Path) -> House:
+def context(engine: FakeEngine, studio: Storage, tmp_path: Path) -> WebContext:
     """For events without a page; uploads lie in `uploads`."""
     (tmp_path / "uploads").mkdir()
     return furnished(engine, studio, tmp_path / "uploads")
 
 
-def furnished(engine: Any, studio: Storage, folder: Path, way: Way = "local", root_path: str = "") -> House:
-    owners = Owners(way, studio.voices.secret(SIGNING))
-    takes = Takes(studio.history)
-    links = links_to(studio, takes, root_path)
-    return House(Engines(engine), studio, owners, links, Translations.load(), folder, takes)
+def furnished(engine: Any, studio: Storage, folder: Path, way: OwnerMode = "local", root_path: str = "") -> WebContext:
+    app = AppContext.create(ModelManager(engine), studio)
+    return WebContext(
+        app.engine, app.storage, app.takes, app.running, app.scripts,
+        owners=OwnerResolver(way, studio.voices.secret(SIGNING)),
+        links=create_links(app, root_path),
+        translations=Translations.load(),
+        folder=folder,
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -63,21 +67,21 @@ def serving() -> Iterator[Callable[..., str]]:
         def start(
             engine: object,
             studio: Storage,
-            way: Way = "local",
+            way: OwnerMode = "local",
             allowed_hosts: Sequence[str] = (PLAIN_HTTP_HOST,),
             **options: Any,
         ) -> str:
             folder = Path(stack.enter_context(private_folder()))
-            house = furnished(engine, studio, folder, way, options.get("root_path") or "")
-            demo = create_app(house)
-            place = hosting(
+            context = furnished(engine, studio, folder, way, options.get("root_path") or "")
+            demo = create_app(context)
+            place = read_deployment(
                 options.get("server_name"), share=False, root_path=options.get("root_path"),
                 accounts="accounts" in options, allowed_hosts=allowed_hosts,
             )  # fmt: skip
             place = replace(place, sign_in=way == "hub")
-            policy = policy_of(place, way, studio.voices.secret(SIGNING), house.translations)
-            routes = [*house.links.routes(), *Uploads(house.folder).routes()]
-            url = launch(demo, **{"policy": policy, "translations": house.translations, "routes": routes, **options})
+            policy = create_policy(place, way, studio.voices.secret(SIGNING), context.translations)
+            routes = [*context.links.routes(), *UploadEndpoint(context.folder).routes()]
+            url = launch(demo, **{"policy": policy, "translations": context.translations, "routes": routes, **options})
             stack.callback(demo.close, verbose=False)
             return policy.token.link(url) if policy.token else url
 

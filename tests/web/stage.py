@@ -8,10 +8,10 @@ from typing import Any
 import gradio as gr
 from playwright.sync_api import Browser, Page
 
-from web.http.gate import Policy
-from web.http.hosts import KnownHosts
-from web.http.surface import Surface
-from web.http.uploads import Uploads
+from web.http.gate import GatePolicy
+from web.http.hosts import AllowedHosts
+from web.http.routes import AllowedRoutes
+from web.http.upload_endpoint import UploadEndpoint
 from web.serve import launch, private_folder
 
 # Somewhere that is neither localhost nor https, as a computer in the same house is.
@@ -25,8 +25,8 @@ def served(build: Callable[[str], None]) -> Iterator[str]:
     with private_folder() as folder:
         with gr.Blocks(analytics_enabled=False) as demo:
             build(folder)
-        policy = Policy(KnownHosts("127.0.0.1", [PLAIN_HTTP_HOST]), Surface())
-        url = launch(demo, policy=policy, routes=Uploads(Path(folder)).routes())
+        policy = GatePolicy(AllowedHosts("127.0.0.1", [PLAIN_HTTP_HOST]), AllowedRoutes())
+        url = launch(demo, policy=policy, routes=UploadEndpoint(Path(folder)).routes())
         try:
             yield url
         finally:

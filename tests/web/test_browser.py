@@ -14,7 +14,7 @@ from tests.fake_engine import FakeEngine, Script, voice
 from tests.web.conftest import PLAIN_HTTP_HOST, read_wav
 from tests.web.visiting import answer_held, downloaded, pick, picker, player, speak, visit, wait_for
 from tests.web.visitor import Visitor
-from web.identity.owners import Owners
+from web.identity.owners import OwnerResolver
 
 Serve = Callable[..., str]
 
@@ -187,11 +187,11 @@ def test_two_at_the_same_time_never_see_each_others_takes(
     install_samples(library)
     url = serve(FakeEngine(Script(pace=0.2)), studio, "browser")
     with visit(chromium, url) as anna, visit(chromium, url) as ben:
-        owners = Owners("browser", library.secret("signing"))
+        owners = OwnerResolver("browser", library.secret("signing"))
         for page, text in ((anna, "Hers alone."), (ben, "His alone.")):
             expect(picker(page)).to_have_value("Adam (sample)")
             token = page.evaluate("localStorage.getItem('reprise.owner')")
-            studio.history.change_settings(history=history, owner=owners.owner_of(None, token).key)
+            studio.history.change_settings(history=history, owner=owners.resolve(None, token).key)
             speak(page, text)
         for page, own, other in ((anna, "Hers alone.", "His alone."), (ben, "His alone.", "Hers alone.")):
             wait_for(page, "player.finished")

@@ -10,15 +10,15 @@ from storage.repositories.shared_voices import Sample
 from tests.fake_engine import FakeEngine, voice
 from tests.storage.speaking import spoken
 from tests.web.conftest import furnished
-from web.context import House
-from web.page_load import Arrival
+from web.context import WebContext
+from web.page_load import PageLoadHandlers
 
 NOBODY: Any = None
 
 
 @pytest.fixture
-def events(house: House) -> Arrival:
-    return Arrival(house)
+def events(context: WebContext) -> PageLoadHandlers:
+    return PageLoadHandlers(context)
 
 
 @pytest.fixture
@@ -32,69 +32,71 @@ def names(picker: gr.Dropdown) -> list[str]:
 
 
 def test_a_newcomer_can_speak_at_once(
-    events: Arrival, library: VoiceLibrary, studio: Storage, samples: list[VoiceRecord]
+    events: PageLoadHandlers, library: VoiceLibrary, studio: Storage, samples: list[VoiceRecord]
 ) -> None:
     ada, ben = samples
-    _, _, welcome, said, picker, bell = events.arrive(None, None, NOBODY)
+    _, _, welcome, said, picker, bell = events.load_page(None, None, NOBODY)
     assert names(picker) == ["Ada (sample)", "Ben (sample)"]
     assert (picker.value, welcome.visible, said) == (ada.id, True, "")
     assert set(bell["what"].split()) >= {"voices", "history"}, "the tabs are to show what there is"
-    assert events.arrive(None, ben.id, NOBODY)[4].value == ben.id
+    assert events.load_page(None, ben.id, NOBODY)[4].value == ben.id
     studio.history.add(spoken())
-    assert not events.arrive(None, None, NOBODY)[2].visible, "who has heard one needs no telling"
+    assert not events.load_page(None, None, NOBODY)[2].visible, "who has heard one needs no telling"
     mine = library.add(voice("Zoe"))
-    _, _, welcome, _, picker, _ = events.arrive(None, None, NOBODY)
+    _, _, welcome, _, picker, _ = events.load_page(None, None, NOBODY)
     assert (picker.value, welcome.visible) == (mine.id, False)
     assert names(picker) == ["Zoe", "Ada (sample)", "Ben (sample)"]
 
 
-def test_the_picker_keeps_the_choice_and_forgets_what_is_gone(events: Arrival, library: VoiceLibrary) -> None:
-    assert events.arrive(None, None, NOBODY)[4].value is None
+def test_the_picker_keeps_the_choice_and_forgets_what_is_gone(events: PageLoadHandlers, library: VoiceLibrary) -> None:
+    assert events.load_page(None, None, NOBODY)[4].value is None
     ben, anna = library.add(voice("Ben")), library.add(voice("Anna"))
-    picker = events.arrive(None, ben.id, NOBODY)[4]
+    picker = events.load_page(None, ben.id, NOBODY)[4]
     assert (names(picker), picker.value) == (["Anna", "Ben"], ben.id)
     for gone in ("deleted-long-ago", 7, ["a"], {}):
-        assert events.arrive(None, gone, NOBODY)[4].value == anna.id
+        assert events.load_page(None, gone, NOBODY)[4].value == anna.id
 
 
-def test_who_comes_back_finds_what_is_there_now(events: Arrival, library: VoiceLibrary) -> None:
+def test_who_comes_back_finds_what_is_there_now(events: PageLoadHandlers, library: VoiceLibrary) -> None:
     ben, anna = library.add(voice("Ben")), library.add(voice("Anna"))
     library.rename(ben.id, "Zoe")
-    heading, welcome, picker = events.come_back(ben.id, None, NOBODY)
+    heading, welcome, picker = events.refresh_page(ben.id, None, NOBODY)
     assert (names(picker), welcome.visible) == (["Anna", "Zoe"], False)
     assert "value" not in picker.constructor_args, "another may have been picked since"
     assert "<strong>fake</strong>" in heading
     library.delete(ben.id)
-    picker = events.come_back(ben.id, None, NOBODY)[2]
+    picker = events.refresh_page(ben.id, None, NOBODY)[2]
     assert (names(picker), picker.constructor_args["value"]) == (["Anna"], anna.id)
 
 
-def test_the_heading_names_the_model_of_the_moment(house: House, events: Arrival, engine: FakeEngine) -> None:
+def test_the_heading_names_the_model_of_the_moment(
+    context: WebContext, events: PageLoadHandlers, engine: FakeEngine
+) -> None:
     engine.notice = "Cannot <sing>."
-    heading = events.arrive(None, None, NOBODY)[0]
+    heading = events.load_page(None, None, NOBODY)[0]
     assert "<strong>fake</strong> on cpu" in heading
     assert "Cannot &lt;sing&gt;." in heading
     engine.name, engine.notice = "<other>", ""
-    heading = events.come_back(None, None, NOBODY)[0]
+    heading = events.refresh_page(None, None, NOBODY)[0]
     assert "&lt;other&gt;" in heading
     assert "rp-model-notice" not in heading
 
 
 def test_a_browser_gets_a_key_once_and_another_for_a_forged_one(
-    engine: FakeEngine, studio: Storage, house: House
+    engine: FakeEngine, studio: Storage, context: WebContext
 ) -> None:
-    events = Arrival(furnished(engine, studio, house.folder, "browser"))
-    _, token, _, said, _, _ = events.arrive(None, None, NOBODY)
+    events = PageLoadHandlers(furnished(engine, studio, context.folder, "browser"))
+    _, token, _, said, _, _ = events.load_page(None, None, NOBODY)
     assert isinstance(token, str)
     assert said == ""
-    assert events.arrive(token, None, NOBODY)[1] == token
-    _, other, _, said, _, _ = events.arrive(token[:-1] + "?", None, NOBODY)
+    assert events.load_page(token, None, NOBODY)[1] == token
+    _, other, _, said, _, _ = events.load_page(token[:-1] + "?", None, NOBODY)
     assert other not in (token, None)
     assert "not from this server" in said
-    assert events.come_back(None, "forged", NOBODY) == (gr.skip(),) * 3
+    assert events.refresh_page(None, "forged", NOBODY) == (gr.skip(),) * 3
 
 
-def test_voices_of_others_are_out_of_reach(events: Arrival, library: VoiceLibrary) -> None:
+def test_voices_of_others_are_out_of_reach(events: PageLoadHandlers, library: VoiceLibrary) -> None:
     secret = library.add(voice("Secret"), owner="somebody")
-    picker = events.arrive(None, secret.id, NOBODY)[4]
+    picker = events.load_page(None, secret.id, NOBODY)[4]
     assert (names(picker), picker.value) == ([], None)

@@ -1,1 +1,1 @@
-"""Signed links, and the files that they hand out."""
+"""Files for visitors, by signed links."""

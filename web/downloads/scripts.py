@@ -1,4 +1,4 @@
-"""Whole scripts that links hand out: all takes with their pauses as one file, and subtitles of them.
+"""Whole scripts as downloads: all takes with their pauses in one file, or subtitles of them.
 
 script   "<id>.<format>", format one of wav, flac, mp3, opus, srt, vtt
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from engine.audio.concatenate import FileFormat, TakeAudio, concatenate_takes
 from engine.errors import InvalidInput, ScriptNotFound
 from studio.script import Cue, cues, to_srt, to_vtt
-from web.downloads.links import File, OpenFile, Producer
+from web.downloads.links import DownloadFile, DownloadStream, FileProducer
 from web.downloads.sounds import FORMATS, MIMES
 
 if TYPE_CHECKING:
@@ -26,18 +26,18 @@ SCRIPT_FORMATS = (*FORMATS, *SUBTITLES)
 UNSPOKEN = "Nothing in this script has been spoken yet. Speak it first, then save it."
 
 
-def script_files(scripts: ScriptLibrary) -> Producer:
-    """Produces an owner's scripts, of those cards that are spoken."""
+def script_producer(scripts: ScriptLibrary) -> FileProducer:
+    """Produce the spoken cards of an owner's scripts."""
 
-    def produce(owner: str, asked: str) -> File | OpenFile:
+    def produce(owner: str, asked: str) -> DownloadFile | DownloadStream:
         script_id, _, format = asked.partition(".")
         if format not in SCRIPT_FORMATS:
             raise ScriptNotFound(f"A script cannot be saved as “{format}”: use {', '.join(SCRIPT_FORMATS)}.")
         name = f"{scripts.get(script_id, owner=owner).name}.{format}"
         if format in SUBTITLES:
-            return File(_subtitles(scripts, owner, script_id, format), name, SUBTITLES[format][1])
+            return DownloadFile(_subtitles(scripts, owner, script_id, format), name, SUBTITLES[format][1])
         sound = cast(FileFormat, format)
-        return OpenFile(_sound(scripts, owner, script_id, sound), name, MIMES[sound])
+        return DownloadStream(_sound(scripts, owner, script_id, sound), name, MIMES[sound])
 
     return produce
 
@@ -50,9 +50,9 @@ def _subtitles(scripts: ScriptLibrary, owner: str, script_id: str, format: str) 
 
 
 def _sound(scripts: ScriptLibrary, owner: str, script_id: str, format: FileFormat) -> BinaryIO:
-    """A file that has no name any more, so that nothing of it is left when it is closed."""
+    """An anonymous temporary file, which is gone when it is closed."""
     takes = (TakeAudio(sound, card.pause) for card, sound in scripts.sounds(script_id, owner=owner))
-    file = tempfile.TemporaryFile()  # noqa: SIM115  # closed by whoever sends it
+    file = tempfile.TemporaryFile()  # noqa: SIM115  # closed after it was sent
     try:
         concatenate_takes(file, takes, format)
     except BaseException:

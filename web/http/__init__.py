@@ -1,1 +1,1 @@
-"""What stands between the network and Gradio: who may ask for what, and how much of it."""
+"""HTTP in front of Gradio: which requests pass, how large they are, and the headers of responses."""

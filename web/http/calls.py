@@ -1,41 +1,231 @@
-"""The calls of one page: whether a body is one that it sends, and whether a session is one that it has."""
+"""Validation of the JSON bodies that the page sends to Gradio's routes.
+
+Gradio checks little of a body before it uses it: non-finite numbers, lone surrogates, unknown functions, missing inputs
+and foreign file paths end in tracebacks there. Here they end in a sentence:
+
+    validator = CallValidator(demo.config, demo.GRADIO_CACHE)
+    validator.check("/gradio_api/run/predict", body)   # raises CallRejected
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
 from starlette.types import Scope
 
-from web.http.bodies import Calls
+from web.ui.payloads import RELOAD_PAGE
 
-_STREAM = "/queue/data"
-_NO_SESSION = {
+_EVENT_STREAM = "/queue/data"
+_SESSION_NOT_FOUND = {
     "msg": "unexpected_error",
     "event_id": None,
     "message": "404: Not Found",
     "session_not_found": True,
     "success": False,
 }
+NO_FILE = "That is not a file that was uploaded here."
+MOST_INPUTS = 32
+DEPTH, ITEMS = 16, 20_000  # of a body's nested values
+MAX_PATH = 4_096  # characters
+LARGEST = 2**53  # the largest exact integer of a browser
 
 
-class PageCalls:
-    """What the gate asks about a call before Gradio sees it."""
+class CallRejected(Exception):
+    """A body that no page of this version sends. status: of the response; the message is a sentence."""
 
-    def __init__(self, calls: Calls, has_session: Callable[[str], bool]) -> None:
-        """`has_session`: whether something of this session is queued, or was and has not been told yet."""
-        self._calls, self._has_session = calls, has_session
+    def __init__(self, status: int, sentence: str = RELOAD_PAGE) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+def _check_bounds(value: Any) -> Any:
+    """Check the depth and number of nested values, and that their numbers fit a browser's."""
+    level, items = [value], 0
+    for _ in range(DEPTH):
+        items += len(level)
+        if items > ITEMS or any(isinstance(each, int | float) and not abs(each) <= LARGEST for each in level):
+            break
+        level = [inner for each in level for inner in _children(each)]
+        if not level:
+            return value
+    raise ValueError("more than a page sends")
+
+
+def _children(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
+
+
+Value = Annotated[Any, AfterValidator(_check_bounds)]
+SessionId = Annotated[str, StringConstraints(pattern=r"^[0-9a-z]{1,40}$")]
+EventId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+Number = Annotated[int, Field(ge=0, le=2**31)]
+
+
+class CallBody(BaseModel):
+    """A body of one kind of call."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+CallBodyT = TypeVar("CallBodyT", bound=CallBody)
+
+
+class EventBody(CallBody):
+    """An event: `run/predict` for unqueued ones, `queue/join` for queued ones, which need a session."""
+
+    fn_index: Number
+    session_hash: SessionId | None = None
+    data: Annotated[list[Any], Field(max_length=MOST_INPUTS), AfterValidator(_check_bounds)]
+    event_data: Value = None
+    trigger_id: Number | None = None
+
+
+class ServerBody(CallBody):
+    """A call of a component's server function."""
+
+    component_id: Number
+    fn_name: Annotated[str, StringConstraints(max_length=100)]
+    session_hash: SessionId
+    data: Value
+
+
+class CancelBody(CallBody):
+    """A cancelled queued event; it has no id where it never reached the server."""
+
+    fn_index: Number
+    session_hash: SessionId
+    event_id: EventId | None = None
+
+
+class ResetBody(CallBody):
+    """Sent by Gradio's client after `cancel`; ignored."""
+
+    event_id: EventId | None = None
+
+
+@dataclass(frozen=True)
+class EventSignature:
+    """An event that the server handles. inputs: their number."""
+
+    inputs: int
+    queued: bool
+
+
+class CallValidator:
+    """The calls that one page can make."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        folder: str | Path,
+        has_session: Callable[[str], bool] = lambda _session: True,
+    ) -> None:
+        """config: of the page, as Gradio sends it to browsers. folder: of the uploads. has_session: whether Gradio's
+        queue knows a session, with pending events or unread messages."""
+        self._has_session = has_session
+        self._folder = os.path.join(os.path.abspath(folder), "")  # noqa: PTH100, PTH118  # without following links
+        self._events = {
+            event["id"]: EventSignature(len(event["inputs"]), bool(event["queue"]))
+            for event in config["dependencies"]
+            if event["backend_fn"]
+        }
+        self._cancelled = {index for event in config["dependencies"] for index in event["cancels"]}
+        self._functions = {
+            part["id"]: frozenset(part["props"].get("server_fns") or ()) for part in config["components"]
+        }
+        self._checks: dict[str, Callable[[Any], None]] = {
+            "run/predict": lambda body: self._check_event(body, queued=False),
+            "queue/join": lambda body: self._check_event(body, queued=True),
+            "component_server": self._check_function,
+            "cancel": self._check_cancel,
+            "reset": self._check_reset,
+        }
 
     def check(self, path: str, body: bytes) -> None:
-        """Raises CallRefused for a body that the page does not send."""
-        self._calls.check(path, body)
+        """Check the body of a call to a path of Gradio's API. Raises CallRejected."""
+        check = self._checks.get(path.rstrip("/").rpartition("/gradio_api/")[2])
+        if check is None:
+            raise CallRejected(404, "There is nothing here.")
+        check(_parse_json(body))
 
-    def without_session(self, scope: Scope) -> Response | None:
-        """What Gradio tells a page whose session it does not know any more, before it ends with a traceback."""
-        if not scope["path"].endswith(_STREAM):
+    def session_not_found(self, scope: Scope) -> Response | None:
+        """The answer to an event stream of an unknown session, None for every other request.
+
+        Gradio would answer with a traceback.
+        """
+        if not scope["path"].endswith(_EVENT_STREAM):
             return None
         if self._has_session(QueryParams(scope["query_string"]).get("session_hash", "")):
             return None
-        return Response(f"data: {json.dumps(_NO_SESSION)}\n\n", media_type="text/event-stream")
+        return Response(f"data: {json.dumps(_SESSION_NOT_FOUND)}\n\n", media_type="text/event-stream")
+
+    def _check_event(self, body: Any, *, queued: bool) -> None:
+        sent = _validate(EventBody, body)
+        known = self._events.get(sent.fn_index) == EventSignature(len(sent.data), queued)
+        if not known or (queued and sent.session_hash is None):
+            raise CallRejected(422)
+        self._check_files([sent.data, sent.event_data])
+
+    def _check_function(self, body: Any) -> None:
+        sent = _validate(ServerBody, body)
+        if sent.fn_name not in self._functions.get(sent.component_id, ()):
+            raise CallRejected(422)
+        self._check_files(sent.data)
+
+    def _check_cancel(self, body: Any) -> None:
+        if _validate(CancelBody, body).fn_index not in self._cancelled:
+            raise CallRejected(422)
+
+    def _check_reset(self, body: Any) -> None:
+        _validate(ResetBody, body)
+
+    def _check_files(self, value: Any) -> None:
+        """Refuse a path outside the uploads: Gradio opens whatever looks like a file."""
+        inside = [value]
+        while inside:
+            each = inside.pop()
+            path = each.get("path") if isinstance(each, dict) else None
+            if isinstance(path, str) and not self._is_upload(path):
+                raise CallRejected(422, NO_FILE)
+            inside.extend(_children(each))
+
+    def _is_upload(self, path: str) -> bool:
+        plain = len(path) <= MAX_PATH and "\0" not in path and not any("\ud800" <= each <= "\udfff" for each in path)
+        return plain and os.path.abspath(path).startswith(self._folder)  # noqa: PTH100  # as Gradio compares them
+
+
+def _validate(model: type[CallBodyT], body: Any) -> CallBodyT:
+    try:
+        return model.model_validate(body)
+    except ValidationError:
+        raise CallRejected(422) from None
+
+
+def _parse_json(body: bytes) -> Any:
+    try:
+        return json.loads(body, parse_constant=_refuse_constant, parse_float=_finite_float)
+    except (ValueError, RecursionError):  # invalid UTF-8 and numbers of thousands of digits are ValueErrors
+        raise CallRejected(400) from None
+
+
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _finite_float(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError("a number too large")
+    return number

@@ -1,10 +1,10 @@
-"""The gate: every request passes it before Gradio sees anything of it.
+"""The gate: middleware that every request passes before Gradio.
 
-    421  a name that is not this server's            404  nothing that the page uses
-    403  a page of another origin                    401  this machine alone, and no start-up token
-    413  too much, 408 too slow, 415 not JSON        429  too many calls of one address
+    421  unknown host name                           404  nothing that the page uses
+    403  a page of another origin                    401  a server for this machine alone, without start-up token
+    413  too large, 408 too slow, 415 not JSON       429  too many calls of one address
 
-What passes is answered with the headers of `AnswerHeaders`.
+Responses get the headers of `ResponseHeaders`.
 """
 
 from __future__ import annotations
@@ -19,21 +19,19 @@ from starlette.requests import HTTPConnection, cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from web.http.bodies import CallRefused
-from web.http.body import BodyRefused, Disconnected, read_body, replayed
-from web.http.calls import PageCalls
-from web.http.client import LOCAL, is_plainly_local
-from web.http.headers import AnswerHeaders
-from web.http.hosts import KnownHosts, is_loopback
-from web.http.origins import is_foreign, is_visit
-from web.http.responses import refusal, wait_a_moment
-from web.http.startup_token import NAME, StartupToken
-from web.http.surface import Kind, Surface
-from web.identity.addresses import address_of
-from web.limits.lanes import Crowded, Lanes
+from web.http.calls import CallRejected, CallValidator
+from web.http.headers import ResponseHeaders
+from web.http.hosts import IS_LOCAL, AllowedHosts, is_local_request, is_loopback
+from web.http.origins import is_cross_origin, is_navigation
+from web.http.request_body import BodyRejected, Disconnected, read_body, replay_body
+from web.http.responses import error_response, retry_later_response
+from web.http.routes import AllowedRoutes, RouteKind
+from web.http.startup_token import TOKEN_PARAMETER, StartupToken
+from web.identity.addresses import client_address
+from web.limits.concurrency import ConcurrencyLimiter, TooManyCalls
 
 CALLS_AT_ONCE, CALLS_INSIDE = 12, 120  # of one address
-ARRIVING = 90  # bodies on their way from one address
+ARRIVING = 90  # bodies being received from one address
 STREAMS = 60  # of one address; each open page has one or two
 UNKNOWN_HOST = (
     "This server is not known by that name. Open it by the address that it printed at its start, or have its host "
@@ -49,27 +47,26 @@ _OPEN_KINDS = ("static", "start", "file")
 
 
 @dataclass(frozen=True)
-class Policy:
-    """What a gate lets through.
+class GatePolicy:
+    """The requests that a gate lets through.
 
-    hosts: the server's names. surface: what answers. token: the start-up token of a server for this machine alone.
-    framed: whether the Hub's page may frame this one.
-    locked_page: HTML for who has no token.
+    hosts: the server's names. routes: those that respond. token: the start-up token of a server for this machine alone.
+    framed: whether the Hub's page may frame this one. locked_page: HTML for visitors without token.
     """
 
-    hosts: KnownHosts
-    surface: Surface
+    hosts: AllowedHosts
+    routes: AllowedRoutes
     token: StartupToken | None = None
     framed: bool = False
     locked_page: Callable[[Headers], str] = lambda _headers: LOCKED
 
 
-def guarded(
-    policy: Policy, calls: PageCalls | None = None, inner: Callable[[ASGIApp], ASGIApp] | None = None
+def gate_lifespan(
+    policy: GatePolicy, calls: CallValidator | None = None, inner: Callable[[ASGIApp], ASGIApp] | None = None
 ) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
-    """A lifespan that puts a gate before an application. Gradio puts its own middleware outside of what it is given.
+    """A lifespan that puts a gate in front of an application, outside of Gradio's own middleware.
 
-    `calls`: those of its page. `inner`: more middleware, behind the gate.
+    calls: validates the page's calls. inner: further middleware, behind the gate.
     """
 
     @asynccontextmanager
@@ -83,16 +80,19 @@ def guarded(
 
 
 class Gate:
-    """ASGI middleware, outside of everything else."""
+    """The outermost ASGI middleware."""
 
-    def __init__(self, app: ASGIApp, policy: Policy, page: PageCalls | None = None) -> None:
-        self._app, self._policy, self._page = app, policy, page
-        self._headers = AnswerHeaders(framed=policy.framed)
-        self._arriving = Lanes(ARRIVING, ARRIVING)
-        self._calls, self._streams = Lanes(CALLS_AT_ONCE, CALLS_INSIDE), Lanes(STREAMS, STREAMS)
+    def __init__(self, app: ASGIApp, policy: GatePolicy, page: CallValidator | None = None) -> None:
+        self._app, self._policy, self._calls_of_page = app, policy, page
+        self._headers = ResponseHeaders(framed=policy.framed)
+        self._arriving = ConcurrencyLimiter(ARRIVING, ARRIVING)
+        self._calls, self._streams = (
+            ConcurrencyLimiter(CALLS_AT_ONCE, CALLS_INSIDE),
+            ConcurrencyLimiter(STREAMS, STREAMS),
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers, or passes on."""
+        """Respond, or pass the request on."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
@@ -102,66 +102,66 @@ class Gate:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        kind = self._policy.surface.kind(scope["method"], scope["path"])
+        kind = self._policy.routes.kind(scope["method"], scope["path"])
         refused = self._refused(scope, headers, kind)
         if refused is not None or kind is None:
-            await (refused or refusal(404, NOTHING, headers))(scope, receive, send)
+            await (refused or error_response(404, NOTHING, headers))(scope, receive, send)
             return
-        scope[LOCAL] = is_plainly_local(scope, headers)
+        scope[IS_LOCAL] = is_local_request(scope, headers)
         scope["headers"] = [(name, value) for name, value in scope["headers"] if name != b"x-gradio-server"]
         try:
-            await self._passed(kind, address_of(HTTPConnection(scope)), scope, receive, send)
-        except Crowded:
-            await wait_a_moment(429, CROWDED, headers, 1)(scope, receive, send)
-        except CallRefused as error:
-            await refusal(error.status, str(error), headers)(scope, receive, send)
-        except BodyRefused as error:
-            await refusal(error.status, str(error), headers, {"Connection": "close"})(scope, receive, send)
+            await self._passed(kind, client_address(HTTPConnection(scope)), scope, receive, send)
+        except TooManyCalls:
+            await retry_later_response(429, CROWDED, headers, 1)(scope, receive, send)
+        except CallRejected as error:
+            await error_response(error.status, str(error), headers)(scope, receive, send)
+        except BodyRejected as error:
+            await error_response(error.status, str(error), headers, {"Connection": "close"})(scope, receive, send)
         except Disconnected:
             return
 
-    def _refused(self, scope: Scope, headers: Headers, kind: Kind | None) -> Response | None:
-        """Why the request goes no further, None where it does."""
+    def _refused(self, scope: Scope, headers: Headers, kind: RouteKind | None) -> Response | None:
+        """The response to a request that goes no further, None for one that does."""
         policy = self._policy
         names = [*headers.getlist("host"), *headers.getlist("x-forwarded-host")]
         if len(headers.getlist("host")) != 1 or not all(name.partition(",")[0] in policy.hosts for name in names):
-            return refusal(421, UNKNOWN_HOST, headers)
+            return error_response(421, UNKNOWN_HOST, headers)
         if kind is None:
-            return refusal(404, NOTHING, headers)
-        visit = kind == "page" and is_visit(scope["method"], headers, framed=policy.framed)
-        if kind != "file" and not visit and is_foreign(headers, scheme=scope.get("scheme", "http")):
-            return refusal(403, FOREIGN, headers)
-        if kind == "start" and not is_plainly_local(scope, headers):
-            return refusal(404, NOTHING, headers)
+            return error_response(404, NOTHING, headers)
+        visit = kind == "page" and is_navigation(scope["method"], headers, framed=policy.framed)
+        if kind != "file" and not visit and is_cross_origin(headers, scheme=scope.get("scheme", "http")):
+            return error_response(403, FOREIGN, headers)
+        if kind == "start" and not is_local_request(scope, headers):
+            return error_response(404, NOTHING, headers)
         return self._locked(policy.token, scope, headers, kind) if policy.token and kind not in _OPEN_KINDS else None
 
-    def _locked(self, token: StartupToken, scope: Scope, headers: Headers, kind: Kind) -> Response | None:
-        """The way in for who shows the token, None for who has shown it."""
+    def _locked(self, token: StartupToken, scope: Scope, headers: Headers, kind: RouteKind) -> Response | None:
+        """The response to a request with or without start-up token, None where the browser's cookie proves it."""
         port = (scope.get("server") or ("", 0))[1] or 0
         asked = QueryParams(scope["query_string"])
-        if kind == "page" and token.matches(asked.get(NAME, "")):
-            rest = [(name, value) for name, value in asked.multi_items() if name != NAME]
+        if kind == "page" and token.matches(asked.get(TOKEN_PARAMETER, "")):
+            rest = [(name, value) for name, value in asked.multi_items() if name != TOKEN_PARAMETER]
             answer = RedirectResponse(f"?{QueryParams(rest)}" if rest else "./", 303, {"Cache-Control": "no-store"})
             answer.set_cookie(**token.cookie(port))
             return answer
         if token.knows(cookie_parser(headers.get("cookie", "")), port):
             return None
         if kind != "page":
-            return refusal(401, LOCKED, headers)
+            return error_response(401, LOCKED, headers)
         return HTMLResponse(self._policy.locked_page(headers), 401, {"Cache-Control": "no-store"})
 
-    async def _passed(self, kind: Kind, address: str, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _passed(self, kind: RouteKind, address: str, scope: Scope, receive: Receive, send: Send) -> None:
         match kind:
             case "call":
                 async with self._arriving.enter(address):
                     body = await _json(Headers(scope=scope), receive)
-                if self._page:
-                    self._page.check(scope["path"], body)
-                async with self._calls.enter(address):  # what comes slowly has held no place
-                    await self._app(scope, replayed(body, receive), send)
+                if self._calls_of_page:
+                    self._calls_of_page.check(scope["path"], body)
+                async with self._calls.enter(address):  # slow bodies do not hold a place
+                    await self._app(scope, replay_body(body, receive), send)
             case "stream":
                 async with self._streams.enter(address):
-                    ended = self._page.without_session(scope) if self._page else None
+                    ended = self._calls_of_page.session_not_found(scope) if self._calls_of_page else None
                     await (ended or self._app)(scope, receive, send)
             case _:
                 await self._app(scope, receive, send)
@@ -177,14 +177,14 @@ class Gate:
 
 
 async def _json(headers: Headers, receive: Receive) -> bytes:
-    """The body of a call. Raises BodyRefused, Disconnected."""
+    """The body of a call. Raises BodyRejected, Disconnected."""
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise BodyRefused(415, NOT_JSON)
+        raise BodyRejected(415, NOT_JSON)
     return await read_body(headers, receive)
 
 
 def _is_trusted(scope: Scope) -> bool:
-    """Whether browsers take the page's origin for one that nobody in between can have changed."""
+    """Whether browsers take the page's origin for a secure one."""
     headers = Headers(scope=scope)
     secure = headers.get("x-forwarded-proto", scope.get("scheme", "http")) == "https"
     return secure or is_loopback(headers.get("host", ""))

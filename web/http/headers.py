@@ -1,6 +1,6 @@
-"""What every answer tells the browser: not to guess types, whom to show it to, who may frame it, which scripts run.
+"""Security headers of responses: content types, referrers, frames, and the Content-Security-Policy.
 
-Gradio needs two things that a strict policy forbids: it runs the scripts of `gr.HTML` through `new Function`
+Gradio needs two exceptions from a strict policy: it runs the scripts of `gr.HTML` through `new Function`
 ('unsafe-eval'), and its components style themselves in the markup ('unsafe-inline' for styles). Its own inline scripts
 are allowed one by one, by their hashes.
 """
@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable
 from html.parser import HTMLParser
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _HUB = "https://huggingface.co"
 
 
-class AnswerHeaders:
-    """Sets them. `framed`: whether the Hub's page may show this one in a frame, as it does with Spaces."""
+class ResponseHeaders:
+    """Sets the headers. framed: whether the Hub's page may show this one in a frame, as it does with Spaces."""
 
     def __init__(self, *, framed: bool = False) -> None:
         self._framed = framed
 
     def apply(self, headers: MutableHeaders, *, trusted: bool) -> None:
-        """Changes an answer's headers in place. `trusted`: as browsers see the origin, by https or as this machine."""
+        """Change a response's headers in place. trusted: whether browsers take the origin for a secure one."""
         for name in [name for name in headers if name.lower().startswith("access-control-")]:
-            del headers[name]  # no page of another origin is to read anything
+            del headers[name]  # pages of other origins may not read anything
         headers["X-Content-Type-Options"] = "nosniff"
         headers.setdefault("Referrer-Policy", "same-origin")
         headers.setdefault("Content-Security-Policy", f"default-src 'none'; {self._ancestors}")
@@ -33,7 +35,7 @@ class AnswerHeaders:
         headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
         if not self._framed:
             headers["X-Frame-Options"] = "DENY"
-        if trusted and not self._framed:  # elsewhere browsers complain of it
+        if trusted and not self._framed:  # browsers warn of it elsewhere
             headers["Cross-Origin-Opener-Policy"] = "same-origin"
         self._tame_cookies(headers)
 
@@ -63,7 +65,7 @@ class AnswerHeaders:
         return f"frame-ancestors {_HUB} https://*.huggingface.co" if self._framed else "frame-ancestors 'none'"
 
     def _tame_cookies(self, headers: MutableHeaders) -> None:
-        """Gradio's log-in cookie goes to whoever embeds the page; it is for the page itself."""
+        """Restrict cookies to the page itself; Gradio's log-in cookie is sent to embedding pages."""
         cookies = headers.getlist("set-cookie")
         if cookies:
             del headers["set-cookie"]
@@ -77,6 +79,54 @@ class AnswerHeaders:
             return "; ".join([*kept, "SameSite=Lax"])
         secure = [] if any(part.lower() == "secure" for part in kept) else ["Secure"]
         return "; ".join([*kept, *secure, "SameSite=None", "Partitioned"])
+
+
+class PagePolicyMiddleware:
+    """Adds scripts to the `<head>` of HTML pages and sets their Content-Security-Policy, before they are compressed.
+
+    head: HTML for the start of `<head>`, from the browser's Accept-Language header.
+    """
+
+    def __init__(self, app: ASGIApp, headers: ResponseHeaders, head: Callable[[str], str]) -> None:
+        self._app, self._headers, self._head = app, headers, head
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass everything on; an HTML response is held back until it is complete."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start: Message | None = None
+        markup = bytearray()
+
+        async def told(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start" and _is_page(message):
+                start = message
+                return
+            if start is None:
+                await send(message)
+                return
+            markup.extend(message.get("body", b""))
+            if not message.get("more_body", False):
+                page = self._page(markup.decode("utf-8", "replace"), Headers(scope=scope))
+                headers = MutableHeaders(scope=start)
+                headers["Content-Security-Policy"] = self._headers.page_policy(page)
+                headers["Content-Length"] = str(len(body := page.encode()))
+                headers.add_vary_header("Accept-Language")
+                await send(start)
+                await send({"type": "http.response.body", "body": body})
+
+        await self._app(scope, receive, told)
+
+    def _page(self, markup: str, request: Headers) -> str:
+        """Insert the head before Gradio's own scripts: scripts of type "module" run in document order."""
+        return markup.replace("<head>", f"<head>{self._head(request.get('accept-language', ''))}", 1)
+
+
+def _is_page(start: Message) -> bool:
+    """Whether it is HTML without its own policy, which downloads have."""
+    headers = MutableHeaders(scope=start)
+    return headers.get("content-type", "").startswith("text/html") and "content-security-policy" not in headers
 
 
 def inline_scripts(html: str) -> list[str]:

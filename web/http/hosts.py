@@ -1,7 +1,7 @@
-"""Names that this server is known by. A request for any other name is not for it.
+"""Host names: those by which this server may be addressed, and whether a request is local.
 
-A web page can give its own host name the address of this machine (DNS rebinding) and then talks to the server as if
-it were its own. Its requests still carry its name in `Host`; an address in numbers cannot be rebound.
+A web page can resolve its own host name to this machine's address (DNS rebinding), and then reads the server's
+responses as its own. Its requests still carry its name in `Host`; a numeric address cannot be rebound.
 """
 
 from __future__ import annotations
@@ -10,20 +10,27 @@ import re
 from collections.abc import Iterable
 from ipaddress import ip_address
 
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
 from engine.errors import InvalidOption
 
+IS_LOCAL = "reprise.local"  # key in the scope: whether `is_local_request`, for `web.identity.owners`
+# Headers that proxies add. Those that add none speak HTTP/1.0, or do not have the start-up token.
+_FORWARDED = ("forwarded", "via", "x-real-ip", "x-original-host", "cf-connecting-ip", "true-client-ip")
+_PREFIX = "x-forwarded-"
 _LOCAL_NAME = "localhost"
 _BRACKETED = re.compile(r"\[([0-9a-f:.]+)\](?::[0-9]+)?")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
-class KnownHosts:
-    """The names of one server: loopback, the one it is bound to, and those that its host allows."""
+class AllowedHosts:
+    """The names of one server: loopback, the one that it is bound to, and those that its host allows."""
 
     def __init__(self, bound: str, allowed: Iterable[str] = ()) -> None:
-        """`bound`: what the server listens at. `allowed`: more names; `.example.org` allows every name below it.
+        """bound: the address that the server listens at. allowed: more names; `.example.org` allows its subdomains.
 
-        Raises InvalidOption for what is no name.
+        Raises InvalidOption for an invalid name.
         """
         names = [_checked(name) for name in allowed]
         self._names = {_LOCAL_NAME, host_name(bound), *(name for name in names if not name.startswith("."))}
@@ -48,20 +55,28 @@ def host_name(host: str) -> str:
 
 
 def origin_host(origin: str) -> str:
-    """`host[:port]` of an `Origin` header, without its scheme's usual port; "" where it has none, as `null`."""
+    """`host[:port]` of an `Origin` header, without its scheme's default port; "" for `null` and the like."""
     scheme, found, rest = origin.strip().lower().partition("://")
     return without_port(rest, scheme) if found and scheme in _DEFAULT_PORTS else ""
 
 
 def without_port(host: str, scheme: str) -> str:
-    """`host[:port]` in lower case, without the usual port of the scheme."""
+    """`host[:port]` in lower case, without the scheme's default port."""
     return host.strip().lower().removesuffix(":" + _DEFAULT_PORTS.get(scheme, ""))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address is one of this machine alone."""
+    """Whether a name or address is a loopback one."""
     name = host_name(host) if not _is_address(host) else host
     return name == _LOCAL_NAME or (_is_address(name) and ip_address(name).is_loopback)
+
+
+def is_local_request(scope: Scope, headers: Headers) -> bool:
+    """Whether a program on this machine sent this request to this machine, with no visible proxy between."""
+    peer = (scope.get("client") or ("",))[0]
+    forwarded = any(name in _FORWARDED or name.startswith(_PREFIX) for name in headers)
+    old = scope.get("http_version") == "1.0"
+    return is_loopback(peer) and is_loopback(headers.get("host", "")) and not forwarded and not old
 
 
 def _is_address(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""How requests are refused: a sentence, as a line of text for people and as JSON for the page's scripts."""
+"""Error responses: a sentence, as plain text for people and as JSON for the page's scripts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 
-def refusal(status: int, sentence: str, headers: Headers, more: Mapping[str, str] | None = None) -> Response:
-    """An answer without anything but the sentence. `headers`: of the request; `more`: for the answer."""
+def error_response(status: int, sentence: str, headers: Headers, more: Mapping[str, str] | None = None) -> Response:
+    """A response with one sentence. headers: of the request. more: headers of the response."""
     extra = {"Cache-Control": "no-store", **(more or {})}
     if "text/html" in headers.get("accept", ""):
         return PlainTextResponse(sentence, status, extra)
     return JSONResponse({"detail": sentence, "error": sentence}, status, extra)  # Gradio's client shows `error`
 
 
-def wait_a_moment(status: int, sentence: str, headers: Headers, seconds: float) -> Response:
-    """A refusal that says when to try again."""
-    return refusal(status, sentence, headers, {"Retry-After": str(max(1, round(seconds)))})
+def retry_later_response(status: int, sentence: str, headers: Headers, seconds: float) -> Response:
+    """An error response with the seconds until the next attempt."""
+    return error_response(status, sentence, headers, {"Retry-After": str(max(1, round(seconds)))})

@@ -1,1 +1,1 @@
-"""Who comes, what is theirs, and how files are handed to them."""
+"""Who sends a request: accounts, logins, owners, addresses."""

@@ -1,4 +1,4 @@
-"""Files of accounts. Passwords in them are replaced by their hashes, once every line was read as one of ours."""
+"""Files of accounts. Passwords in them are replaced by hashes, once every line was parsed as an account."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from engine.errors import InvalidInput, InvalidOption
 from engine.files.replacement import Target, read, replace, target_of
-from web.identity.account_lines import Account, account_of
+from web.identity.account_lines import Account, parse_account
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class AccountFile:
-    """A file of accounts as it was read. `lines`: with their ends; `accounts`: by the index of their line."""
+    """A file of accounts as it was read. lines: with line ends. accounts: by the index of their line."""
 
     target: Target
     lines: tuple[str, ...]
@@ -28,7 +28,7 @@ class AccountFile:
 
     @classmethod
     def read(cls, path: Path) -> AccountFile:
-        """Read all of a file. Raises InvalidOption, also where anyone may write to it; the file stays as it is."""
+        """Read a file. Raises InvalidOption, also where anyone may write to it; the file is unchanged."""
         try:
             target = target_of(path)
             data = read(target, MAX_BYTES)
@@ -38,13 +38,13 @@ class AccountFile:
         accounts = {index: _account(path, index, line) for index, line in enumerate(lines) if _holds_account(line)}
         if not accounts:
             raise InvalidOption(f"There are no accounts in {path}: write lines of USER:PASSWORD.")
-        _check_access(target)  # after its lines: for a file of another program this would be bad advice
+        _check_access(target)  # after the lines: bad advice for another program's file
         return cls(target, lines, accounts)
 
     def keep_hashes(self, hashes: Mapping[str, str]) -> bool:
-        """Write these hashes, by user, in place of passwords; False where the file changed since it was read.
+        """Replace passwords by these hashes, by user; False where the file changed since it was read.
 
-        Where the file cannot be written to (some hosts mount it read-only), a warning goes to the log.
+        Where the file cannot be written to (some hosts mount it read-only), a warning is logged.
         """
         lines = [self._line(index, line, hashes) for index, line in enumerate(self.lines)]
         if lines == list(self.lines):
@@ -67,8 +67,8 @@ class AccountFile:
         return f"{line.partition(':')[0]}:{hashes[account.user]}{end}"
 
 
-def is_place(text: str) -> bool:
-    """Whether something has this path, a file or not."""
+def path_exists(text: str) -> bool:
+    """Whether a path exists, as a file or anything else."""
     return "\0" not in text and os.path.lexists(text)
 
 
@@ -95,6 +95,6 @@ def _holds_account(line: str) -> bool:
 
 def _account(path: Path, index: int, line: str) -> Account:
     try:
-        return account_of(line, in_file=True)
+        return parse_account(line, in_file=True)
     except InvalidOption as error:
         raise InvalidOption(f"{path}, line {index + 1}: {error}. The file is left as it is.") from error

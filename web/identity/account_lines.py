@@ -1,7 +1,7 @@
-"""Lines of accounts: USER:PASSWORD, or USER:HASH with a hash of ours.
+"""Lines of accounts: USER:PASSWORD, or USER:HASH with one of our hashes.
 
-A file of such lines is rewritten with hashes, so that a line of a file is read more strictly than one of the command
-line: what could belong to another program (passwd, shadow, htpasswd, settings, addresses) is no account.
+A file of such lines is rewritten with hashes. Its lines are therefore parsed more strictly than those of the command
+line: lines that may belong to another program (passwd, shadow, htpasswd, settings, addresses) are refused.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from web.identity.passwords import MAX_LENGTH, MIN_LENGTH, is_hash
 
 MAX_NAME = 80  # characters
 _NAME_IN_FILE = re.compile(r"[\w.@+-]+")
-# Beginnings and shapes of what crypt(3), htpasswd, LDAP, Django, PostgreSQL, MySQL and others store.
+# Prefixes and formats of the hashes of crypt(3), htpasswd, LDAP, Django, PostgreSQL, MySQL and others.
 _FOREIGN_HASH = re.compile(
     r"\$[A-Za-z0-9-]{1,20}[$,].*"
     r"|\{[A-Za-z0-9._/-]{1,30}\}.*"
     r"|(pbkdf2|bcrypt|scrypt|argon2|sha1|sha256|sha512|md5|SCRAM-SHA)[A-Za-z0-9_:-]{0,40}\$.*"
     r"|(md5|0x|\*)?([0-9A-Fa-f]{32}|[0-9A-Fa-f]{40}|[0-9A-Fa-f]{56}|[0-9A-Fa-f]{64}|[0-9A-Fa-f]{96}|[0-9A-Fa-f]{128})"
-    # Thirteen characters of the traditional crypt: the last one has four bits.
+    # Traditional crypt: thirteen characters, the last of which has four bits.
     r"|(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9./])[./0-9A-Za-z]{12}[.26AEIMQUYcgkosw]",
     re.DOTALL,
 )
@@ -29,26 +29,26 @@ _FOREIGN_HASH = re.compile(
 
 @dataclass(frozen=True)
 class Account:
-    """A user and the user's password or hash."""
+    """A user, and the user's password or hash."""
 
     user: str
     secret: str
 
     @property
     def is_hash(self) -> bool:
-        """Whether the secret is a hash of ours."""
+        """Whether the secret is one of our hashes."""
         return is_hash(self.secret)
 
 
-def account_name(user: str) -> str:
-    """The name that accounts are compared by, the same however its accents were typed."""
+def normalize_username(user: str) -> str:
+    """The form in which user names are compared, whatever the encoding of their accents."""
     return unicodedata.normalize("NFC", user).strip()
 
 
-def account_of(line: str, *, in_file: bool) -> Account:
-    """The account of a line. Raises InvalidOption, whose message never holds any of the line."""
+def parse_account(line: str, *, in_file: bool) -> Account:
+    """Parse a line. Raises InvalidOption, whose message never quotes the line."""
     name, colon, secret = line.strip().partition(":")
-    account = Account(account_name(name), secret)
+    account = Account(normalize_username(name), secret)
     if not (colon and account.user and secret):
         raise InvalidOption("an account is USER:PASSWORD, and there is one without a name or without a password")
     if len(account.user) > MAX_NAME or not account.user.isprintable():
@@ -82,7 +82,7 @@ def _check_shape(line: str, name: str, secret: str) -> None:
 
 
 def _is_field(text: str) -> bool:
-    """Whether this is what stands between the colons of passwd, shadow, group, pgpass and their kin."""
+    """Whether this is a field of passwd, shadow, group, pgpass and similar files."""
     return not text or text.isdigit() or text in ("x", "*", "!") or text[0] in "!/*"
 
 

@@ -1,4 +1,4 @@
-"""Who may open the page, where it is not for everyone: names and passwords, of which only hashes are kept."""
+"""Accounts that may open the page: user names and hashes of passwords."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from engine.errors import InvalidOption
-from web.identity.account_file import AccountFile, is_place
-from web.identity.account_lines import Account, account_name, account_of
-from web.identity.passwords import decoy_like, hashed, kind_of, matches
+from web.identity.account_file import AccountFile, path_exists
+from web.identity.account_lines import Account, normalize_username, parse_account
+from web.identity.passwords import dummy_hash_like, hash_password, hash_scheme, verify_password
 
 MAX_ACCOUNTS = 1_000
-AT_ONCE = 2  # passwords hashed at the same time; each takes 64 MiB
-_READINGS = 3  # of files that others change meanwhile, such as servers that start at the same time
+AT_ONCE = 2  # concurrent hashes; each takes 64 MiB
+_READINGS = 3  # of files that change meanwhile, such as by servers that start at the same time
 
 
 class Accounts:
-    """Users by name. `check` is what Gradio's `launch` wants for `auth`."""
+    """Users by name. `check` is for the `auth` of Gradio's `launch`."""
 
     def __init__(self, hashes: Mapping[str, str]) -> None:
-        """`hashes`: as `passwords.hashed` makes them, by user."""
+        """hashes: by user, from `passwords.hash_password`."""
         self._hashes = dict(hashes)
-        # Every try computes one hash of each kind in use, so that its time tells neither names nor kinds apart.
-        examples = {kind_of(known): known for known in self._hashes.values()}
-        self._decoys = {kind: decoy_like(known) for kind, known in examples.items()}
+        # Every check computes one hash of each scheme in use, so that its time reveals neither names nor schemes.
+        examples = {hash_scheme(known): known for known in self._hashes.values()}
+        self._decoys = {kind: dummy_hash_like(known) for kind, known in examples.items()}
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="reprise-passwords")
 
     async def check(self, user: str, password: str) -> bool:
-        """Whether the password is the user's. Hashing takes a while, so that it runs in threads of its own."""
-        known = self._hashes.get(account_name(user))
+        """Whether the password is the user's. Hashing takes a while and runs on dedicated threads."""
+        known = self._hashes.get(normalize_username(user))
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._check, password, known)
 
     def _check(self, password: str, known: str | None) -> bool:
         right = False
         for kind, decoy in self._decoys.items():
-            own = known if known is not None and kind_of(known) == kind else None
-            right |= matches(password, own or decoy) and own is not None
+            own = known if known is not None and hash_scheme(known) == kind else None
+            right |= verify_password(password, own or decoy) and own is not None
         return right
 
     def __len__(self) -> int:
         return len(self._hashes)
 
 
-def accounts_from(given: Iterable[str]) -> Accounts | None:
+def load_accounts(given: Iterable[str]) -> Accounts | None:
     """The accounts of `--auth`, each `USER:PASSWORD` or the path of a file; None when there are none.
 
-    In a file, passwords are replaced by their hashes once everything that was given is found to be right; lines of
-    hashes stay as they are, and so do empty lines and those that begin with #. Raises InvalidOption.
+    In a file, passwords are replaced by hashes once all given accounts are valid; hashes, empty lines and lines that
+    begin with # stay. Raises InvalidOption.
     """
     texts = list(given)
     for _ in range(_READINGS):
@@ -63,25 +63,25 @@ def accounts_from(given: Iterable[str]) -> Accounts | None:
 
 
 def auth_settings(option: list[str], environ: Mapping[str, str] = os.environ) -> list[str]:
-    """What `--auth` was given, or else the lines of REPRISE_AUTH: a password may hold spaces and commas."""
+    """The values of `--auth`, or else the lines of REPRISE_AUTH: a password may hold spaces and commas."""
     return option or [line for line in environ.get("REPRISE_AUTH", "").splitlines() if line.strip()]
 
 
 def _source(text: str, number: int) -> Account | AccountFile:
-    if is_place(text):
+    if path_exists(text):
         return AccountFile.read(Path(text))
     if ":" not in text:
         raise InvalidOption(
             f"--auth takes USER:PASSWORD, or a file with such lines; number {number} is neither: there is no such file."
         )
     try:
-        return account_of(text, in_file=False)
+        return parse_account(text, in_file=False)
     except InvalidOption as error:
         raise InvalidOption(f"--auth, number {number}: {error}.") from error
 
 
 def _hashes(sources: Iterable[Account | AccountFile]) -> dict[str, str]:
-    """Hashes by user. Nothing is hashed before all accounts are known to be right."""
+    """Hashes by user. Nothing is hashed before all accounts are valid."""
     accounts = [
         account
         for source in sources
@@ -92,4 +92,4 @@ def _hashes(sources: Iterable[Account | AccountFile]) -> dict[str, str]:
         raise InvalidOption(f"There are two accounts called “{twice[0]}”.")
     if len(accounts) > MAX_ACCOUNTS:
         raise InvalidOption(f"There are {len(accounts)} accounts; {MAX_ACCOUNTS} are the most that are taken.")
-    return {account.user: account.secret if account.is_hash else hashed(account.secret) for account in accounts}
+    return {account.user: account.secret if account.is_hash else hash_password(account.secret) for account in accounts}

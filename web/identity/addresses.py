@@ -1,4 +1,4 @@
-"""Where requests come from, as far as budgets need to know: one address is one household or one office."""
+"""Addresses of requests, as budgets count them: one address is one household or one office."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import os
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
-# Of these networks are the proxies of Hugging Face Spaces. uvicorn reads the variable, and takes the visitor's address
-# from the header of a proxy that it names; without it those on this machine alone are believed.
+# The networks of the proxies of Hugging Face Spaces. uvicorn reads the variable, and takes the visitor's address from
+# the header of a proxy that it names; without it, only from proxies on this machine.
 TRUSTED = "FORWARDED_ALLOW_IPS"
 INSIDE = "127.0.0.0/8,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,::1/128,fc00::/7"
-HOUSEHOLD = 64  # bits of an IPv6 address that one connection to the internet has for itself
+HOUSEHOLD = 64  # prefix length of the IPv6 network of one internet connection
 
 
-def address_of(request: Any) -> str:
-    """A request's address, Gradio's or Starlette's; of IPv6 its network. "" where none is known."""
+def client_address(request: Any) -> str:
+    """The address of a Gradio or Starlette request; of IPv6 its /64 network. "" where it is unknown."""
     host = getattr(getattr(request, "client", None), "host", None) or ""
     try:
         address = ip_address(host.partition("%")[0])
@@ -28,6 +28,6 @@ def address_of(request: Any) -> str:
 
 
 def trust_proxies() -> None:
-    """On a Space everyone comes through a proxy, which says for whom. A host that says otherwise has its way."""
+    """On a Space, take visitors' addresses from its proxy's headers, unless the host configures otherwise."""
     if os.environ.get("SPACE_ID"):
         os.environ.setdefault(TRUSTED, INSIDE)

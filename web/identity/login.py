@@ -1,4 +1,4 @@
-"""The gate before Gradio's login: a bounded form, a bounded number of tries at once, and back-off after wrong ones."""
+"""Middleware before Gradio's login: bounded forms, bounded concurrency, and back-off after wrong passwords."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from web.http.body import replayed
-from web.identity.account_lines import account_name
-from web.identity.addresses import address_of
+from web.http.request_body import replay_body
+from web.identity.account_lines import normalize_username
+from web.identity.addresses import client_address
 from web.limits.throttle import LoginThrottle
 
 MAX_BODY = 10_000  # bytes
-MAX_SECONDS = 10.0  # for the body to arrive
-AT_ONCE = 8  # logins under way; two of them are hashed at a time
+MAX_SECONDS = 10.0  # for the body
+AT_ONCE = 8  # concurrent logins; two of them are hashed at a time
 
-# Gradio's login page shows nothing of what a refused login answers; this stands on it all the time.
-NOTE = "After several wrong passwords, Login does nothing for a while: wait a minute, then try again."
+# Always shown on Gradio's login page, which does not show the message of a refused login.
+LOGIN_NOTE = "After several wrong passwords, Login does nothing for a while: wait a minute, then try again."
 NO_FORM = "A login is a form with one username and one password."
 TOO_LARGE = f"A login has at most {MAX_BODY} bytes."
 TOO_SLOW = "The login did not arrive in time. Log in again."
 BUSY = "Many people are logging in just now. Log in again in a moment."
 
 
-class LoginGuard:
+class LoginMiddleware:
     """ASGI middleware that guards POST …/login; every other request passes."""
 
     def __init__(self, app: ASGIApp, throttle: LoginThrottle) -> None:
@@ -49,12 +49,12 @@ class LoginGuard:
         else:
             self._under_way += 1
             try:
-                await self._try(account, scope, replayed(body, receive), send)
+                await self._try(account, scope, replay_body(body, receive), send)
             finally:
                 self._under_way -= 1
 
     async def _try(self, account: str, scope: Scope, receive: Receive, send: Send) -> None:
-        address = address_of(HTTPConnection(scope))
+        address = client_address(HTTPConnection(scope))
         wait = math.ceil(self._throttle.begin(account, address))
         if wait:
             sentence = f"There were too many wrong tries. Log in again in {wait} s."
@@ -62,7 +62,7 @@ class LoginGuard:
             return
 
         async def watched(message: Message) -> None:
-            # After any other answer, the try stays counted.
+            # After any other response, the attempt stays counted.
             if message["type"] == "http.response.start" and message["status"] == 200:
                 self._throttle.succeeded(account, address)
             await send(message)
@@ -78,7 +78,7 @@ def _is_login(scope: Scope) -> bool:
 
 
 async def _body(receive: Receive) -> tuple[bytes, JSONResponse | None]:
-    """All of the request's body, or the answer to one that is too large or comes too slowly."""
+    """The request's body, or the response to one that is too large or too slow."""
     body = b""
     try:
         async with asyncio.timeout(MAX_SECONDS):
@@ -96,11 +96,11 @@ async def _body(receive: Receive) -> tuple[bytes, JSONResponse | None]:
 
 
 async def _account(scope: Scope, body: bytes) -> str | None:
-    """The name of the account that a form is about, None where it is no form of a login.
+    """The user name in a login form, None for any other form.
 
-    It is read as Gradio will read it; a field that is given twice could mean one thing here and another there.
+    It is parsed as Gradio parses it; a field that is given twice could be read differently there.
     """
-    request = Request({"type": "http", "method": "POST", "headers": scope["headers"]}, replayed(body, _nothing))
+    request = Request({"type": "http", "method": "POST", "headers": scope["headers"]}, replay_body(body, _nothing))
     try:
         form = await request.form(max_files=0, max_fields=10, max_part_size=MAX_BODY)
     except (MultiPartException, ValueError):
@@ -108,7 +108,7 @@ async def _account(scope: Scope, body: bytes) -> str | None:
     names, passwords = form.getlist("username"), form.getlist("password")
     if len(names) != 1 or len(passwords) != 1 or not isinstance(names[0], str):
         return None
-    return account_name(names[0])
+    return normalize_username(names[0])
 
 
 async def _nothing() -> Message:

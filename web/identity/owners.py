@@ -1,13 +1,13 @@
-"""Whose voices a request is about: the one place that knows.
+"""The owner whose data a request reads or changes.
 
-Five ways, of which `way_of` picks one when the server starts:
+Five modes, of which `owner_mode` picks one when the server starts:
 
-    hub       a Space with sign-in: the Hugging Face user; who has not signed in is known by the browser
-    user      the server has accounts (`web.identity.accounts`): whoever logged in
+    hub       a Space with sign-in: the Hugging Face user; visitors who are not signed in are known by their browser
+    user      the server has accounts (`web.identity.accounts`): the user who is logged in
     machine   the page is for this machine alone: the local owner, the same as the command line's; a request that is
-              not plainly local, as the gate sees it (`web.http.client`), is a browser's
+              not plainly local, as the gate determines (`web.http.hosts`), has its browser's owner
     local     as `machine`, for all who reach the page; only when the host asks for it
-    browser   everyone else: a random id that the server signed and the browser keeps, sent with each event
+    browser   otherwise: a random id that the server signed and the browser keeps and sends with each event
 """
 
 from __future__ import annotations
@@ -25,25 +25,24 @@ from itsdangerous import BadSignature, Signer
 
 from engine.errors import InvalidInput, InvalidOption
 from storage.library import LOCAL
-from web.http import client
-from web.http.hosts import is_loopback
-from web.identity.addresses import address_of
+from web.http.hosts import IS_LOCAL, is_loopback
+from web.identity.addresses import client_address
 
 if TYPE_CHECKING:
     import gradio as gr
 
-Way = Literal["hub", "user", "machine", "local", "browser"]
-CHOICES = ("auto", "local", "browser")
+OwnerMode = Literal["hub", "user", "machine", "local", "browser"]
+OWNER_MODE_OPTIONS = ("auto", "local", "browser")
 ID_BYTES = 16
 _ID = re.compile(r"[0-9a-f]{32}")
-STRANGE_KEY = "This browser's key is not from this server. Reload the page to be given a new one."
+INVALID_TOKEN = "This browser's key is not from this server. Reload the page to be given a new one."
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Someone with voices. `name` tells owners of one kind apart, `shown` is what the page may call them.
+    """An owner of voices. name: unique within its kind. shown: the name that the page may show.
 
-    address: where this request of theirs came from, as `address_of` has it; the owner is the same everywhere.
+    address: of this request, from `client_address`; it is not part of the owner's identity.
     """
 
     kind: Literal["local", "user", "hub", "browser"]
@@ -53,29 +52,29 @@ class Owner:
 
     @property
     def key(self) -> str:
-        """What the library knows the owner by: kinds never meet, and no owner is one of the library's own."""
+        """The owner's key in storage: kinds never collide, nor do they with storage's own owners."""
         return LOCAL if self.kind == "local" else f"{self.kind}:{self.name}"
 
 
 @dataclass(frozen=True)
-class Arrival:
-    """Who opened the page, the token that it keeps from now on, and whether the one that it had was refused."""
+class OwnerToken:
+    """The owner of a page that opens, the token that it keeps from now on, and whether its own was rejected."""
 
     owner: Owner
     token: str | None
-    refused: bool = False
+    rejected: bool = False
 
 
 @dataclass(frozen=True)
-class Hosting:
-    """How the page is served, as far as it says who may come."""
+class Deployment:
+    """How the page is served, as far as that determines who can reach it."""
 
-    host: str  # the address it listens at
+    host: str  # the address that it listens at
     share: bool = False
     accounts: bool = False
     sign_in: bool = False  # a Space that offers "Sign in with Hugging Face"
-    root_path: str = ""  # behind a proxy, which alone needs one
-    allowed: tuple[str, ...] = ()  # other names that it is reached by
+    root_path: str = ""  # of a proxy
+    allowed: tuple[str, ...] = ()  # further host names
     space: bool = False  # on Hugging Face
 
     @property
@@ -85,53 +84,53 @@ class Hosting:
         return is_loopback(self.host) and named and not (self.share or self.root_path or self.space)
 
 
-def way_of(choice: str, hosting: Hosting) -> Way:
-    """How owners are told apart. `choice`: auto, or a way that the host insists on. Raises InvalidOption."""
+def owner_mode(choice: str, deployment: Deployment) -> OwnerMode:
+    """How owners are told apart. choice: auto, or a mode that the host insists on. Raises InvalidOption."""
     match choice:
         case "local" | "browser":
             return choice
-        case "auto" if hosting.sign_in:
+        case "auto" if deployment.sign_in:
             return "hub"
-        case "auto" if hosting.accounts:
+        case "auto" if deployment.accounts:
             return "user"
         case "auto":
-            return "machine" if hosting.private else "browser"
-    raise InvalidOption(f"Owners are told apart by one of {', '.join(CHOICES)}; “{choice}” is none of them.")
+            return "machine" if deployment.private else "browser"
+    raise InvalidOption(f"Owners are told apart by one of {', '.join(OWNER_MODE_OPTIONS)}; “{choice}” is none of them.")
 
 
-class Owners:
-    """Says who is behind a request, and gives browsers the token that they are known by."""
+class OwnerResolver:
+    """Determines the owner of a request, and issues browsers' tokens."""
 
-    def __init__(self, way: Way, secret: bytes) -> None:
-        """`secret`: the server's own; browsers keep their voices for as long as it stays the same."""
-        self.way = way
+    def __init__(self, mode: OwnerMode, secret: bytes) -> None:
+        """secret: the server's own; browsers keep their voices for as long as it stays the same."""
+        self.mode = mode
         self._signer = Signer(secret, salt="reprise.owner", key_derivation="hmac", digest_method=hashlib.sha256)
 
-    def owner_of(self, request: gr.Request | None, token: object) -> Owner:
-        """The owner behind an event. `token`: as the page sent it; only browsers' owners need one.
+    def resolve(self, request: gr.Request | None, token: object) -> Owner:
+        """The owner of an event. token: as the page sent it; only browsers' owners need one.
 
-        Raises InvalidInput when the token is missing, or not one that this server signed.
+        Raises InvalidInput for a token that is missing or not signed by this server.
         """
-        return replace(self._known(request) or self._browser(token), address=address_of(request))
+        return replace(self._known(request) or self._browser(token), address=client_address(request))
 
-    def welcome(self, request: gr.Request | None, token: object) -> Arrival:
-        """The owner of a page that opens. A browser without a token of this server gets a fresh one."""
+    def resolve_or_issue(self, request: gr.Request | None, token: object) -> OwnerToken:
+        """The owner of a page that opens. A browser without a valid token is issued one."""
         owner = self._known(request)
         if owner:
-            return Arrival(owner, None)
+            return OwnerToken(owner, None)
         try:
-            return Arrival(self._browser(token), str(token))
+            return OwnerToken(self._browser(token), str(token))
         except InvalidInput:
             fresh = self._signer.sign(secrets.token_hex(ID_BYTES)).decode()
-            return Arrival(self._browser(fresh), fresh, refused=bool(token))
+            return OwnerToken(self._browser(fresh), fresh, rejected=bool(token))
 
     def _known(self, request: gr.Request | None) -> Owner | None:
-        """The owner as the server itself knows it, None where only the browser can tell."""
-        match self.way:
+        """The owner that the server itself knows, None where the browser's token decides."""
+        match self.mode:
             case "local":
                 return Owner("local")
             case "machine":
-                return Owner("local") if _scope(request).get(client.LOCAL) is True else None
+                return Owner("local") if _scope(request).get(IS_LOCAL) is True else None
             case "user":
                 return _logged_in(request)
             case "hub":
@@ -144,7 +143,7 @@ class Owners:
         except (BadSignature, UnicodeError):
             name = ""
         if not _ID.fullmatch(name):
-            raise InvalidInput(STRANGE_KEY)
+            raise InvalidInput(INVALID_TOKEN)
         return Owner("browser", name)
 
 
@@ -152,13 +151,13 @@ def _logged_in(request: gr.Request | None) -> Owner:
     username = request.username if request else None
     if not username:
         raise InvalidInput("You are not logged in any more. Reload the page and log in.")
-    # Accounts are compared in this form too: one user, one owner, however the name's accents were typed.
+    # Accounts are compared in this form too: one user is one owner, whatever the encoding of the accents.
     name = unicodedata.normalize("NFC", username)
     return Owner("user", name, name)
 
 
 def _signed_in(request: gr.Request | None) -> Owner | None:
-    """The Hugging Face user by the number that stays when a user takes another name."""
+    """The Hugging Face user, identified by the number that stays when the user name changes."""
     info = _session(request).get("oauth_info") or {}
     profile = info.get("userinfo") or {}
     expires = info.get("expires_at")
@@ -173,6 +172,6 @@ def _session(request: gr.Request | None) -> Mapping[str, Any]:
 
 
 def _scope(request: gr.Request | None) -> Mapping[str, Any]:
-    # `Request.session` is there only while the page has a sign-in button; the scope can always be asked.
+    # `Request.session` exists only while the page has a sign-in button; the scope always does.
     scope: Mapping[str, Any] = getattr(getattr(request, "request", None), "scope", {})
     return scope

@@ -15,7 +15,7 @@ from pwdlib.hashers import HasherProtocol
 from pwdlib.hashers.argon2 import Argon2Hasher
 
 MIN_LENGTH, MAX_LENGTH = 8, 1_000  # characters of a password
-# What a hash in a file may ask of this machine: KiB of memory, passes, lanes.
+# The highest costs of a hash in a file: KiB of memory, passes, lanes.
 _MOST = (128 << 10, 10, 16)
 _ARGON2 = re.compile(
     r"\$argon2id\$v=19\$m=([1-9][0-9]{0,6}),t=([1-9][0-9]?),p=([1-9][0-9]?)"
@@ -23,8 +23,8 @@ _ARGON2 = re.compile(
 )
 
 
-class Scrypt(HasherProtocol):
-    """`$scrypt$SALT$DIGEST` with fixed costs (n 2¹⁴, r 8, p 5), as versions before Argon2 wrote it."""
+class ScryptHasher(HasherProtocol):
+    """`$scrypt$SALT$DIGEST` with fixed costs (n 2¹⁴, r 8, p 5), as written by versions before Argon2."""
 
     PREFIX = "$scrypt$"
 
@@ -45,40 +45,40 @@ class Scrypt(HasherProtocol):
         return False
 
 
-_HASHES = PasswordHash((Argon2Hasher(), Scrypt()))
+_HASHES = PasswordHash((Argon2Hasher(), ScryptHasher()))
 
 
-def hashed(password: str) -> str:
-    """A password's hash by Argon2id with a salt of its own, as text. Takes 64 MiB and about 0.1 s."""
+def hash_password(password: str) -> str:
+    """Hash a password by Argon2id with its own salt, as text. Takes 64 MiB and about 0.1 s."""
     return _HASHES.hash(_typed(password))
 
 
-def matches(password: str, known: str) -> bool:
-    """Whether it is the password of this hash. Takes as long for a wrong one."""
+def verify_password(password: str, known: str) -> bool:
+    """Whether a password has this hash. Takes as long for a wrong one."""
     return _HASHES.verify(_typed(password), known)
 
 
 def is_hash(text: str) -> bool:
-    """Whether this is a hash that `matches` knows and that asks no more of the machine than it may."""
+    """Whether this is a hash that `verify_password` supports, with costs within our limits."""
     match = _ARGON2.fullmatch(text)
     if match is None:
-        return Scrypt.identify(text)
+        return ScryptHasher.identify(text)
     memory, passes, lanes = map(int, match.groups())
     return 8 * lanes <= memory <= _MOST[0] and passes <= _MOST[1] and lanes <= _MOST[2]
 
 
-def decoy_like(known: str) -> str:
-    """A hash of the same kind of a password that nobody knows."""
-    return (Scrypt() if Scrypt.identify(known) else _HASHES.current_hasher).hash(secrets.token_bytes(32))
+def dummy_hash_like(known: str) -> str:
+    """A hash of the same scheme, of a random password."""
+    return (ScryptHasher() if ScryptHasher.identify(known) else _HASHES.current_hasher).hash(secrets.token_bytes(32))
 
 
-def kind_of(known: str) -> str:
-    """The name of the method that made a hash."""
+def hash_scheme(known: str) -> str:
+    """The name of a hash's scheme."""
     return known.split("$", 2)[1]
 
 
 def _typed(password: str) -> bytes:
-    """The password's bytes, the same however its accents were typed; also of what is no text."""
+    """The password's bytes, whatever the encoding of its accents; also of invalid text."""
     return unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")
 
 
@@ -92,8 +92,8 @@ def _scrypt_parts(text: str) -> tuple[bytes, bytes] | None:
     try:
         salt, digest = (
             base64.b64decode(part, altchars=b"-_", validate=True)
-            for part in text.removeprefix(Scrypt.PREFIX).split("$")
+            for part in text.removeprefix(ScryptHasher.PREFIX).split("$")
         )
     except (ValueError, binascii.Error):
         return None
-    return (salt, digest) if text.startswith(Scrypt.PREFIX) and salt and len(digest) == 32 else None
+    return (salt, digest) if text.startswith(ScryptHasher.PREFIX) and salt and len(digest) == 32 else None

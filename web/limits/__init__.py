@@ -1,1 +1,1 @@
-"""Budgets of visitors: takes, calls, connections, sessions, tries."""
+"""Limits per visitor: takes, calls, connections, heavy work, login attempts."""

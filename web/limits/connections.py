@@ -1,8 +1,8 @@
-"""Connections that cannot be held for nothing. uvicorn closes those that are idle after an answer; these rules are for
-those that never send a request, send it slowly, or take no answer, and for their number.
+"""Limits on connections. uvicorn closes those that are idle after a response; these limits cover connections that never
+send a request, send it slowly, or do not read the response, and their number.
 
-`bound` puts them into the server that Gradio has started, which offers no option for it: the class in its config makes
-every connection that comes after.
+`limit_connections` sets them in the server that Gradio has started, which has no option for it: the class in its config
+makes every later connection.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from web.http.hosts import is_loopback
 
-HEAD_SECONDS = 10.0  # from a request's first byte, or the connection's beginning, to the end of its headers
-STALLED_SECONDS = 30.0  # an answer that the client takes nothing of
-MOST_HEAD = 32 << 10  # bytes of a request's line and headers
+HEAD_SECONDS = 10.0  # from the connection's start or a request's first byte to the end of its headers
+STALLED_SECONDS = 30.0  # without progress of a response
+MOST_HEAD = 32 << 10  # bytes of a request line and headers
 MOST, MOST_OF_A_PEER = 800, 100
-FILES = 8_192  # that the process may have open, where the system lets it
+FILES = 8_192  # open files of the process, where the system allows it
 
 
-def bound(server: uvicorn.Server) -> None:
-    """Have these rules for the connections of a running server."""
+def limit_connections(server: uvicorn.Server) -> None:
+    """Apply these limits to the connections of a running server."""
     server.config.h11_max_incomplete_event_size = MOST_HEAD
     server.config.http_protocol_class = BoundedConnection
     _allow_files()
 
 
 class BoundedConnection(H11Protocol):
-    """One connection. Beyond the limits the one that has been idle longest goes; where none is, the new one."""
+    """One connection. Beyond the limits the longest idle one is dropped; where none is idle, the new one."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -45,7 +45,7 @@ class BoundedConnection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Makes room for itself, and waits for a request."""
+        """Make room for the connection, and wait for a request."""
         super().connection_made(transport)
         self._waiting_since = self.loop.time()
         self._await_head()
@@ -58,7 +58,7 @@ class BoundedConnection(H11Protocol):
             _make_room(others, self)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of a request that has to be there in time."""
+        """Start the timeout of a request's headers."""
         if self.idle:
             self._await_head()
         super().data_received(data)
@@ -66,27 +66,27 @@ class BoundedConnection(H11Protocol):
             self._head = _stopped(self._head)
 
     def on_response_complete(self) -> None:
-        """The next request may take its time to come."""
+        """Mark the connection idle."""
         super().on_response_complete()
         self._waiting_since = self.loop.time()
 
     def pause_writing(self) -> None:
-        """The client takes nothing at present."""
+        """Start the timeout of a client that reads nothing."""
         super().pause_writing()
         self._stalled = self._stalled or self.loop.call_later(STALLED_SECONDS, self.drop)
 
     def resume_writing(self) -> None:
-        """The client takes something again."""
+        """Stop that timeout."""
         super().resume_writing()
         self._stalled = _stopped(self._stalled)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is over."""
+        """Stop all timeouts."""
         self._head, self._stalled = _stopped(self._head), _stopped(self._stalled)
         super().connection_lost(exc)
 
     def drop(self) -> None:
-        """Ends it at once."""
+        """Close the connection at once."""
         self.transport.abort()
 
     def _await_head(self) -> None:
@@ -109,8 +109,8 @@ def _stopped(timer: asyncio.TimerHandle | None) -> None:
 
 
 def _allow_files() -> None:
-    """Connections are files; many systems allow 1,024 unless asked for more."""
-    with contextlib.suppress(ImportError, ValueError, OSError):  # no such limit here, or none that may be raised
+    """Raise the process's limit of open files, which is 1,024 on many systems; each connection is a file."""
+    with contextlib.suppress(ImportError, ValueError, OSError):  # not supported here, or not permitted
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,8 +1,8 @@
-"""Back-off of logins: after wrong passwords, the next try has to wait, twice as long each time.
+"""Back-off of logins: after wrong passwords, the next attempt has to wait, twice as long each time.
 
-Tries are counted by (account, address), by address, and by account. The delays are such that nobody is locked out by
-others: tries at an account from elsewhere never delay the first try from a new address, and delay nothing at all where
-that address logged in to the account before. Who shares an address with an attacker may have to wait.
+Attempts are counted by (account, address), by address, and by account. The delays never lock out others: attempts from
+elsewhere never delay the first attempt from a new address, and never one from an address that logged in to the account
+before. Users who share an address with an attacker may have to wait.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 
 LIMIT = 10_000  # entries of each table
-FORGOTTEN = 3600.0  # seconds after the last try that its count is forgotten
+FORGOTTEN = 3600.0  # seconds after the last attempt
 
 
 @dataclass(frozen=True)
 class BackOff:
-    """Delays after failed tries: none for the first `free`, then `first` seconds, doubling up to `most`."""
+    """Delays after failed attempts: none for the first `free`, then `first` seconds, doubling up to `most`."""
 
     free: int
     first: float
     most: float
 
     def delay(self, failures: int) -> float:
-        """Seconds between the last failed try and the next."""
+        """Seconds between the last failed attempt and the next."""
         if failures < self.free:
             return 0.0
         return min(self.most, self.first * 2.0 ** min(failures - self.free, 30))
@@ -39,7 +39,7 @@ PAIR = BackOff(free=3, first=1.0, most=900.0)
 PAIR_THAT_LOGGED_IN = BackOff(free=10, first=1.0, most=30.0)
 PAIR_UNDER_ATTACK = BackOff(free=1, first=30.0, most=900.0)
 ADDRESS = BackOff(free=10, first=1.0, most=60.0)
-ATTACK = 20  # failed tries at an account, from anywhere, that count as an attack
+ATTACK = 20  # failed attempts at an account, from anywhere
 
 
 @dataclass
@@ -49,7 +49,7 @@ class _Tally:
 
 
 class _Table:
-    """Tallies by key. The one that was used longest ago goes where there are too many."""
+    """Counts by key. The least recently used is dropped beyond the limit."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -63,7 +63,7 @@ class _Table:
         return tally.failures if tally and now - tally.last < FORGOTTEN else 0
 
     def wait(self, key: bytes, now: float, back_off: BackOff) -> float:
-        """Seconds until the next try."""
+        """Seconds until the next attempt."""
         tally = self._tallies.get(key)
         return max(0.0, tally.last + back_off.delay(self.failures(key, now)) - now) if tally else 0.0
 
@@ -82,23 +82,22 @@ class _Table:
 
 
 class LoginThrottle:
-    """Says how long a login has to wait. Keeps no names and no addresses, only keyed hashes of them.
+    """Delays of logins. Keeps only keyed hashes of names and addresses.
 
-    Not for several threads at once: it belongs to the server's event loop.
+    Not thread-safe: it belongs to the server's event loop.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, limit: int = LIMIT) -> None:
         self._clock = clock
         self._secret = secrets.token_bytes(32)
         self._pairs, self._addresses, self._accounts = _Table(limit), _Table(limit), _Table(limit)
-        self._known: OrderedDict[bytes, None] = OrderedDict()  # pairs that logged in
+        self._known: OrderedDict[bytes, None] = OrderedDict()  # pairs that have logged in
         self._limit = limit
 
     def begin(self, account: str, address: str) -> float:
-        """Seconds that a try has to wait; at 0 it may go on, and counts as failed until `succeeded` is called.
+        """Seconds that an attempt has to wait; at 0 it may proceed, and counts as failed until `succeeded`.
 
-        It counts at once, so that many tries at the same time are no more than as many in a row. A try that has to
-        wait does not count.
+        It counts at once, so that concurrent attempts count as consecutive ones. One that has to wait does not count.
         """
         now = self._clock()
         pair, at, user = self._keys(account, address)
@@ -110,7 +109,7 @@ class LoginThrottle:
         return wait
 
     def succeeded(self, account: str, address: str) -> None:
-        """The try was right: the pair starts afresh, and this try is taken off the other counts, but no other is."""
+        """Clear the failures of the pair, and take this attempt off the other counts."""
         pair, at, user = self._keys(account, address)
         self._pairs.forget(pair)
         self._addresses.take_back(at)
@@ -137,7 +136,7 @@ class LoginThrottle:
 
 
 def _network(address: str) -> str:
-    """What one visitor has of addresses: one of IPv4, and a /64 of IPv6."""
+    """The network of one visitor: an IPv4 address, or an IPv6 /64."""
     try:
         parsed = ip_address(address)
     except ValueError:

@@ -1,1 +1,1 @@
-"""What all tabs are built of: components, looks, words."""
+"""Components, events, payloads, words and style that all tabs share."""

@@ -23,7 +23,7 @@ def player(sample_rate: int, *, render: bool = True) -> gr.HTML:
 
 
 def take_list() -> gr.HTML:
-    """The takes of a session. Its value: what `web.tabs.speak.taking` answers; events: as takes.js has them."""
+    """The takes of a session. Its value: what `web.tabs.speak.take_list` answers; events: as takes.js has them."""
     return _component("speak/takes", "rp-takes", ("fresh", "star", "erase", "again", "seed"))
 
 
@@ -33,7 +33,7 @@ def writing(text: str) -> gr.HTML:
 
 
 def voice_card() -> gr.HTML:
-    """The picked voice, and its clip to hear. Its value: as `web.tabs.speak.choosing` has it."""
+    """The picked voice, and its clip to hear. Its value: as `web.tabs.speak.handlers` has it."""
     return _component("speak/voice_card", "rp-voice-card", ("fresh",))
 
 
@@ -77,7 +77,7 @@ def owner_key() -> gr.HTML:
 
 
 def change_broadcast() -> gr.HTML:
-    """Tells the tabs, and this browser's other pages, what was changed. Its value: as `ring` makes it (wiring.py)."""
+    """Tells the tabs, and this browser's other pages, what was changed. Its value: as `broadcast_change` makes it."""
     return _component("ui/change_broadcast", "rp-change-broadcast", ("voices", "history", "scripts"))
 
 

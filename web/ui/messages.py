@@ -1,4 +1,4 @@
-"""What the page says: errors, and how a take went. Plain text unless a function says that it gives HTML."""
+"""Messages of the page: errors, and the outcome of takes. Plain text unless a function returns HTML."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from engine.errors import EngineBusy, EngineClosed, RepriseError
 from studio.error_text import error_text
+from studio.voice_archive import InvalidVoiceArchive
 from web.limits.budgets import PoolFull
-from web.ui.events import OutOfStep
+from web.ui.payloads import UnexpectedPayload
 
 if TYPE_CHECKING:
     from engine.request import AudioChunk, SpeechResult
@@ -18,18 +19,20 @@ _DECIMAL_COMMA = ("de", "es", "fr")
 _TRANSLATED: dict[type[Exception], str] = {
     EngineBusy: "speech.busy",
     EngineClosed: "speech.closed",
-    OutOfStep: "speech.out_of_step",
+    UnexpectedPayload: "speech.out_of_step",
     PoolFull: "budget.files",
 }
 
 
-def sentence_of(error: Exception, words: Words | None = None) -> str:
-    """The sentence for a person, in English where `words` are missing or the error has its own."""
+def error_message(error: Exception, words: Words | None = None) -> str:
+    """The sentence for an error, in English where `words` are missing or the error has only its own."""
     if words is None:
         return error_text(error)
     for kind, key in _TRANSLATED.items():
         if isinstance(error, kind):
             return words(key)
+    if isinstance(error, InvalidVoiceArchive):
+        return words(f"library.zip_{error.reason}", name=error.name, most=error.most)
     return error_text(error) if isinstance(error, RepriseError) else _unexpected(error, words)
 
 
@@ -39,19 +42,19 @@ def _unexpected(error: Exception, words: Words) -> str:
 
 
 def notice(text: str, kind: Literal["good", "bad", "busy"] = "good") -> str:
-    """HTML of a line beside the button that it belongs to; screen readers speak it."""
+    """HTML of a notice beside a button; screen readers announce it."""
     role = "alert" if kind == "bad" else "status"
     return f'<p class="rp-notice rp-{kind}" role="{role}">{escape(text)}</p>'
 
 
 def number(value: float, digits: int, words: Words) -> str:
-    """With the reader's decimal mark."""
+    """A number with the language's decimal separator."""
     text = f"{value:.{digits}f}"
     return text.replace(".", ",") if words.language in _DECIMAL_COMMA else text
 
 
 def progress(chunk: AudioChunk, seconds: float, words: Words) -> str:
-    """Where a running take stands."""
+    """The progress of a running take."""
     parts = [words("speech.spoken", seconds=number(seconds, 1, words))]
     if chunk.segments > 1:
         parts.insert(0, words("speech.segment", number=chunk.segment + 1, count=chunk.segments))
@@ -61,7 +64,7 @@ def progress(chunk: AudioChunk, seconds: float, words: Words) -> str:
 
 
 def ending(result: SpeechResult, words: Words) -> str:
-    """Why a take ended, and how long its listener had to wait for sound; without a full stop where more may follow."""
+    """Why a take ended, and how long playback had to wait; without a full stop, because more may follow."""
     if not result.frames:
         return words("speech.stopped_early") if result.stop_reason == "cancelled" else words("speech.nothing")
     return _why(result, words) + _gaps(result, words)

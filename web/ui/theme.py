@@ -1,4 +1,4 @@
-"""How the page looks: one theme, light and dark, and the styles of `web/static/styles`."""
+"""The page's style: one theme, light and dark, and the style sheets of `web/static/styles`."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import gradio as gr
 from web.ui.modules import STATIC
 
 
-def looks() -> dict[str, Any]:
-    """What `launch` must be given for the page to look right. No font or style comes from elsewhere."""
+def launch_style() -> dict[str, Any]:
+    """Arguments of `launch` for the page's style. No font or style sheet is loaded from elsewhere."""
     sans = ("ui-sans-serif", "system-ui", "Segoe UI", "Roboto", "Helvetica Neue", "sans-serif")
     mono = ("ui-monospace", "SFMono-Regular", "Consolas", "monospace")
     theme = gr.themes.Base(
         primary_hue="teal", secondary_hue="teal", neutral_hue="stone", radius_size="lg", font=sans, font_mono=mono
     )
-    # As `css`, Gradio would rewrite every selector.
+    # Not as `css`, of which Gradio would rewrite every selector.
     return {"theme": theme.set(**_THEME), "head": f"<style>{styles()}</style>"}
 
 
 def styles() -> str:
-    """All rules: the page's first, then those of its parts."""
+    """All style sheets: the page's first, then those of its parts."""
     folder = STATIC / "styles"
     first = folder / "page.css"
     parts = sorted(path for path in folder.glob("*.css") if path != first)

@@ -14,8 +14,16 @@ from engine.voice import Voice
 from storage import Storage, VoiceLibrary
 from tests.fake_engine import FakeEngine, voice
 from tests.waiting import until
-from web.downloads.links import MAX_SECONDS, SECONDS, File, Links, is_export, span, voice_files
-from web.identity.owners import Owner, Owners
+from web.downloads.links import (
+    MAX_VALID_SECONDS,
+    VALID_SECONDS,
+    DownloadFile,
+    DownloadLinks,
+    is_export,
+    parse_range,
+)
+from web.downloads.voices import voice_producer
+from web.identity.owners import Owner, OwnerResolver
 
 Serve = Callable[..., str]
 ANNA, BEN = Owner("browser", "a" * 32), Owner("browser", "b" * 32)
@@ -38,25 +46,25 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def links(library: VoiceLibrary, clock: Clock) -> Links:
-    def take(owner: str, id: str) -> File:
+def links(library: VoiceLibrary, clock: Clock) -> DownloadLinks:
+    def take(owner: str, id: str) -> DownloadFile:
         match id:
             case "broken":
                 raise RuntimeError("/secret/path")
             case "empty":
-                return File(b"", "nothing.wav", "audio/wav")
+                return DownloadFile(b"", "nothing.wav", "audio/wav")
             case "named":
-                return File(b"<script>", '../../Zoë "1"\r\nX-Evil: yes.html', "text/html")
+                return DownloadFile(b"<script>", '../../Zoë "1"\r\nX-Evil: yes.html', "text/html")
         if owner != ANNA.key:
             raise VoiceNotFound("There is no such take.")
-        return File(TAKE, "Anna.wav", "audio/wav")
+        return DownloadFile(TAKE, "Anna.wav", "audio/wav")
 
-    return Links(SECRET, {"take": take, "voice": voice_files(library)}, clock=clock)
+    return DownloadLinks(SECRET, {"take": take, "voice": voice_producer(library)}, clock=clock)
 
 
 @pytest.fixture
 def http(
-    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage, links: Links
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage, links: DownloadLinks
 ) -> Iterator[httpx.Client]:
     url = serve(engine, studio, "browser", routes=links.routes())
     with httpx.Client(base_url=url, timeout=60) as client:
@@ -64,7 +72,7 @@ def http(
 
 
 def test_a_link_gives_its_file_to_whoever_has_it_until_it_expires(
-    http: httpx.Client, links: Links, clock: Clock
+    http: httpx.Client, links: DownloadLinks, clock: Clock
 ) -> None:
     link = links.sign(ANNA, "take", "1", seconds=60)
     answer = http.get(link)
@@ -85,7 +93,7 @@ def test_a_link_gives_its_file_to_whoever_has_it_until_it_expires(
     assert refused.json() == {"detail": "This link is no longer good. Reload the page to get a new one."}
 
 
-def test_ranges_are_as_safari_asks_for_them(http: httpx.Client, links: Links) -> None:
+def test_ranges_are_as_safari_asks_for_them(http: httpx.Client, links: DownloadLinks) -> None:
     link = links.sign(ANNA, "take", "1")
     size = len(TAKE)
     for asked, part in {"bytes=0-1": TAKE[:2], "bytes=100-": TAKE[100:], "bytes=-5": TAKE[-5:]}.items():
@@ -104,14 +112,20 @@ def test_ranges_are_as_safari_asks_for_them(http: httpx.Client, links: Links) ->
     assert (http.get(empty).status_code, http.get(empty, headers={"range": "bytes=0-"}).status_code) == (200, 416)
 
 
-def test_forged_links_and_tokens_of_another_kind_are_refused(http: httpx.Client, links: Links, clock: Clock) -> None:
+def test_forged_links_and_tokens_of_another_kind_are_refused(
+    http: httpx.Client, links: DownloadLinks, clock: Clock
+) -> None:
     link = links.sign(BEN, "take", "1")
     head, _, token = link.rpartition("/")
     payload, _, signature = token.rpartition(".")
     hers = links.sign(ANNA, "take", "1").rpartition("/")[2].rpartition(".")[0]
-    foreign = Links(b"another", {"take": lambda *_: File(b"", "", "")}, clock=clock).sign(ANNA, "take", "1")
-    unknown = Links(SECRET, {"secret": lambda *_: File(b"", "", "")}, clock=clock).sign(ANNA, "secret", "1")
-    key = Owners("browser", SECRET).welcome(None, None).token
+    foreign = DownloadLinks(b"another", {"take": lambda *_: DownloadFile(b"", "", "")}, clock=clock).sign(
+        ANNA, "take", "1"
+    )
+    unknown = DownloadLinks(SECRET, {"secret": lambda *_: DownloadFile(b"", "", "")}, clock=clock).sign(
+        ANNA, "secret", "1"
+    )
+    key = OwnerResolver("browser", SECRET).resolve_or_issue(None, None).token
     for wrong in (
         f"{hers}.{signature}",
         payload,
@@ -134,7 +148,7 @@ def test_forged_links_and_tokens_of_another_kind_are_refused(http: httpx.Client,
     assert http.get(head + "/").status_code in (404, 404)
 
 
-def test_a_link_reaches_only_its_owners_things(http: httpx.Client, links: Links, library: VoiceLibrary) -> None:
+def test_a_link_reaches_only_its_owners_things(http: httpx.Client, links: DownloadLinks, library: VoiceLibrary) -> None:
     assert http.get(links.sign(BEN, "take", "1")).json() == {"detail": "There is no such take."}
     hers = library.add(voice("Hers"), owner=ANNA.key).id
     found = http.get(links.sign(ANNA, "voice", hers))
@@ -148,7 +162,7 @@ def test_a_link_reaches_only_its_owners_things(http: httpx.Client, links: Links,
     assert http.get(links.sign(ANNA, "voice", hers)).status_code == 404, "what is deleted is gone at once"
 
 
-def test_a_file_cannot_do_more_than_be_saved(http: httpx.Client, links: Links) -> None:
+def test_a_file_cannot_do_more_than_be_saved(http: httpx.Client, links: DownloadLinks) -> None:
     answer = http.get(links.sign(ANNA, "take", "named"))
     name = answer.headers["content-disposition"].partition("''")[2]
     assert unquote(name) == "_.._Zoë _1___X-Evil_ yes.html"
@@ -157,7 +171,7 @@ def test_a_file_cannot_do_more_than_be_saved(http: httpx.Client, links: Links) -
     assert "sandbox" in answer.headers["content-security-policy"]
 
 
-def test_our_own_failures_tell_nothing(http: httpx.Client, links: Links) -> None:
+def test_our_own_failures_tell_nothing(http: httpx.Client, links: DownloadLinks) -> None:
     answer = http.get(links.sign(ANNA, "take", "broken"))
     assert answer.status_code == 500
     assert "went wrong on the server" in answer.json()["detail"]
@@ -168,9 +182,9 @@ def test_links_work_where_a_proxy_serves_the_page(
     serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage, clock: Clock
 ) -> None:
     for root in ("/reprise", "https://voices.example/reprise/"):
-        links = Links(SECRET, {"voice": voice_files(library)}, root_path=root, clock=clock)
+        links = DownloadLinks(SECRET, {"voice": voice_producer(library)}, root_path=root, clock=clock)
         assert links.sign(ANNA, "voice", "1").startswith("/reprise/reprise/files/")
-    links = Links(SECRET, {"voice": voice_files(library)}, root_path="/reprise", clock=clock)
+    links = DownloadLinks(SECRET, {"voice": voice_producer(library)}, root_path="/reprise", clock=clock)
     url = serve(engine, studio, "browser", routes=links.routes(), root_path="/reprise")
     link = links.sign(ANNA, "voice", library.add(voice("Hers"), owner=ANNA.key).id)
     # Proxies pass the path on as it came, or without the place that they serve.
@@ -178,8 +192,8 @@ def test_links_work_where_a_proxy_serves_the_page(
         assert httpx.get(url.rstrip("/") + passed_on, timeout=60).status_code == 200
 
 
-def test_what_cannot_be_linked_to_is_refused(links: Links) -> None:
-    for kind, seconds in (("nothing", SECONDS), ("take", 0), ("take", MAX_SECONDS + 1)):
+def test_what_cannot_be_linked_to_is_refused(links: DownloadLinks) -> None:
+    for kind, seconds in (("nothing", VALID_SECONDS), ("take", 0), ("take", MAX_VALID_SECONDS + 1)):
         with pytest.raises(InvalidOption, match="There are no links"):
             links.sign(ANNA, kind, "1", seconds)
     with pytest.raises(InvalidInput, match="200 characters"):
@@ -189,7 +203,9 @@ def test_what_cannot_be_linked_to_is_refused(links: Links) -> None:
 @given(st.integers(0, 300), st.integers(0, 300), st.integers(0, 200))
 def test_a_span_is_what_slicing_gives(first: int, last: int, size: int) -> None:
     data = bytes(size)
-    both, rest, end = (span(text, size) for text in (f"bytes={first}-{last}", f"bytes={first}-", f"bytes=-{last}"))
+    both, rest, end = (
+        parse_range(text, size) for text in (f"bytes={first}-{last}", f"bytes={first}-", f"bytes=-{last}")
+    )
     if last < first:
         assert both is None
     else:
@@ -204,19 +220,21 @@ def test_a_span_is_what_slicing_gives(first: int, last: int, size: int) -> None:
 @given(st.text())
 def test_a_range_that_cannot_be_read_is_no_range(text: str) -> None:
     for asked in (text, f"bytes={text}-x", "bytes=-", "bytes=1-2,4-5", "items=0-1", f"bytes={'9' * 30}-"):
-        assert span(asked, 100) is None
+        assert parse_range(asked, 100) is None
 
 
 def test_exports_have_a_line_of_their_own(serve: Serve, engine: FakeEngine, studio: Storage) -> None:
     """Two of an owner that take long: a third is refused, and what is quick is not held up."""
     go, begun = threading.Event(), []
 
-    def script(_owner: str, id: str) -> File:
+    def script(_owner: str, id: str) -> DownloadFile:
         begun.append(id)
         go.wait(30)
-        return File(b"sound", "Play.mp3", "audio/mpeg")
+        return DownloadFile(b"sound", "Play.mp3", "audio/mpeg")
 
-    links = Links(SECRET, {"script": script, "take": lambda _owner, _id: File(TAKE, "Take.wav", "audio/wav")})
+    links = DownloadLinks(
+        SECRET, {"script": script, "take": lambda _owner, _id: DownloadFile(TAKE, "Take.wav", "audio/wav")}
+    )
     url = serve(engine, studio, "browser", routes=links.routes())
     answers: list[int] = []
 

@@ -16,8 +16,8 @@ from storage.repositories.generations import Spoken
 from studio.script import Card, parse
 from tests.fake_engine import SAMPLE_RATE, FakeEngine, buzz
 from tests.web.conftest import furnished
-from web.downloads.links import File, OpenFile
-from web.downloads.scripts import SCRIPT_FORMATS, UNSPOKEN, script_files
+from web.downloads.links import DownloadFile, DownloadStream
+from web.downloads.scripts import SCRIPT_FORMATS, UNSPOKEN, script_producer
 from web.identity.owners import Owner
 
 OWNER = "browser:ann"
@@ -42,8 +42,8 @@ def script(studio: Storage) -> str:
 
 
 def made(studio: Storage, script: str, format: str, owner: str = OWNER) -> tuple[str, bytes]:
-    file = script_files(studio.scripts)(owner, f"{script}.{format}")
-    if isinstance(file, File):
+    file = script_producer(studio.scripts)(owner, f"{script}.{format}")
+    if isinstance(file, DownloadFile):
         return file.name, file.data
     with file.file:
         return file.name, file.file.read()
@@ -97,13 +97,13 @@ def test_a_link_sends_it_all_and_keeps_nothing(
 ) -> None:
     (temporary := tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))  # of this test alone: others run beside it
-    house = furnished(engine, studio, tmp_path, "browser")
+    context = furnished(engine, studio, tmp_path, "browser")
     url = serve(engine, studio, "browser").rstrip("/")
-    produced = script_files(studio.scripts)(OWNER, f"{script}.wav")
-    assert isinstance(produced, OpenFile)
+    produced = script_producer(studio.scripts)(OWNER, f"{script}.wav")
+    assert isinstance(produced, DownloadStream)
     expected = produced.file.read()
     before = set(temporary.iterdir())
-    link = url + house.links.sign(Owner("browser", "ann"), "script", f"{script}.wav")
+    link = url + context.links.sign(Owner("browser", "ann"), "script", f"{script}.wav")
     answer = httpx.get(link, headers={"Range": "bytes=0-3"})
     assert (answer.status_code, answer.content) == (200, expected)
     assert answer.headers["content-length"] == str(len(expected))
@@ -111,7 +111,7 @@ def test_a_link_sends_it_all_and_keeps_nothing(
     assert "no-store" in answer.headers["cache-control"]
     assert answer.headers["content-type"].startswith("audio/wav")
     assert set(temporary.iterdir()) == before
-    nobodys = url + house.links.sign(Owner("browser", "ben"), "script", f"{script}.wav")
+    nobodys = url + context.links.sign(Owner("browser", "ben"), "script", f"{script}.wav")
     assert httpx.get(nobodys).status_code == 404
     studio.scripts.discard(script, owner=OWNER)
     assert httpx.get(link).status_code == 404

@@ -10,60 +10,61 @@ from engine.audio import encode_flac, to_int16
 from engine.errors import GenerationNotFound, VoiceNotFound
 from storage import Storage, VoiceLibrary
 from storage.repositories.generations import GenerationRecord, Spoken
-from studio.takes.kept import Takes
+from studio.file_names import take_file_name
+from studio.takes.store import TakeStore
 from tests.fake_engine import SAMPLE_RATE, buzz, voice
-from web.downloads.sounds import FORMATS, clip_files, take_files, take_name
+from web.downloads.sounds import FORMATS, clip_producer, take_producer
 
 SOUND = buzz(0, SAMPLE_RATE * 2, 120)
 
 
 @pytest.fixture
-def takes(studio: Storage) -> Takes:
-    return Takes(studio.history)
+def takes(studio: Storage) -> TakeStore:
+    return TakeStore(studio.history)
 
 
 @pytest.fixture
-def take(takes: Takes) -> GenerationRecord:
+def take(takes: TakeStore) -> GenerationRecord:
     spoken = Spoken("The rain has stopped. Listen!", encode_flac(SOUND, SAMPLE_RATE), 2.0, 7, "Anna")
-    kept = takes.keep(spoken, owner="anna", begun=takes.begin())
+    kept = takes.save(spoken, owner="anna", started=takes.begin())
     assert kept is not None
     return kept
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_a_take_comes_in_each_format(takes: Takes, take: GenerationRecord, format: str) -> None:
-    file = take_files(takes)("anna", f"{take.id}.{format}")
+def test_a_take_comes_in_each_format(takes: TakeStore, take: GenerationRecord, format: str) -> None:
+    file = take_producer(takes)("anna", f"{take.id}.{format}")
     assert file.name == f"Anna – The rain has stopped. Listen.{format}"
     samples, rate = soundfile.read(io.BytesIO(file.data))
     assert len(samples) / rate == pytest.approx(2.0, abs=0.1)
     assert file.mime == {"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "opus": "audio/ogg"}[format]
 
 
-def test_without_a_format_it_is_the_wav_that_the_player_reads(takes: Takes, take: GenerationRecord) -> None:
-    file = take_files(takes)("anna", take.id)
-    assert file == take_files(takes)("anna", f"{take.id}.wav")
+def test_without_a_format_it_is_the_wav_that_the_player_reads(takes: TakeStore, take: GenerationRecord) -> None:
+    file = take_producer(takes)("anna", take.id)
+    assert file == take_producer(takes)("anna", f"{take.id}.wav")
     samples, rate = soundfile.read(io.BytesIO(file.data), dtype="int16")
     assert (rate, soundfile.info(io.BytesIO(file.data)).subtype) == (SAMPLE_RATE, "PCM_16")
     np.testing.assert_array_equal(samples, to_int16(SOUND))
 
 
 @pytest.mark.parametrize("asked", ["{id}.aiff", "{id}.wav.exe", "x", "", ".wav", "{id}/../{id}.wav"])
-def test_what_is_no_take_is_refused(takes: Takes, take: GenerationRecord, asked: str) -> None:
+def test_what_is_no_take_is_refused(takes: TakeStore, take: GenerationRecord, asked: str) -> None:
     with pytest.raises(GenerationNotFound):
-        take_files(takes)("anna", asked.replace("{id}", take.id))
+        take_producer(takes)("anna", asked.replace("{id}", take.id))
     with pytest.raises(GenerationNotFound):
-        take_files(takes)("ben", f"{take.id}.wav")
+        take_producer(takes)("ben", f"{take.id}.wav")
 
 
 def test_a_voices_clip_is_a_wav_for_who_may_see_the_voice(library: VoiceLibrary) -> None:
     anna = library.add(voice("Anna", seconds=1.5), owner="anna").id
-    file = clip_files(library)("anna", anna)
+    file = clip_producer(library)("anna", anna)
     info = soundfile.info(io.BytesIO(file.data))
     assert (file.name, info.subtype, info.duration) == ("Anna.wav", "PCM_16", pytest.approx(1.5))
-    assert clip_files(library)("anna", f"{anna}.0").data == file.data
+    assert clip_producer(library)("anna", f"{anna}.0").data == file.data
     for owner, asked in (("ben", anna), ("anna", f"{anna}.1"), ("anna", "no-such")):
         with pytest.raises(VoiceNotFound):
-            clip_files(library)(owner, asked)
+            clip_producer(library)(owner, asked)
 
 
 @pytest.mark.parametrize(
@@ -77,4 +78,4 @@ def test_a_voices_clip_is_a_wav_for_who_may_see_the_voice(library: VoiceLibrary)
     ],
 )
 def test_a_take_is_named_after_voice_and_first_words(text: str, name: str) -> None:
-    assert take_name("Anna", text) == name
+    assert take_file_name("Anna", text) == name

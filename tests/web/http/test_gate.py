@@ -13,10 +13,10 @@ from storage import Storage, VoiceLibrary
 from tests.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
 from tests.web.visitor import Visitor
-from web.http.hosts import KnownHosts, host_name
+from web.http.hosts import AllowedHosts, host_name
+from web.http.routes import AllowedRoutes
 from web.http.startup_token import DAYS, StartupToken
-from web.http.surface import Surface
-from web.identity.accounts import accounts_from
+from web.identity.accounts import load_accounts
 from web.serve import SIGNING
 
 Serve = Callable[..., str]
@@ -80,19 +80,19 @@ def test_two_names_are_none(url: str) -> None:
 
 
 def test_addresses_are_known_where_others_may_come() -> None:
-    everywhere, here = KnownHosts("0.0.0.0"), KnownHosts("127.0.0.1")
+    everywhere, here = AllowedHosts("0.0.0.0"), AllowedHosts("127.0.0.1")
     for address in ("192.168.1.5:7860", "[fe80::1]", "8.8.8.8"):
         assert address in everywhere
         assert address not in here
     for name in ("evil.example", "x.localhost"):
         assert name not in everywhere
-    assert "mybox" in KnownHosts("mybox")
+    assert "mybox" in AllowedHosts("mybox")
 
 
 def test_what_is_no_name_cannot_be_allowed() -> None:
     for name in ("", "https://a.example", "a.example:80", "a b", "*.example", ".", "a..b"):
         with pytest.raises(InvalidOption, match="no host name"):
-            KnownHosts("127.0.0.1", [name])
+            AllowedHosts("127.0.0.1", [name])
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_gradios_start_is_for_this_machine(ask: Ask) -> None:
 
 
 def test_a_proxys_place_may_be_in_the_path() -> None:
-    surface = Surface(root_path="/reprise")
+    surface = AllowedRoutes(root_path="/reprise")
     assert surface.kind("GET", "/reprise") == surface.kind("GET", "/") == "page"
     assert surface.kind("POST", "/reprise/gradio_api/upload") == "upload"
     assert surface.kind("GET", "/reprise/files/a.b") == surface.kind("GET", "/reprise/reprise/files/a.b") == "file"
@@ -245,7 +245,7 @@ def test_every_answer_is_dressed(ask: Ask, path: str) -> None:
 
 
 def test_cookies_stay_with_the_page(serve: Serve, engine: FakeEngine, studio: Storage) -> None:
-    visitor = Visitor(serve(engine, studio, "user", accounts=accounts_from(["anna:a good password"])))
+    visitor = Visitor(serve(engine, studio, "user", accounts=load_accounts(["anna:a good password"])))
     answer = visitor.http.post("login", data={"username": "anna", "password": "a good password"})
     cookies = answer.headers.get_list("set-cookie")
     assert len(cookies) == 2

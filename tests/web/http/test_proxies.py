@@ -21,7 +21,7 @@ from tests.fake_engine import FakeEngine, voice
 from tests.paths import ROOT
 from tests.web.conftest import serving
 from tests.web.http.test_strange_pages import CHECKS_OFF, SECRET, attacks, seen_calls, strangers
-from web.identity.accounts import accounts_from
+from web.identity.accounts import load_accounts
 
 README = (ROOT / "README.md").read_text("utf-8")
 NAME, SIBLING = "voices.example.org", "blog.example.org"
@@ -108,7 +108,7 @@ def test_the_page_behind_https_and_a_sibling_that_attacks_it(proxy: Proxy, tmp_p
         serve = stack.enter_context(serving())
         strange = stack.enter_context(strangers())
         kept = studio.voices.add(voice(SECRET), owner="user:anna")
-        engine, accounts = FakeEngine(), accounts_from([f"anna:{PASSWORD}"])
+        engine, accounts = FakeEngine(), load_accounts([f"anna:{PASSWORD}"])
         url = serve(engine, studio, "user", allowed_hosts=[NAME], accounts=accounts)
         (folder := tmp_path / "proxy").mkdir()
         target = stack.enter_context(proxied(proxy, folder, url.split("/")[2], strange))

@@ -18,8 +18,8 @@ from pwdlib.hashers.argon2 import Argon2Hasher
 from engine.errors import InvalidOption
 from engine.files import replacement
 from web.identity import account_file, accounts, passwords
-from web.identity.accounts import Accounts, accounts_from, auth_settings
-from web.identity.passwords import Scrypt, hashed, is_hash, matches
+from web.identity.accounts import Accounts, auth_settings, load_accounts
+from web.identity.passwords import ScryptHasher, hash_password, is_hash, verify_password
 
 # Of “first password”, as the version before Argon2 wrote it.
 OLD = "$scrypt$MDEyMzQ1Njc4OWFiY2RlZg==$LJ41yZi2zcp5EFZSwokB36bovIrWratgqBMWhWpp8ZI="
@@ -28,7 +28,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files
 
 @pytest.fixture(autouse=True)
 def _quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1), Scrypt()))
+    quick = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1), ScryptHasher()))
     monkeypatch.setattr(passwords, "_HASHES", quick)
 
 
@@ -51,19 +51,19 @@ def may(known: Accounts | None, user: str, password: str) -> bool:
 
 def test_new_hashes_are_memory_hard_and_each_has_a_salt_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # the real costs
-    one, two = hashed("same password"), hashed("same password")
+    one, two = hash_password("same password"), hash_password("same password")
     assert one != two
     assert one.startswith("$argon2id$v=19$m=65536,")
     assert is_hash(one)
-    assert matches("same password", one)
-    assert not matches("Same password", one)
+    assert verify_password("same password", one)
+    assert not verify_password("Same password", one)
 
 
 def test_hashes_of_older_files_are_still_good() -> None:
     assert is_hash(OLD)
-    assert matches("first password", OLD)
-    assert not matches("first passwort", OLD)
-    assert not matches(OLD, OLD), "a hash is no password"
+    assert verify_password("first password", OLD)
+    assert not verify_password("first passwort", OLD)
+    assert not verify_password(OLD, OLD), "a hash is no password"
 
 
 @pytest.mark.parametrize(
@@ -87,38 +87,38 @@ def test_what_is_no_hash_of_ours_is_none(text: str) -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.text())
 def test_any_text_is_a_wrong_password(text: str) -> None:
-    assert not matches(text, hashed("first password"))
+    assert not verify_password(text, hash_password("first password"))
 
 
 # --- who gets in
 
 
 def test_accounts_open_to_their_own_password_alone() -> None:
-    hash = hashed("first password")
-    known = accounts_from(["anna:a:b c d e", " ben :secret word", f"carl:{hash}"])
+    hash = hash_password("first password")
+    known = load_accounts(["anna:a:b c d e", " ben :secret word", f"carl:{hash}"])
     assert may(known, "anna", "a:b c d e")
     assert may(known, "ben", "secret word")
     assert may(known, "carl", "first password")
     wrong = [("anna", "secret word"), ("anna", ""), ("Anna", "a:b c d e"), ("dora", "secret word"), ("", "")]
     for user, password in (*wrong, ("carl", hash), ("\udcff", "\udcff"), ("anna", "a" * 9_000)):
         assert not may(known, user, password)
-    assert accounts_from([]) is None
+    assert load_accounts([]) is None
 
 
 def test_accents_may_be_typed_either_way() -> None:
-    known = accounts_from(["Zo\u00eb:caf\u00e9 caf\u00e9"])
+    known = load_accounts(["Zo\u00eb:caf\u00e9 caf\u00e9"])
     assert may(known, "Zoe\u0308", "cafe\u0301 cafe\u0301")
 
 
 def test_unknown_users_cost_the_same_hashes_as_wrong_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = accounts_from(["anna:her password", f"carl:{OLD}"])
+    known = load_accounts(["anna:her password", f"carl:{OLD}"])
     seen: list[str] = []
 
     def counted(password: str, hash: str) -> bool:
-        seen.append(passwords.kind_of(hash))
-        return matches(password, hash)
+        seen.append(passwords.hash_scheme(hash))
+        return verify_password(password, hash)
 
-    monkeypatch.setattr(accounts, "matches", counted)
+    monkeypatch.setattr(accounts, "verify_password", counted)
     for user in ("anna", "carl", "nobody"):
         seen.clear()
         assert not may(known, user, "wrong password")
@@ -126,7 +126,7 @@ def test_unknown_users_cost_the_same_hashes_as_wrong_passwords(monkeypatch: pyte
 
 
 def test_few_passwords_are_hashed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = accounts_from(["anna:her password"])
+    known = load_accounts(["anna:her password"])
     assert known is not None
     gate, most, now = threading.Semaphore(0), [0], [0]
     lock = threading.Lock()
@@ -140,7 +140,7 @@ def test_few_passwords_are_hashed_at_once(monkeypatch: pytest.MonkeyPatch) -> No
             now[0] -= 1
         return False
 
-    monkeypatch.setattr(accounts, "matches", slow)
+    monkeypatch.setattr(accounts, "verify_password", slow)
 
     async def many() -> None:
         await asyncio.gather(*(known.check("anna", "wrong") for _ in range(8)))
@@ -168,7 +168,7 @@ def test_few_passwords_are_hashed_at_once(monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_what_is_no_account_is_refused(given: list[str], says: str) -> None:
     with pytest.raises(InvalidOption, match=says) as refused:
-        accounts_from(given)
+        load_accounts(given)
     assert not any(text.partition(":")[2] in str(refused.value) for text in given if text.partition(":")[2])
 
 
@@ -177,12 +177,12 @@ def test_what_is_no_account_is_refused(given: list[str], says: str) -> None:
 
 def test_a_file_holds_hashes_as_soon_as_it_was_read(file: Path) -> None:
     file.write_text("# who may come\nanna:first one\n\nben:second:third\n")
-    assert may(accounts_from([str(file)]), "ben", "second:third")
+    assert may(load_accounts([str(file)]), "ben", "second:third")
     kept = file.read_text()
     assert kept.startswith("# who may come\nanna:$argon2id$")
     assert "first" not in kept
     assert "second" not in kept
-    again = accounts_from([str(file), "carl:x y z x y z"])
+    again = load_accounts([str(file), "carl:x y z x y z"])
     assert file.read_text() == kept, "hashes are not hashed again"
     assert may(again, "anna", "first one")
     assert not may(again, "anna", kept.splitlines()[1].partition(":")[2]), "a hash is no password"
@@ -192,7 +192,7 @@ def test_a_file_holds_hashes_as_soon_as_it_was_read(file: Path) -> None:
 
 def test_all_else_in_a_file_stays_byte_for_byte(file: Path) -> None:
     file.write_bytes(f"# caf\u00e9\r\nZo\u00eb:a b  c d e f\r\n \t\r\ncarl:{OLD}\n  # end".encode())
-    known = accounts_from([str(file)])
+    known = load_accounts([str(file)])
     head, hash, *rest = file.read_bytes().decode().split("\r\n")
     assert (head, rest) == ("# caf\u00e9", [" \t", f"carl:{OLD}\n  # end"])
     assert hash.startswith("Zo\u00eb:$argon2id$")
@@ -204,7 +204,7 @@ def test_all_else_in_a_file_stays_byte_for_byte(file: Path) -> None:
 def test_the_mode_of_a_file_stays(file: Path, mode: int) -> None:
     file.write_text("anna:a password\n")
     file.chmod(mode)
-    accounts_from([str(file)])
+    load_accounts([str(file)])
     assert "$argon2id$" in file.read_text()
     assert stat.S_IMODE(file.stat().st_mode) == mode
 
@@ -215,7 +215,7 @@ def test_owner_and_group_of_a_file_stay_and_its_link_too(file: Path, tmp_path: P
     os.chown(file, 4321, 1234)
     link = tmp_path / "link"
     link.symlink_to(file.name)
-    accounts_from([str(link)])
+    load_accounts([str(link)])
     assert link.is_symlink()
     assert "$argon2id$" in file.read_text()
     status = file.lstat()
@@ -270,7 +270,7 @@ def test_files_of_others_are_refused_and_stay_as_they_are(file: Path, name: str)
         file.write_bytes(content)
         inode = file.stat().st_ino
         with pytest.raises(InvalidOption) as refused:
-            accounts_from(["first:of them all", str(file)])
+            load_accounts(["first:of them all", str(file)])
         assert file.read_bytes() == content
         assert file.stat().st_ino == inode
         assert list(file.parent.iterdir()) == [file]
@@ -294,7 +294,7 @@ def test_files_of_others_are_refused_and_stay_as_they_are(file: Path, name: str)
 def test_a_file_that_is_none_of_accounts_is_refused_in_a_sentence(file: Path, content: bytes, says: str) -> None:
     file.write_bytes(content)
     with pytest.raises(InvalidOption, match=says):
-        accounts_from([str(file)])
+        load_accounts([str(file)])
     assert file.read_bytes() == content
 
 
@@ -306,19 +306,19 @@ def test_whatever_is_refused_is_left_and_whatever_is_taken_is_kept(
     path = tmp_path_factory.mktemp("any") / "accounts"
     path.write_bytes(before := text.encode("utf-8", "surrogatepass"))
     try:
-        known = accounts_from([str(path)])
+        known = load_accounts([str(path)])
     except InvalidOption:
         assert path.read_bytes() == before
     else:
         assert known is not None
-        assert len(accounts_from([str(path)]) or []) == len(known)
+        assert len(load_accounts([str(path)]) or []) == len(known)
 
 
 def test_wrong_accounts_elsewhere_leave_a_file_as_it_is(file: Path) -> None:
     file.write_text("anna:a password\n")
     for other in ("anna:another one", "ben:short", "nowhere"):
         with pytest.raises(InvalidOption):
-            accounts_from([str(file), other])
+            load_accounts([str(file), other])
         assert file.read_text() == "anna:a password\n"
 
 
@@ -326,24 +326,24 @@ def test_a_file_that_everyone_can_write_or_that_has_two_names_is_refused(file: P
     file.write_text("anna:a password\n")
     file.chmod(0o606)
     with pytest.raises(InvalidOption, match="chmod o-w"):
-        accounts_from([str(file)])
+        load_accounts([str(file)])
     file.chmod(0o600)
     os.link(file, tmp_path / "other")
     with pytest.raises(InvalidOption, match="hard link"):
-        accounts_from([str(file)])
+        load_accounts([str(file)])
     assert file.read_text() == "anna:a password\n"
 
 
 def test_a_file_that_everyone_can_read_is_told_of(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     file.write_text("anna:a password\n")
     file.chmod(0o644)
-    accounts_from([str(file)])
+    load_accounts([str(file)])
     assert "chmod 600" in caplog.text
     assert "anna" not in caplog.text
     caplog.clear()
     file.write_text(OTHERS["passwd"])
     with pytest.raises(InvalidOption, match="looks like"):
-        accounts_from([str(file)])
+        load_accounts([str(file)])
     assert "chmod" not in caplog.text, "bad advice for a file of another program"
 
 
@@ -364,7 +364,7 @@ def test_what_is_no_file_is_refused_and_left(tmp_path: Path, make: Callable[[Pat
     make(tmp_path / "accounts")
     before = (tmp_path / "accounts").lstat()
     with pytest.raises(InvalidOption, match=says):
-        accounts_from([str(tmp_path / "accounts")])
+        load_accounts([str(tmp_path / "accounts")])
     after = (tmp_path / "accounts").lstat()
     assert (before.st_ino, before.st_mode) == (after.st_ino, after.st_mode)
 
@@ -378,7 +378,7 @@ def test_a_file_that_cannot_be_written_is_told_of_and_used(
     file.write_text("anna:a password\n")
     monkeypatch.setattr(replacement, "_replace", refuse)
     with caplog.at_level(logging.WARNING):
-        known = accounts_from([str(file)])
+        known = load_accounts([str(file)])
     assert may(known, "anna", "a password")
     assert "cannot be written to hash them: Read-only file system." in caplog.text
     assert file.read_text() == "anna:a password\n"
@@ -392,10 +392,10 @@ def test_what_an_editor_saves_meanwhile_is_not_lost(file: Path, monkeypatch: pyt
         if not saved:
             file.write_text("anna:a password\nben:another one\n")
             saved.append(True)
-        return hashed(password)
+        return hash_password(password)
 
-    monkeypatch.setattr(accounts, "hashed", save)
-    known = accounts_from([str(file)])
+    monkeypatch.setattr(accounts, "hash_password", save)
+    known = load_accounts([str(file)])
     assert may(known, "ben", "another one")
     assert file.read_text().count("$argon2id$") == 2
 
@@ -403,11 +403,11 @@ def test_what_an_editor_saves_meanwhile_is_not_lost(file: Path, monkeypatch: pyt
 def test_servers_that_start_at_once_all_know_the_accounts(file: Path) -> None:
     file.write_text("anna:a password\nben:another one\n")
     with ThreadPoolExecutor(4) as pool:
-        for known in pool.map(lambda _: accounts_from([str(file)]), range(4)):
+        for known in pool.map(lambda _: load_accounts([str(file)]), range(4)):
             assert may(known, "anna", "a password")
             assert may(known, "ben", "another one")
     assert list(file.parent.iterdir()) == [file]
-    assert may(accounts_from([str(file)]), "anna", "a password")
+    assert may(load_accounts([str(file)]), "anna", "a password")
 
 
 def test_the_option_comes_before_the_environment() -> None:

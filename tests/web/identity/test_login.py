@@ -18,8 +18,8 @@ from tests.fake_engine import FakeEngine
 from tests.looping import run
 from tests.web.visitor import page_config
 from web.identity import login
-from web.identity.accounts import accounts_from
-from web.identity.login import AT_ONCE, MAX_BODY, NOTE, LoginGuard
+from web.identity.accounts import load_accounts
+from web.identity.login import AT_ONCE, LOGIN_NOTE, MAX_BODY, LoginMiddleware
 from web.limits.throttle import PAIR, LoginThrottle
 
 RIGHT = "her password"
@@ -45,7 +45,7 @@ class Behind:
         self.gate: asyncio.Event | None = None
         paths = ("/login", "/login/", "/reprise/login", "/other")
         app = Starlette(routes=[Route(path, self._answer, methods=["GET", "POST"]) for path in paths])
-        self.app = LoginGuard(app, LoginThrottle(self.clock))
+        self.app = LoginMiddleware(app, LoginThrottle(self.clock))
 
     async def _answer(self, request: Request) -> JSONResponse:
         form = await request.form()
@@ -208,9 +208,9 @@ def test_a_served_page_makes_wrong_passwords_wait_and_logs_nothing_of_them(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     logging.getLogger("web").setLevel(logging.INFO)  # as app.py has it
-    url = serve(engine, studio, "user", accounts=accounts_from(["anna-canary:right-canary"]))
+    url = serve(engine, studio, "user", accounts=load_accounts(["anna-canary:right-canary"]))
     with httpx.Client(base_url=url) as visitor:
-        assert NOTE in visitor.get("").text
+        assert LOGIN_NOTE in visitor.get("").text
         wrong = {"username": "anna-canary", "password": "wrong-canary"}
         statuses = [visitor.post("login", data=wrong).status_code for _ in range(PAIR.free)]
         while statuses[-1] == 400:  # a busy machine may take longer for a hash than the first delay

@@ -21,11 +21,11 @@ from storage.library import LOCAL
 from tests.fake_engine import FakeEngine, voice
 from tests.web.visiting import open_tab
 from tests.web.visitor import Visitor, page_config
-from web.http.client import LOCAL as LOCAL_MARK
-from web.identity.accounts import accounts_from
-from web.identity.owners import Hosting, Owner, Owners, way_of
-from web.serve import hosting
-from web.ui.modules import STATIC
+from web.http.hosts import IS_LOCAL
+from web.identity.accounts import load_accounts
+from web.identity.owners import Deployment, Owner, OwnerResolver, owner_mode
+from web.serve import read_deployment
+from web.ui.components import STATIC
 
 Serve = Callable[..., str]
 expect.set_options(timeout=120_000)  # ms: a busy machine is slow, not wrong
@@ -36,7 +36,7 @@ NAMES = st.text(max_size=40)
 def request(**parts: Any) -> Any:
     """What of a Gradio request the rules look at. `local`: as the gate has marked it."""
     scope = {"session": parts.pop("session")} if "session" in parts else {}
-    scope |= {LOCAL_MARK: parts.pop("local")} if "local" in parts else {}
+    scope |= {IS_LOCAL: parts.pop("local")} if "local" in parts else {}
     return SimpleNamespace(**{"username": None, "headers": {}, **parts}, request=SimpleNamespace(scope=scope))
 
 
@@ -46,37 +46,37 @@ def request(**parts: Any) -> Any:
 @pytest.mark.parametrize(
     ("served", "way"),
     [
-        (Hosting("127.0.0.1"), "machine"),
-        (Hosting("localhost"), "machine"),
-        (Hosting("[::1]"), "machine"),
-        (Hosting("127.0.0.1", share=True), "browser"),
-        (Hosting("127.0.0.1", root_path="/reprise"), "browser"),
-        (Hosting("0.0.0.0"), "browser"),
-        (Hosting("192.168.1.5"), "browser"),
-        (Hosting("voices.example"), "browser"),
-        (Hosting("127.0.0.1", accounts=True), "user"),
-        (Hosting("0.0.0.0", accounts=True), "user"),
-        (Hosting("0.0.0.0", sign_in=True), "hub"),
+        (Deployment("127.0.0.1"), "machine"),
+        (Deployment("localhost"), "machine"),
+        (Deployment("[::1]"), "machine"),
+        (Deployment("127.0.0.1", share=True), "browser"),
+        (Deployment("127.0.0.1", root_path="/reprise"), "browser"),
+        (Deployment("0.0.0.0"), "browser"),
+        (Deployment("192.168.1.5"), "browser"),
+        (Deployment("voices.example"), "browser"),
+        (Deployment("127.0.0.1", accounts=True), "user"),
+        (Deployment("0.0.0.0", accounts=True), "user"),
+        (Deployment("0.0.0.0", sign_in=True), "hub"),
     ],
 )
-def test_who_can_come_decides_how_owners_are_told_apart(served: Hosting, way: str) -> None:
-    assert way_of("auto", served) == way
-    assert way_of("local", served) == "local"
-    assert way_of("browser", served) == "browser"
+def test_who_can_come_decides_how_owners_are_told_apart(served: Deployment, way: str) -> None:
+    assert owner_mode("auto", served) == way
+    assert owner_mode("local", served) == "local"
+    assert owner_mode("browser", served) == "browser"
 
 
 def test_an_unknown_way_is_refused() -> None:
     with pytest.raises(InvalidOption, match="“everyone” is none of them"):
-        way_of("everyone", Hosting("127.0.0.1"))
+        owner_mode("everyone", Deployment("127.0.0.1"))
 
 
 def test_the_environment_of_a_space_is_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert hosting(None, share=False, root_path=None, accounts=False) == Hosting("127.0.0.1")
+    assert read_deployment(None, share=False, root_path=None, accounts=False) == Deployment("127.0.0.1")
     monkeypatch.setenv("GRADIO_SERVER_NAME", "0.0.0.0")
     monkeypatch.setenv("SPACE_ID", "someone/reprise")
-    assert hosting(None, share=False, root_path=None, accounts=False) == Hosting("0.0.0.0", space=True)
+    assert read_deployment(None, share=False, root_path=None, accounts=False) == Deployment("0.0.0.0", space=True)
     monkeypatch.setenv("OAUTH_CLIENT_ID", "an id")
-    assert hosting(None, share=False, root_path=None, accounts=False).sign_in
+    assert read_deployment(None, share=False, root_path=None, accounts=False).sign_in
 
 
 @given(NAMES, NAMES)
@@ -89,57 +89,57 @@ def test_owners_of_different_kinds_never_meet(one: str, other: str) -> None:
 
 
 def test_a_browser_is_known_again_by_the_token_it_was_given() -> None:
-    owners = Owners("browser", SECRET)
-    first, second = owners.welcome(None, None), owners.welcome(None, "")
+    owners = OwnerResolver("browser", SECRET)
+    first, second = owners.resolve_or_issue(None, None), owners.resolve_or_issue(None, "")
     assert first.owner != second.owner
-    assert (first.refused, first.owner.kind, len(first.owner.name)) == (False, "browser", 32)
-    assert owners.owner_of(None, first.token) == first.owner
-    assert owners.welcome(None, first.token) == first, "and keeps it"
-    assert Owners("browser", SECRET).owner_of(None, first.token) == first.owner, "also after a restart"
+    assert (first.rejected, first.owner.kind, len(first.owner.name)) == (False, "browser", 32)
+    assert owners.resolve(None, first.token) == first.owner
+    assert owners.resolve_or_issue(None, first.token) == first, "and keeps it"
+    assert OwnerResolver("browser", SECRET).resolve(None, first.token) == first.owner, "also after a restart"
 
 
 @given(st.one_of(st.none(), st.text(), st.integers(), st.lists(st.text()), st.binary()))
 def test_what_is_no_token_is_refused(token: object) -> None:
-    owners = Owners("browser", SECRET)
+    owners = OwnerResolver("browser", SECRET)
     with pytest.raises(InvalidInput, match="not from this server"):
-        owners.owner_of(None, token)
-    arrival = owners.welcome(None, token)
-    assert arrival.refused == bool(token)
-    assert owners.owner_of(None, arrival.token) == arrival.owner
+        owners.resolve(None, token)
+    arrival = owners.resolve_or_issue(None, token)
+    assert arrival.rejected == bool(token)
+    assert owners.resolve(None, arrival.token) == arrival.owner
 
 
 def test_forged_and_foreign_tokens_are_refused() -> None:
-    owners = Owners("browser", SECRET)
-    good = str(owners.welcome(None, None).token)
+    owners = OwnerResolver("browser", SECRET)
+    good = str(owners.resolve_or_issue(None, None).token)
     name, signature = good.split(".")
-    foreign = str(Owners("browser", b"another server").welcome(None, None).token)
+    foreign = str(OwnerResolver("browser", b"another server").resolve_or_issue(None, None).token)
     changed = [name[:-1] + ("0" if name[-1] != "0" else "1") + "." + signature, name + ".", name, "." + signature]
     for token in (foreign, *changed, good + " ", good.upper(), "local." + signature, good[:-2]):
         with pytest.raises(InvalidInput):
-            owners.owner_of(None, token)
-        assert owners.welcome(None, token).refused
+            owners.resolve(None, token)
+        assert owners.resolve_or_issue(None, token).rejected
 
 
 def test_the_local_owner_is_for_those_who_come_straight() -> None:
-    owners = Owners("machine", SECRET)
-    assert owners.owner_of(request(local=True), None).key == LOCAL
-    assert owners.welcome(request(local=True), "whatever").owner.key == LOCAL
+    owners = OwnerResolver("machine", SECRET)
+    assert owners.resolve(request(local=True), None).key == LOCAL
+    assert owners.resolve_or_issue(request(local=True), "whatever").owner.key == LOCAL
     for proxied in (request(local=False), request(local=None), request(local="yes"), request(), None):
         with pytest.raises(InvalidInput):
-            owners.owner_of(proxied, None)
-        assert owners.welcome(proxied, None).owner.kind == "browser"
-        assert Owners("local", SECRET).owner_of(proxied, None).key == LOCAL, "where the host insists"
+            owners.resolve(proxied, None)
+        assert owners.resolve_or_issue(proxied, None).owner.kind == "browser"
+        assert OwnerResolver("local", SECRET).resolve(proxied, None).key == LOCAL, "where the host insists"
 
 
 def test_users_are_who_logged_in_however_their_accents_are_typed() -> None:
-    owners = Owners("user", SECRET)
-    composed, decomposed = (owners.owner_of(request(username=name), None) for name in ("Zo\u00eb", "Zoe\u0308"))
+    owners = OwnerResolver("user", SECRET)
+    composed, decomposed = (owners.resolve(request(username=name), None) for name in ("Zo\u00eb", "Zoe\u0308"))
     assert composed == decomposed
     assert (composed.key, composed.shown) == ("user:Zo\u00eb", "Zo\u00eb")
-    assert owners.welcome(request(username="a"), "token").token is None
+    assert owners.resolve_or_issue(request(username="a"), "token").token is None
     for nobody in (None, request(), request(username="")):
         with pytest.raises(InvalidInput, match="not logged in"):
-            owners.owner_of(nobody, None)
+            owners.resolve(nobody, None)
 
 
 def profile(sub: str, **more: Any) -> dict[str, Any]:
@@ -147,15 +147,15 @@ def profile(sub: str, **more: Any) -> dict[str, Any]:
 
 
 def test_on_the_hub_a_user_is_a_number_and_the_signed_out_are_browsers() -> None:
-    owners = Owners("hub", SECRET)
-    known = owners.owner_of(request(session=profile("17", expires_at=time.time() + 60)), None)
+    owners = OwnerResolver("hub", SECRET)
+    known = owners.resolve(request(session=profile("17", expires_at=time.time() + 60)), None)
     assert (known.key, known.shown) == ("hub:17", "anna")
     signed_out = [{}, profile("17", expires_at=time.time() - 1), profile(""), {"oauth_info": None}]
     for session in signed_out:
-        assert owners.welcome(request(session=session), None).owner.kind == "browser"
+        assert owners.resolve_or_issue(request(session=session), None).owner.kind == "browser"
         with pytest.raises(InvalidInput):
-            owners.owner_of(request(session=session), None)
-    assert owners.welcome(request(), None).owner.kind == "browser", "no session at all"
+            owners.resolve(request(session=session), None)
+    assert owners.resolve_or_issue(request(), None).owner.kind == "browser", "no session at all"
 
 
 # --- served
@@ -167,7 +167,7 @@ def test_browsers_do_not_see_nor_reach_each_others_voices(
     url = serve(engine, studio, "browser")
     anna, ben = Visitor(url), Visitor(url)
     assert anna.arrive() == ben.arrive() == {"voices": {}, "notice": ""}
-    owner = Owners("browser", library.secret("signing")).owner_of(None, anna.token).key
+    owner = OwnerResolver("browser", library.secret("signing")).resolve(None, anna.token).key
     hers = library.add(voice("Hers"), owner=owner).id
     library.add(voice("The machine's"))
 
@@ -196,7 +196,7 @@ def test_browsers_do_not_see_nor_reach_each_others_voices(
 def test_users_log_in_and_keep_to_themselves(
     serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
 ) -> None:
-    url = serve(engine, studio, "user", accounts=accounts_from(["anna:one of hers", "ben:one of his"]))
+    url = serve(engine, studio, "user", accounts=load_accounts(["anna:one of hers", "ben:one of his"]))
     anna, ben, nobody = (Visitor(url) for _ in range(3))
     assert nobody.log_in("anna", "one of his") == 400
     assert page_config(nobody.http.get("").text)["dependencies"] == [], "not even the page"
@@ -251,7 +251,7 @@ def test_a_browser_keeps_its_key_and_its_voices(
         opened.wait_for_function("localStorage.getItem('reprise.owner') !== null", timeout=120_000)
     key = page.evaluate("localStorage.getItem('reprise.owner')")
     assert key != other.evaluate("localStorage.getItem('reprise.owner')")
-    owner = Owners("browser", library.secret("signing")).owner_of(None, key).key
+    owner = OwnerResolver("browser", library.secret("signing")).resolve(None, key).key
     library.add(voice("Anna"), owner=owner)
     page.reload()
     picker = page.get_by_label("Speak with")

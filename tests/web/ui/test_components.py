@@ -13,7 +13,7 @@ from engine.audio.decode import LONGEST, Recording, decode
 from engine.audio.merge import MAX_MERGED_SECONDS
 from engine.errors import InvalidInput
 from tests.paths import CLIP
-from web.tabs.new_voice.clips import MOST_CLIPS, PEAKS_PER_SECOND, ChosenClip, chosen_clips, fitting, peaks
+from web.tabs.new_voice.clips import MOST_CLIPS, PEAKS_PER_SECOND, ChosenClip, chosen_clips, peaks, split_by_length
 from web.ui.components import clip_input
 from web.ui.modules import STATIC
 from web.uploads import MAX_UPLOAD_MB
@@ -112,7 +112,7 @@ def test_a_clip_that_is_forgotten_leaves_nothing_behind(clip: dict[str, Any], tm
 @given(st.lists(st.one_of(st.none(), st.floats(0.1, 90)), max_size=6))
 def test_what_fits_goes_in_and_nothing_is_lost_on_the_way(lengths: list[float | None]) -> None:
     clips = [ChosenClip(Path(str(i)), str(i), seconds=seconds) for i, seconds in enumerate(lengths)]
-    used, left = fitting(clips)
+    used, left = split_by_length(clips)
     assert sorted(used + left, key=lambda clip: clip.name) == clips
     assert used[:1] == tuple(clips[:1]), "the first always fits"
     seconds = sum(clip.length or 0 for clip in used)

@@ -15,9 +15,9 @@ from playwright.sync_api import Browser, expect
 from storage import Storage, VoiceLibrary
 from tests.fake_engine import FakeEngine
 from tests.paths import ROOT
-from web.context import House
+from web.context import WebContext
 from web.page import create_app
-from web.tabs.speak.handlers import FIRST_TEXT
+from web.tabs.speak.layout import FIRST_TEXT
 from web.ui.i18n import Translations
 
 Serve = Callable[..., str]
@@ -73,8 +73,8 @@ def test_keys_are_grouped_so_that_no_text_is_taken_for_one() -> None:
 
 
 @pytest.fixture
-def demo(house: House) -> gr.Blocks:
-    return create_app(house)
+def demo(context: WebContext) -> gr.Blocks:
+    return create_app(context)
 
 
 def shown(demo: gr.Blocks) -> Iterator[tuple[str, str]]:

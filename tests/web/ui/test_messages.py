@@ -55,7 +55,7 @@ def test_progress_counts_segments_only_where_there_are_some() -> None:
 
 
 def test_our_own_errors_speak_for_themselves() -> None:
-    assert messages.sentence_of(InvalidText("There is nothing to say.")) == "There is nothing to say."
+    assert messages.error_message(InvalidText("There is nothing to say.")) == "There is nothing to say."
 
 
 def test_sentences_are_in_the_readers_language() -> None:
@@ -63,14 +63,14 @@ def test_sentences_are_in_the_readers_language() -> None:
     waited = replace(result("end"), underruns=2, starved=0.75)
     assert "0,8 s" in messages.ending(waited, GERMAN)
     assert "0,45" in messages.figures(waited, GERMAN)
-    assert "Protokoll" in messages.sentence_of(KeyError("x"), GERMAN)
-    assert "ausgelastet" in messages.sentence_of(EngineBusy("All 4 places are taken."), GERMAN)
-    assert messages.sentence_of(EngineBusy("All 4 places are taken.")) == "All 4 places are taken."
+    assert "Protokoll" in messages.error_message(KeyError("x"), GERMAN)
+    assert "keinen Platz" in messages.error_message(EngineBusy("All 4 places are taken."), GERMAN)
+    assert messages.error_message(EngineBusy("All 4 places are taken.")) == "All 4 places are taken."
 
 
 def test_other_errors_go_to_the_log_and_not_to_the_page(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
-        assert messages.sentence_of(RuntimeError("/secret/path")) == error_text.INTERNAL_ERROR
+        assert messages.error_message(RuntimeError("/secret/path")) == error_text.INTERNAL_ERROR
     assert "/secret/path" in caplog.text
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 import httpx
 import pytest
 
-from storage import Studio
+from storage import Storage
 from tests.fake_engine import FakeEngine
 from tests.web.visitor import page_config
 from web.ui.i18n import Translations
@@ -45,7 +45,7 @@ def test_every_import_is_there_and_every_export_is_imported() -> None:
 
 
 @pytest.fixture
-def url(serve: Serve, engine: FakeEngine, studio: Studio) -> str:
+def url(serve: Serve, engine: FakeEngine, studio: Storage) -> str:
     return serve(engine, studio)
 
 
@@ -92,7 +92,7 @@ def test_a_visitor_is_sent_one_language(url: str, language: str) -> None:
     assert "locked.text" not in words, "what the server alone says"
 
 
-def test_paths_are_relative_to_the_page_behind_a_proxy(serve: Serve, engine: FakeEngine, studio: Studio) -> None:
+def test_paths_are_relative_to_the_page_behind_a_proxy(serve: Serve, engine: FakeEngine, studio: Storage) -> None:
     url = serve(engine, studio, root_path="/voices")
     html = httpx.get(url).text
     assert set(re.findall(r'(?:href|src)="([^"]*/reprise/static/)', html)) == {"./reprise/static/"}

@@ -1,4 +1,4 @@
-// The takes of this session. Its value: { takes, gone } as web/tabs/speak/taking.py answers; its events, each with all
+// The takes of this session. Its value: { takes, gone } as web/tabs/speak/take_list.py answers; its events, each with all
 // ids that are shown: `fresh`, `star`, `erase`; and `again`, `seed`. Played by the player.
 
 import { LinkRefresh } from "./link_refresh.js";

@@ -1,1 +1,1 @@
-"""The History tab: what was spoken and kept."""
+"""The History tab: takes that are kept."""

@@ -1,4 +1,4 @@
-"""History: what was spoken, and what is kept of it."""
+"""Layout of the History tab: the entries, and what is kept."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from web.tabs.history.handlers import PAGE, Remembering
+from web.tabs.history.handlers import PAGE_SIZE, HistoryHandlers
 from web.ui.components import history_list
-from web.ui.wiring import Shared, line, quick, title
+from web.ui.events import listen
+from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
-    from web.context import House
+    from web.context import WebContext
 
 
-def build(house: House, shared: Shared) -> None:
-    """Lays out the tab and ties its events."""
-    events, label, token = Remembering(house), house.label, shared.token
-    title(label("tab.history"))
+def build(context: WebContext, shared: SharedComponents) -> None:
+    """Lay out the tab and register its event listeners."""
+    handlers, label, token = HistoryHandlers(context), context.label, shared.token
+    section_title(label("tab.history"))
     with gr.Accordion(label("history.kept"), open=False, elem_id="rp-history-kept", elem_classes="rp-fold"):
-        keep, days, used = _kept(house)
+        keep, days, used = _retention_inputs(context)
         with gr.Row(elem_id="rp-history-delete"):
             ask_clear = gr.Button(label("history.clear"), size="sm", min_width=120, elem_id="rp-clear")
             ask_forget = gr.Button(label("history.forget"), size="sm", min_width=120, elem_id="rp-forget")
-        clear = _question(house, "clear", label("history.clear_sure"))
-        forget = _question(house, "forget", label("history.forget_sure"))
-        about = line("rp-kept-notice")
+        clear = _question(context, "clear", label("history.clear_sure"))
+        forget = _question(context, "forget", label("history.forget_sure"))
+        kept_notice = notice_line("rp-kept-notice")
     with gr.Row(equal_height=True, elem_id="rp-history-find"):
         search = gr.Textbox(
             label=label("history.search"), placeholder=label("history.search_hint"),
@@ -35,28 +36,30 @@ def build(house: House, shared: Shared) -> None:
             label=label("history.voice"), choices=[], value=None, scale=2, min_width=150, elem_id="rp-history-voice"
         )
         starred = gr.Checkbox(label=label("history.starred"), scale=1, min_width=130, elem_id="rp-history-starred")
-    shown = gr.Number(PAGE, visible=False)
+    shown = gr.Number(PAGE_SIZE, visible=False)
     entries = history_list()
-    said = line("rp-history-notice")
+    message = notice_line("rp-history-notice")
     wanted = [search, voice, starred]
-    quick(shared.bell.history, events.show, [*wanted, shown, token], [entries, voice, keep, days, used])
+    listen(shared.changes.history, handlers.show_tab, [*wanted, shown, token], [entries, voice, keep, days, used])
     for change in (search.change, voice.input, starred.input):  # a text's `input` is silent when it is cut or dictated
-        quick(change, events.find, [*wanted, token], [entries, shown], trigger_mode="always_last")
-    quick(entries.more, events.more, [*wanted, shown, token], [entries, shown])
-    quick(entries.refresh, events.refresh, [*wanted, shown, token], entries)
-    quick(entries.star, events.star, token, [said, shared.bell])
-    quick(entries.withdraw, events.withdraw, token, [said, shared.bell])
+        listen(change, handlers.search_history, [*wanted, token], [entries, shown], trigger_mode="always_last")
+    listen(entries.more, handlers.show_more, [*wanted, shown, token], [entries, shown])
+    listen(entries.refresh, handlers.refresh_list, [*wanted, shown, token], entries)
+    listen(entries.star, handlers.star_entry, token, [message, shared.changes])
+    listen(entries.withdraw, handlers.delete_entry, token, [message, shared.changes])
     speak = [shared.text, shared.picker, *shared.settings, shared.notice, shared.tabs]
-    quick(entries.again, events.use_again, token, [*speak, said])
-    quick(keep.input, events.keep, [keep, token], [about, shared.bell])
-    quick(days.input, events.keep_for, [days, token], [about, shared.bell])
-    _deletes(shared, ask_clear, clear, events.ask_clear, events.clear, about)
-    _deletes(shared, ask_forget, forget, events.ask_forget, events.forget, about, entries)
+    listen(entries.again, handlers.reuse_entry, token, [*speak, message])
+    listen(keep.input, handlers.set_history_enabled, [keep, token], [kept_notice, shared.changes])
+    listen(days.input, handlers.set_retention, [days, token], [kept_notice, shared.changes])
+    _listen_for_deletion(shared, ask_clear, clear, handlers.confirm_clear, handlers.clear_history, kept_notice)
+    _listen_for_deletion(
+        shared, ask_forget, forget, handlers.confirm_delete_everything, handlers.delete_everything, kept_notice, entries
+    )
 
 
-def _kept(house: House) -> tuple[gr.Checkbox, gr.Dropdown, gr.HTML]:
-    """The switch, the days, and what things take."""
-    label = house.label
+def _retention_inputs(context: WebContext) -> tuple[gr.Checkbox, gr.Dropdown, gr.HTML]:
+    """The history switch, the retention time, and the storage use."""
+    label = context.label
     with gr.Row():
         keep = gr.Checkbox(
             True, label=label("history.keep"), info=label("history.keep_info"), min_width=220, elem_id="rp-history-keep"
@@ -68,22 +71,27 @@ def _kept(house: House) -> tuple[gr.Checkbox, gr.Dropdown, gr.HTML]:
     return keep, days, gr.HTML("", elem_id="rp-history-used", apply_default_css=False)
 
 
-def _question(house: House, name: str, answer: str) -> tuple[gr.Column, gr.HTML, gr.Button]:
-    """What is asked before something is deleted for good: the column, its sentence, and the button that says yes."""
+def _question(context: WebContext, name: str, answer: str) -> tuple[gr.Column, gr.HTML, gr.Button]:
+    """A question before something is deleted for good: its column, its sentence, and the button that confirms."""
     with gr.Column(visible=False, elem_id=f"rp-{name}-question", elem_classes="rp-sure") as question:
         asked = gr.HTML("", apply_default_css=False)
         with gr.Row():
             sure = gr.Button(answer, size="sm", min_width=120, elem_id=f"rp-{name}-sure", elem_classes="rp-danger")
-            keep = gr.Button(house.label("history.keep_it"), size="sm", min_width=90)
+            keep = gr.Button(context.label("history.keep_it"), size="sm", min_width=90)
     keep.click(lambda: gr.Column(visible=False), None, question, queue=False, api_visibility="private")
     return question, asked, sure
 
 
-def _deletes(
-    shared: Shared, button: gr.Button, parts: tuple[gr.Column, gr.HTML, gr.Button], ask: Any, do: Any, *more: gr.HTML
+def _listen_for_deletion(
+    shared: SharedComponents,
+    button: gr.Button,
+    parts: tuple[gr.Column, gr.HTML, gr.Button],
+    ask: Any,
+    do: Any,
+    *more: gr.HTML,
 ) -> None:
-    """Ties a button to its question, and the question to what is done. more: notice, and what `do` fills besides."""
+    """Let a button show its question, and the question delete. more: notice, and further outputs of `do`."""
     question, asked, sure = parts
-    said, *others = more
-    quick(button.click, ask, shared.token, [question, asked, said])
-    quick(sure.click, do, shared.token, [said, shared.bell, question, *others])
+    message, *others = more
+    listen(button.click, ask, shared.token, [question, asked, message])
+    listen(sure.click, do, shared.token, [message, shared.changes, question, *others])

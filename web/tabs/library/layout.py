@@ -1,37 +1,38 @@
-"""Library: the voices, and what can be done with them."""
+"""Layout of the Library tab: the voices as cards."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from web.tabs.library.handlers import Keeping
+from web.tabs.library.handlers import LibraryHandlers
 from web.ui.components import voice_list
-from web.ui.wiring import Shared, quick, title
+from web.ui.events import listen
+from web.ui.shared import SharedComponents, section_title
 
 if TYPE_CHECKING:
-    from web.context import House
+    from web.context import WebContext
 
-PICKED = "(id) => { window.reprisePicked = id; }"  # for library.js
-WRITE = "() => { document.querySelector('#rp-text textarea')?.focus(); }"
+STORE_SELECTED_VOICE = "(id) => { window.reprisePicked = id; }"  # read by library.js
+FOCUS_TEXT = "() => { document.querySelector('#rp-text textarea')?.focus(); }"
 
 
-def build(house: House, shared: Shared) -> None:
-    """Lays out the tab and ties its events."""
-    events, token = Keeping(house), shared.token
-    title(house.label("voice.title"))
+def build(context: WebContext, shared: SharedComponents) -> None:
+    """Lay out the tab and register its event listeners."""
+    handlers, token = LibraryHandlers(context), shared.token
+    section_title(context.label("voice.title"))
     voices = voice_list()
-    quick(shared.bell.voices, events.list, token, voices)
-    quick(shared.bell.history, events.list, token, voices)  # how long each was used
-    quick(voices.relist, events.list, token, voices)
-    for event, fn in (
-        (voices.revise, events.revise),
-        (voices.duplicate, events.duplicate),
-        (voices.let_go, events.let_go),
-        (voices.take_in, events.take_in),
+    listen(shared.changes.voices, handlers.list_voices, token, voices)
+    listen(shared.changes.history, handlers.list_voices, token, voices)  # how long each voice was used
+    listen(voices.relist, handlers.list_voices, token, voices)
+    for event, handler in (
+        (voices.revise, handlers.update_voice),
+        (voices.duplicate, handlers.duplicate_voice),
+        (voices.let_go, handlers.purge_deleted),
+        (voices.take_in, handlers.import_voices),
     ):
-        quick(event, fn, token, [voices, shared.bell])
-    for event, fn in ((voices.remove, events.remove), (voices.put_back, events.put_back)):
-        quick(event, fn, token, [voices, shared.bell, shared.picker])
-    shared.picker.change(None, shared.picker, None, js=PICKED)
-    speaking = quick(voices.speak_with, events.speak_with, token, [shared.picker, shared.tabs, voices])
-    speaking.success(None, js=WRITE)
+        listen(event, handler, token, [voices, shared.changes])
+    for event, handler in ((voices.remove, handlers.delete_voice), (voices.put_back, handlers.restore_voice)):
+        listen(event, handler, token, [voices, shared.changes, shared.picker])
+    shared.picker.change(None, shared.picker, None, js=STORE_SELECTED_VOICE)
+    outputs = [shared.picker, shared.tabs, voices]
+    listen(voices.speak_with, handlers.speak_with_voice, token, outputs).success(None, js=FOCUS_TEXT)

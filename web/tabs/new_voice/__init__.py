@@ -1,1 +1,1 @@
-"""The New voice tab: clips, what is wrong with them, and a voice made of them."""
+"""The New voice tab: make a voice from clips."""

@@ -1,5 +1,4 @@
-"""What the recorder asks of the server about a clip. Nothing is kept of it: clips lie among the uploads, and whoever
-knows where is whoever uploaded them."""
+"""Server functions of the recorder. They store nothing: clips are uploads, whose paths only the uploader knows."""
 
 from __future__ import annotations
 
@@ -16,46 +15,46 @@ from engine.audio import wav_bytes
 from engine.audio.doctor import Fix
 from engine.audio.transcription import transcribe
 from engine.errors import InvalidInput
-from web.identity.addresses import address_of
-from web.limits.pools import Pool
+from web.identity.addresses import client_address
+from web.limits.worker_pool import WorkerPool
 from web.tabs.new_voice import views
 from web.tabs.new_voice.clips import MAX_WORDS, ChosenClip, chosen_clip, peaks
-from web.ui.events import Sent, otherwise, parsed
-from web.ui.messages import sentence_of
+from web.ui.messages import error_message
+from web.ui.payloads import Payload, default_if_invalid, parse_payload
 
 if TYPE_CHECKING:
-    from web.context import House
+    from web.context import WebContext
     from web.ui.i18n import Words
 
 Answer = dict[str, Any]
 QUICK = ("check_words", "forget_clip")
-AT_ONCE, LINE, EACH = 2, 16, 4  # clips being worked on, with those that wait, and of these from one address
+AT_ONCE, LINE, EACH = 2, 16, 4  # clips being processed; with waiting ones; of one address
 
 
-class Written(Sent):
-    """Words, and how many seconds of speech are said to hold them; None for what is no such number."""
+class Transcript(Payload):
+    """A transcript, and the seconds of speech that it is said to hold; None for an invalid number."""
 
-    words: Annotated[str, otherwise("")] = ""
-    spoken: Annotated[float | None, Field(ge=0, lt=1_000, allow_inf_nan=False), otherwise(None)] = None
+    words: Annotated[str, default_if_invalid("")] = ""
+    spoken: Annotated[float | None, Field(ge=0, lt=1_000, allow_inf_nan=False), default_if_invalid(None)] = None
 
 
-class Mend(Sent):
-    """What is to be mended of a clip, None for what nothing can be done about."""
+class FixRequest(Payload):
+    """The fix to apply to a clip, None for an unknown one."""
 
-    model_config = ConfigDict(extra="ignore")  # the clip itself
+    model_config = ConfigDict(extra="ignore")  # the fields of the clip
 
-    fix: Annotated[Fix | None, Strict(False), otherwise(None)] = None
+    fix: Annotated[Fix | None, Strict(False), default_if_invalid(None)] = None
 
 
 class ClipServer:
-    """Answers of `clip_input`'s server functions: each gets a clip as the browser describes it (clips.js)."""
+    """The server functions of `clip_input`: each takes a clip as the browser describes it (clips.js)."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._pool = Pool(AT_ONCE, LINE, EACH)
+    def __init__(self, context: WebContext) -> None:
+        self._context = context
+        self._pool = WorkerPool(AT_ONCE, LINE, EACH)
 
     def functions(self) -> list[Callable[..., Awaitable[Answer]]]:
-        """For `clip_input`. A function that fails answers `{"problem": sentence}`."""
+        """The functions for `clip_input`. One that fails returns `{"problem": sentence}`."""
         answers = (
             self.clip_peaks,
             self.examine_clip,
@@ -73,9 +72,9 @@ class ClipServer:
         return {"seconds": len(recording.samples) / recording.sample_rate, "peaks": peaks(recording)}
 
     def examine_clip(self, value: Any, words: Words) -> Answer:
-        """verdict, light, rows, best, spoken: what the doctor finds in the chosen part."""
+        """verdict, light, rows, best, spoken: the doctor's report on the selected part."""
         clip = self._clip(value)
-        found = views.examined(clip.recording(), clip.start, words)
+        found = views.examine_part(clip.recording(), clip.start, words)
         return {
             "verdict": words(f"doctor.verdict_{found.light}"),
             "light": found.light,
@@ -85,45 +84,47 @@ class ClipServer:
         }
 
     def check_words(self, value: Any, words: Words) -> Answer:
-        """row: whether `words` are about as many as `spoken` seconds of speech hold."""
-        written = parsed(Written, value)
-        if written.spoken is None:
+        """row: whether the number of `words` fits `spoken` seconds of speech."""
+        transcript = parse_payload(Transcript, value)
+        if transcript.spoken is None:
             raise InvalidInput("Those are no words of a clip. Reload the page.")
-        return {"row": views.compared(written.words[:MAX_WORDS], written.spoken, words)}
+        return {"row": views.compare_transcript(transcript.words[:MAX_WORDS], transcript.spoken, words)}
 
     def mend_clip(self, value: Any, words: Words) -> Answer:
-        """wav: the chosen part with a `fix` applied."""
-        return _sound(views.mended(self._clip(value).audio(), parsed(Mend, value).fix))
+        """wav: the selected part with a `fix` applied."""
+        return _sound(views.apply_fix(self._clip(value).audio(), parse_payload(FixRequest, value).fix))
 
     def hear_back(self, value: Any, words: Words) -> Answer:
-        """wav: what the codec keeps of the chosen part."""
-        engine = self._house.engine
-        made = engine.encode_voice("clip", [(self._clip(value).audio(), "Any words.")])  # codes know nothing of them
+        """wav: the selected part as the codec reconstructs it."""
+        engine = self._context.engine
+        made = engine.encode_voice(
+            "clip", [(self._clip(value).audio(), "Any words.")]
+        )  # codes do not depend on the transcript
         return _sound(wav_bytes(engine.reconstruct(made.voice), engine.sample_rate))
 
     def write_words(self, value: Any, words: Words) -> Answer:
-        """words: those that are heard in the chosen part."""
+        """words: the transcript of the selected part."""
         return {"words": transcribe(self._clip(value).audio())}
 
     def forget_clip(self, value: Any, words: Words) -> Answer:
-        """Deletes a clip that was taken off the list."""
-        self._clip(value).forget(self._house.folder)
+        """Delete a clip that was removed from the list."""
+        self._clip(value).delete(self._context.folder)
         return {}
 
     def _clip(self, value: Any) -> ChosenClip:
-        return chosen_clip(value, self._house.folder)
+        return chosen_clip(value, self._context.folder)
 
     def _function(self, answer: Callable[[Any, Words], Answer]) -> Callable[..., Awaitable[Answer]]:
-        """The answer as Gradio calls it: on the event loop, so that clips never take the threads of what is quick."""
+        """The function as Gradio calls it: on the event loop, so that clips never occupy the handlers' threads."""
         quick = answer.__name__ in QUICK
 
         async def ask(value: Any, request: gr.Request) -> Answer:
-            words = self._house.words(request)
+            words = self._context.words(request)
             work = partial(answer, value, words)
             try:
-                return await run_sync(work) if quick else await self._pool.run(address_of(request), work)
+                return await run_sync(work) if quick else await self._pool.run(client_address(request), work)
             except Exception as error:
-                return {"problem": sentence_of(error, words)}
+                return {"problem": error_message(error, words)}
 
         ask.__name__ = answer.__name__
         return ask

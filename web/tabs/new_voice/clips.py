@@ -1,4 +1,4 @@
-"""Clips of a voice that is being made: what the server makes of the recorder's value."""
+"""The clips of a new voice, from the recorder's value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field
 from engine.audio.decode import Recording, decode
 from engine.audio.merge import MAX_MERGED_SECONDS
 from engine.errors import InvalidInput
-from web.ui.events import OutOfStep, Sent, otherwise, parsed
+from web.ui.payloads import Payload, UnexpectedPayload, default_if_invalid, parse_payload
 from web.uploads import MAX_FILE_NAME, uploaded_path
 
 MOST_CLIPS = 6  # as clips.js has it
@@ -25,20 +25,20 @@ MAX_WORDS = 10_000  # characters
 Seconds = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
-class SentClips(Sent):
-    """The recorder's value. chosen: the one that is shown."""
+class ClipListPayload(Payload):
+    """The recorder's value. chosen: index of the clip that is shown."""
 
     clips: Annotated[list[Any], Field(max_length=MOST_CLIPS)]
-    chosen: Annotated[int | None, otherwise(None)] = None
+    chosen: Annotated[int | None, default_if_invalid(None)] = None
 
 
-class SentClip(Sent):
-    """One clip of it; where it lies is `uploaded_path`'s."""
+class ClipPayload(Payload):
+    """One clip of the recorder's value; `uploaded_path` parses its path."""
 
-    model_config = ConfigDict(extra="ignore")  # what is asked of the server about a clip comes along with it
+    model_config = ConfigDict(extra="ignore")  # arguments of server functions come along
 
-    name: Annotated[str | None, otherwise(None)] = None
-    words: Annotated[str | None, otherwise(None)] = None
+    name: Annotated[str | None, default_if_invalid(None)] = None
+    words: Annotated[str | None, default_if_invalid(None)] = None
     start: Seconds | None = None
     end: Seconds | None = None
     seconds: Seconds | None = None
@@ -46,7 +46,7 @@ class SentClip(Sent):
 
 @dataclass(frozen=True)
 class ChosenClip:
-    """An uploaded file, which part of it is meant, and the words that are spoken in that part.
+    """An uploaded file, its selected part, and the transcript of that part.
 
     start, end: seconds; an end of None is that of the file. seconds: of the file, as far as the browser knows.
     """
@@ -64,13 +64,12 @@ class ChosenClip:
 
     @property
     def length(self) -> float | None:
-        """Seconds of the part; None where nobody knows."""
+        """Seconds of the part; None where they are unknown."""
         end = self.seconds if self.end is None else self.end
         return None if end is None else end - self.start
 
     def recording(self) -> Recording:
-        """The part, decoded. Raises UnusableReference when the file cannot be read, InvalidInput when nothing of it
-        is left."""
+        """Decode the part. Raises UnusableReference for an unreadable file, InvalidInput for an empty part."""
         recording = decode(self.path)
         rate = recording.sample_rate
         end = None if self.end is None else round(self.end * rate)
@@ -80,44 +79,44 @@ class ChosenClip:
         return Recording(part, rate)
 
     def audio(self) -> Path | bytes:
-        """What the engine prepares: the file itself where all of it is meant, else a WAV of the part."""
+        """The audio for the engine: the file where all of it is selected, else a WAV of the part."""
         if self.whole:
             return self.path
         part = self.recording()
         file = io.BytesIO()
-        # As floats: clips may be louder than full scale, and nothing of them is to be lost here.
+        # As floats: clips may exceed full scale, and must not be clipped here.
         soundfile.write(file, part.samples.numpy(), part.sample_rate, format="WAV", subtype="FLOAT")
         return file.getvalue()
 
-    def forget(self, folder: Path) -> None:
-        """Deletes the file, and the folder that it was uploaded into. folder: of all uploads."""
+    def delete(self, folder: Path) -> None:
+        """Delete the file and its upload folder. folder: of all uploads."""
         self.path.unlink(missing_ok=True)
         if self.path.parent != folder.resolve():
-            with suppress(OSError):  # somebody uploaded the same
+            with suppress(OSError):  # not empty, or deleted meanwhile
                 self.path.parent.rmdir()
 
 
 def chosen_clips(value: object, folder: str | Path) -> tuple[ChosenClip, ...]:
-    """The clips behind the value of `clip_input`, in their order; none where there is none. Raises InvalidInput."""
+    """Parse the clips in the recorder's value, in order. Raises InvalidInput."""
     if not value:
         return ()
-    return tuple(chosen_clip(clip, folder) for clip in sent_clips(value).clips)
+    return tuple(chosen_clip(clip, folder) for clip in parse_clip_list(value).clips)
 
 
-def sent_clips(value: object) -> SentClips:
-    """The recorder's value, which has to be one. Raises InvalidInput."""
+def parse_clip_list(value: object) -> ClipListPayload:
+    """Parse the recorder's value. Raises InvalidInput."""
     try:
-        return parsed(SentClips, value)
-    except OutOfStep:
+        return parse_payload(ClipListPayload, value)
+    except UnexpectedPayload:
         raise InvalidInput("Those are not clips that were made here. Reload the page.") from None
 
 
 def chosen_clip(value: object, folder: str | Path) -> ChosenClip:
-    """One clip of such a value. Raises InvalidInput."""
+    """Parse one clip of the recorder's value. Raises InvalidInput."""
     path = uploaded_path(value, folder)
     if path is None:
         raise InvalidInput("That is not a clip that was made here.")
-    sent = parsed(SentClip, value)
+    sent = parse_payload(ClipPayload, value)
     start, end, seconds = sent.start or 0.0, sent.end, sent.seconds
     if end is not None and end <= start:
         raise InvalidInput("The clip ends before it starts: move its ends apart.")
@@ -126,9 +125,8 @@ def chosen_clip(value: object, folder: str | Path) -> ChosenClip:
     return ChosenClip(path, name, words, start, None if to_the_end else end, seconds)
 
 
-def fitting(clips: Sequence[ChosenClip]) -> tuple[tuple[ChosenClip, ...], tuple[ChosenClip, ...]]:
-    """Those of several clips that fit into one voice, and those that are left out, as `Clips.leftOut` has it. The first
-    always fits."""
+def split_by_length(clips: Sequence[ChosenClip]) -> tuple[tuple[ChosenClip, ...], tuple[ChosenClip, ...]]:
+    """The clips that fit into one voice, and those left out, as `Clips.leftOut` in clips.js. The first always fits."""
     used, left = list(clips[:1]), list[ChosenClip]()
     seconds = sum(clip.length or 0 for clip in used)
     for clip in clips[1:]:
@@ -139,7 +137,7 @@ def fitting(clips: Sequence[ChosenClip]) -> tuple[tuple[ChosenClip, ...], tuple[
 
 
 def peaks(recording: Recording) -> Sequence[float]:
-    """The loudest of every fiftieth of a second, 0 to 1, for drawing."""
+    """The peak of every fiftieth of a second, 0 to 1, for drawing."""
     size = recording.sample_rate // PEAKS_PER_SECOND
     loudness = np.abs(recording.samples.numpy())
     padded = np.pad(loudness, (0, -len(loudness) % size))

@@ -1,4 +1,4 @@
-"""New voice: clips, their words, a name and the speaker's consent."""
+"""Layout of the New voice tab: clips, their transcripts, a name, and the speaker's consent."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ import gradio as gr
 
 from engine.audio.transcription import can_transcribe
 from web.tabs.new_voice.clip_server import ClipServer
-from web.tabs.new_voice.handlers import Cloning
-from web.tabs.new_voice.sentences import SCRIPTS
+from web.tabs.new_voice.handlers import NewVoiceHandlers
+from web.tabs.new_voice.reading_texts import READING_TEXTS
 from web.ui.components import clip_input
-from web.ui.wiring import Shared, line, quick, title
+from web.ui.events import listen
+from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
-    from web.context import House
+    from web.context import WebContext
 
-# The answer to Save is seen, and the keyboard is where the first thing is missing.
-SHOW = """() => requestAnimationFrame(() => {
+# Scroll to the answer to Save, and focus the field of the first error.
+SHOW_NOTICE = """() => requestAnimationFrame(() => {
   const notice = document.querySelector('#rp-form-notice .rp-notice');
   if (notice?.dataset.field) document.querySelector(notice.dataset.field)?.focus();
   notice?.scrollIntoView({ block: 'nearest' });
 })"""
-# What was missing may be there by now.
-FORGET = "(said) => (said?.includes('rp-bad') ? '' : said)"
-# Nothing is said here of a voice that was saved: Speak is shown by then.
-WRITE = """() => {
+# An error may be resolved by now.
+CLEAR_ERRORS = "(said) => (said?.includes('rp-bad') ? '' : said)"
+# Without a notice the voice was saved, and Speak is shown.
+FOCUS_TEXT = """() => {
   if (!document.querySelector('#rp-form-notice .rp-notice')) document.querySelector('#rp-text textarea')?.focus();
 }"""
 
 
-def build(house: House, shared: Shared) -> None:
-    """Lays out the tab and ties its events."""
-    events, label = Cloning(house), house.label
-    title(label("new.title"))
-    clips = clip_input(ClipServer(house).functions(), scripts=list(SCRIPTS), dictates=can_transcribe())
+def build(context: WebContext, shared: SharedComponents) -> None:
+    """Lay out the tab and register its event listeners."""
+    handlers, label = NewVoiceHandlers(context), context.label
+    section_title(label("new.title"))
+    clips = clip_input(ClipServer(context).functions(), scripts=list(READING_TEXTS), dictates=can_transcribe())
     with gr.Row():
         name = gr.Textbox(label=label("new.name"), max_lines=1, min_width=140, elem_id="rp-name")
         speaker = gr.Textbox(
@@ -46,18 +47,18 @@ def build(house: House, shared: Shared) -> None:
             elem_id="rp-speaker",
         )
     agreed = gr.Checkbox(label=label("new.consent_blank"), value=False, elem_id="rp-consent")
-    trouble = line("rp-form-notice")
+    trouble = notice_line("rp-form-notice")
     save = gr.Button(label("new.save"), variant="primary", elem_id="rp-save")
-    # One event of both, so that the last letter has the last word.
+    # One listener for both, so that the last change wins.
     typed = partial(gr.on, [name.change, speaker.change])
-    quick(typed, events.sentence, [name, speaker], agreed, trigger_mode="always_last")
-    gr.on([clips.change, name.input, agreed.input], None, trouble, trouble, js=FORGET, api_visibility="private")
-    asked = quick(save.click, events.begin, None, trouble)
+    listen(typed, handlers.update_consent, [name, speaker], agreed, trigger_mode="always_last")
+    gr.on([clips.change, name.input, agreed.input], None, trouble, trouble, js=CLEAR_ERRORS, api_visibility="private")
+    asked = listen(save.click, handlers.show_waiting, None, trouble)
     saved = asked.then(
-        events.save_in_turn,
+        handlers.save_voice,
         [clips, name, speaker, agreed, shared.token],
-        [trouble, clips, name, speaker, agreed, shared.picker, shared.notice, shared.tabs, shared.bell],
+        [trouble, clips, name, speaker, agreed, shared.picker, shared.notice, shared.tabs, shared.changes],
         show_progress="hidden", preprocess=False, api_visibility="private", concurrency_limit=None,
     )  # fmt: skip
-    saved.then(None, js=WRITE)
-    trouble.change(None, js=SHOW)
+    saved.then(None, js=FOCUS_TEXT)
+    trouble.change(None, js=SHOW_NOTICE)

@@ -1,8 +1,10 @@
-"""The engine's doctor, as the page tells it: everything that the page knows of its face is in here."""
+"""HTML of the New voice tab, and the findings of the clip doctor (`engine.audio.doctor`) as the page shows them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from engine.audio.doctor import Fix, check_transcript, examine, mend
@@ -15,16 +17,25 @@ if TYPE_CHECKING:
     from engine.audio.doctor import Finding
     from web.ui.i18n import Words
 
-# {"light", "word", "sentence", "fix", "label", "part"}: what doctor.js shows of a finding.
+STEPS = ("preparing", "encoding", "saving")
+# {"light", "word", "sentence", "fix", "label", "part"}: a finding as doctor.js takes it.
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Examination:
-    """What was found in a part of a clip.
+class FormError:
+    """What is missing or wrong in the form, as a sentence. field: CSS selector of the input that mends it."""
 
-    rows: one for each thing looked at. light: the worst of them. best: start and end of the best 8 to 15 s, None where
-    nobody speaks. spoken: seconds of speech.
+    sentence: str
+    field: str
+
+
+@dataclass(frozen=True)
+class Examination:
+    """The doctor's report on a part of a clip.
+
+    rows: one for each finding. light: the worst of them. best: start and end of the best 8 to 15 s, None where there is
+    no speech. spoken: seconds of speech.
     """
 
     rows: list[Row]
@@ -33,24 +44,44 @@ class Examination:
     spoken: float
 
 
-def examined(part: Recording, start: float, words: Words) -> Examination:
-    """`start`: where in its file the part begins, in seconds. Times come out as times of the file."""
+def examine_part(part: Recording, start: float, words: Words) -> Examination:
+    """Examine a part of a clip. start: of the part in its file, in seconds; times are returned as times of the file."""
     report = examine(part.samples.numpy(), part.sample_rate)
-    parts = {fix: _moved(span, start) for fix, span in report.parts.items()}
+    parts = {fix: _shift(span, start) for fix, span in report.parts.items()}
     rows = [_row(finding, words, parts) for finding in report.findings]
     return Examination(rows, report.light, parts.get(Fix.EXCERPT), report.spoken)
 
 
-def compared(transcript: str, spoken: float, words: Words) -> Row:
-    """Whether the number of words fits so many seconds of speech."""
+def compare_transcript(transcript: str, spoken: float, words: Words) -> Row:
+    """Check whether the number of words fits so many seconds of speech."""
     return _row(check_transcript(transcript, spoken), words, {})
 
 
-def mended(clip: Path | bytes, fix: Fix | None) -> bytes:
-    """A clip, or its path, with one fix applied: a WAV file. Raises InvalidInput for none."""
+def apply_fix(clip: Path | bytes, fix: Fix | None) -> bytes:
+    """Apply one fix to a clip; returns a WAV file. Raises InvalidInput for None."""
     if fix is None:
         raise InvalidInput("That is nothing that can be mended. Reload the page.")
     return mend(clip, [fix])
+
+
+def errors_html(errors: Sequence[FormError]) -> str:
+    """HTML of all that prevents saving. The page focuses the first one's field (layout.py)."""
+    lines = "".join(f"<li>{escape(error.sentence)}</li>" for error in errors)
+    field = escape(errors[0].field)
+    return f'<ul class="rp-notice rp-bad rp-faults" role="alert" data-field="{field}">{lines}</ul>'
+
+
+def steps_html(current: str, words: Words) -> str:
+    """HTML of the progress of saving. current: one of `STEPS`."""
+    at = STEPS.index(current)
+    states = ("done", "now", "next")
+    lines = "".join(
+        f'<li data-step="{states[(i >= at) + (i > at)]}"{" aria-current=step" if i == at else ""}>'
+        f"{escape(words(f'new.step_{step}'))}</li>"
+        for i, step in enumerate(STEPS)
+    )
+    status = f'<span class="rp-unseen" role="status">{escape(words(f"new.step_{current}"))}</span>'
+    return f'<div class="rp-notice rp-busy rp-steps"><ol>{lines}</ol>{status}</div>'
 
 
 def _row(finding: Finding, words: Words, parts: dict[Fix, tuple[float, float]]) -> Row:
@@ -65,5 +96,5 @@ def _row(finding: Finding, words: Words, parts: dict[Fix, tuple[float, float]]) 
     }
 
 
-def _moved(span: tuple[float, float], by: float) -> tuple[float, float]:
+def _shift(span: tuple[float, float], by: float) -> tuple[float, float]:
     return round(span[0] + by, 3), round(span[1] + by, 3)

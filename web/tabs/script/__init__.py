@@ -1,1 +1,1 @@
-"""The Script tab: long texts as cards, and the runner that speaks them."""
+"""The Script tab: long texts as cards, and their takes."""

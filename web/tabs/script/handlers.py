@@ -1,4 +1,4 @@
-"""Scripts: made of a text or a file, and everything that is done with them then."""
+"""Handlers of the Script tab: make scripts from text or a file, and run the page's commands."""
 
 from __future__ import annotations
 
@@ -11,112 +11,113 @@ import gradio as gr
 from engine.errors import InvalidInput, RepriseError, ScriptNotFound, VoiceNotFound
 from studio.script import Script, parse, parse_file
 from studio.script.casting import initial_cast
-from studio.script.runner import ScriptRunner
-from web.tabs.script.desk import ScriptDesk, Told
-from web.tabs.script.requests import Asked, number_of
-from web.tabs.script.views import ScriptViews
-from web.ui.events import OutOfStep, Picked, Sent, parsed
-from web.ui.messages import notice, sentence_of
-from web.ui.wiring import ring
+from web.tabs.script.actions import Reply, ScriptActions
+from web.tabs.script.commands import ScriptCommand, command_number
+from web.tabs.script.views import ScriptPatcher
+from web.ui.events import broadcast_change
+from web.ui.messages import error_message, notice
+from web.ui.payloads import Payload, SelectedId, UnexpectedPayload, parse_payload
 from web.uploads import uploaded_name, uploaded_path
 
 if TYPE_CHECKING:
-    from web.context import House
+    from web.context import WebContext
     from web.identity.owners import Owner
     from web.ui.i18n import Words
 
 Updates = tuple[Any, ...]
-NAME_LENGTH = 50  # characters of the text, in a script's first name
-SHOWN = 60  # characters of what is not read out
+NAME_LENGTH = 50  # characters of the text, in a script's default name
+SHOWN = 60  # characters of omitted text
 
 
-class Create(Sent):
-    """A text, and the voice that is picked."""
+class ScriptText(Payload):
+    """A text, and the selected voice."""
 
     text: str
-    picked: Picked
+    picked: SelectedId
 
 
-class TakeIn(Sent):
-    """The voice that is picked when a file comes, which is `uploaded_path`'s."""
+class ScriptFile(Payload):
+    """The voice that is selected when a file is uploaded."""
 
-    picked: Picked
+    picked: SelectedId
 
 
-class Scripts:
-    """The events of the Script tab.
+class ScriptHandlers:
+    """Event handlers of the Script tab.
 
-    Answers to the desk: asked (the question's number), state (as `ScriptViews.patch` has it, or None), gone (the script
-    that is open is no more), problem and said (sentences), and what the question asks for.
+    The component's value: asked (the command's number), state (`ScriptPatcher.patch`, or None), gone (the open script
+    does not exist any more), problem and said (sentences), and the reply to the command.
     """
 
-    def __init__(self, house: House, runner: ScriptRunner) -> None:
-        self._house = house
-        self._desk = ScriptDesk(house, runner)
-        self._views = ScriptViews(house.studio, runner)
+    def __init__(self, context: WebContext) -> None:
+        self._context = context
+        self._actions = ScriptActions(context)
+        self._patcher = ScriptPatcher(context.storage, context.scripts)
 
-    def create(self, text: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
-        """Notice, text, desk, bell: a script of a text, in the picked voice where it is no dialogue."""
-        words = self._house.words(request)
+    def create_script(self, text: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
+        """Outputs: notice, text, component, change broadcast. The selected voice is the narrator's."""
+        words = self._context.words(request)
         try:
-            sent = parsed(Create, text=text, picked=picked)
+            sent = parse_payload(ScriptText, text=text, picked=picked)
             script = parse(sent.text)
-            opened = self._created(script, first_words(script), sent.picked, token, request)
+            script_id = self._create(script, default_name(script), sent.picked, token, request)
         except Exception as error:
-            return notice(sentence_of(error, words), "bad"), gr.skip(), gr.skip(), gr.skip()
-        return "", "", self._shown(opened, script, words), ring("scripts")
+            return notice(error_message(error, words), "bad"), gr.skip(), gr.skip(), gr.skip()
+        return "", "", self._opened(script_id, script, words), broadcast_change("scripts")
 
-    def take_in(self, upload: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
-        """Notice, desk, bell: a script of a file, named after it."""
-        words = self._house.words(request)
+    def import_script(self, upload: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
+        """Outputs: notice, component, change broadcast. The script is named after the file."""
+        words = self._context.words(request)
         try:
-            path = uploaded_path(upload, self._house.folder)
+            path = uploaded_path(upload, self._context.folder)
             if path is None:
                 raise InvalidInput(words("script.no_file"))
             data = path.read_bytes()
             path.unlink(missing_ok=True)
             script = parse_file(data, path.name)
             name = PurePath(uploaded_name(upload) or path.name).stem[:NAME_LENGTH]
-            opened = self._created(script, name, parsed(TakeIn, picked=picked).picked, token, request)
+            script_id = self._create(script, name, parse_payload(ScriptFile, picked=picked).picked, token, request)
         except Exception as error:
-            return notice(sentence_of(error, words), "bad"), gr.skip(), gr.skip()
-        return "", self._shown(opened, script, words), ring("scripts")
+            return notice(error_message(error, words), "bad"), gr.skip(), gr.skip()
+        return "", self._opened(script_id, script, words), broadcast_change("scripts")
 
-    def act(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
-        """Desk, bell: the answer to what the desk asks."""
-        words = self._house.words(request)
+    def run_action(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
+        """Outputs: component, change broadcast."""
+        words = self._context.words(request)
         try:
-            asked, owner = Asked(event), self._house.owner(token, request)
-        except InvalidInput as error:  # out of step, or the page is about to be given another key
-            return {"asked": number_of(event), "problem": sentence_of(error, words)}, gr.skip()
-        told = self._done(owner, asked, words)
-        changed = asked.do in self._desk.changing
-        return {"asked": asked.number, **told, **self._state(owner, asked)}, ring("scripts") if changed else gr.skip()
+            command, owner = ScriptCommand(event), self._context.owner(token, request)
+        except InvalidInput as error:  # an unexpected payload, or the page waits for another token
+            return {"asked": command_number(event), "problem": error_message(error, words)}, gr.skip()
+        reply = self._run(owner, command, words)
+        changed = command.do in self._actions.changing
+        return {"asked": command.number, **reply, **self._state(owner, command)}, broadcast_change(
+            "scripts"
+        ) if changed else gr.skip()
 
-    def _done(self, owner: Owner, asked: Asked, words: Words) -> Told:
-        action = self._desk.looking.get(asked.do) or self._desk.changing.get(asked.do)
+    def _run(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        action = self._actions.looking.get(command.do) or self._actions.changing.get(command.do)
         try:
             if action is None:
-                raise OutOfStep
-            return action(owner, asked, words)
+                raise UnexpectedPayload
+            return action(owner, command, words)
         except Exception as error:
-            return {"problem": sentence_of(error, words)}
+            return {"problem": error_message(error, words)}
 
-    def _state(self, owner: Owner, asked: Asked) -> Told:
-        """What has changed of the script that is open."""
-        if not asked.script:
+    def _state(self, owner: Owner, command: ScriptCommand) -> Reply:
+        """The changes of the open script."""
+        if not command.script:
             return {"state": None}
         try:
-            look = asked.do != "poll"
-            return {"state": self._views.patch(owner.key, asked.script, asked.version, look=look)}
+            read_cards = command.do != "poll"
+            return {"state": self._patcher.patch(owner.key, command.script, command.version, read_cards=read_cards)}
         except ScriptNotFound:
             return {"state": None, "gone": True}
         except RepriseError as error:
-            return {"state": None, "problem": sentence_of(error)}
+            return {"state": None, "problem": error_message(error)}
 
-    def _created(self, script: Script, name: str, picked: str, token: Any, request: gr.Request) -> str:
-        owner = self._house.owner(token, request).key
-        voices, scripts = self._house.studio.voices.list(owner=owner), self._house.studio.scripts
+    def _create(self, script: Script, name: str, picked: str, token: Any, request: gr.Request) -> str:
+        owner = self._context.owner(token, request).key
+        voices, scripts = self._context.storage.voices.list(owner=owner), self._context.storage.scripts
         ids = [voice.id for voice in voices]
         voice = picked if picked in ids else next(iter(ids), None)
         made = scripts.create(name, script.cards, voice_id=voice, owner=owner).id
@@ -127,17 +128,17 @@ class Scripts:
                     scripts.cast(made, speaker, theirs, owner=owner)
         return made
 
-    def _shown(self, opened: str, script: Script, words: Words) -> Told:
-        """For the desk: the script to open, and what of its text is not read out, so that nobody has to find out."""
+    def _opened(self, script_id: str, script: Script, words: Words) -> Reply:
+        """The component's value: the script to open, and the parts of its text that are not read out."""
         if not script.omitted:
-            return {"show": opened}
+            return {"show": script_id}
         first = " ".join(script.omitted[0].split())
         shown = first if len(first) <= SHOWN else first[:SHOWN].rstrip() + "…"
-        return {"show": opened, "said": words("script.left_out", count=len(script.omitted), first=shown)}
+        return {"show": script_id, "said": words("script.left_out", count=len(script.omitted), first=shown)}
 
 
-def first_words(script: Script) -> str:
-    """What a script is called until its author calls it something."""
+def default_name(script: Script) -> str:
+    """The name of a script until its author changes it."""
     text = " ".join(script.cards[0].text.split())
     if len(text) <= NAME_LENGTH:
         return text

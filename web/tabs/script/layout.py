@@ -1,4 +1,4 @@
-"""Script: a long text as cards that are spoken one after the other."""
+"""Layout of the Script tab: a long text as cards that are spoken one after the other."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING
 
 import gradio as gr
 
-from studio.script.runner import ScriptRunner
-from web.tabs.script.handlers import Scripts
+from web.tabs.script.handlers import ScriptHandlers
 from web.ui.components import script_editor
-from web.ui.wiring import Shared, line, quick, title
+from web.ui.events import listen
+from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
-    from web.context import House
+    from web.context import WebContext
 
 SUFFIXES = [".txt", ".md", ".markdown", ".srt", ".vtt"]
-# The desk's script may come after the bell: it runs when the tab is first shown.
+# The component's script may run after the first broadcast: it runs when the tab is first shown.
 REFRESH = "() => { window.repriseScriptRung = true; window.repriseScript?.refresh(); }"
 
 
-def build(house: House, shared: Shared) -> None:
-    """Lays out the tab and ties its events."""
-    events, label, token = Scripts(house, ScriptRunner(house.engine, house.studio)), house.label, shared.token
-    title(label("tab.script"))
+def build(context: WebContext, shared: SharedComponents) -> None:
+    """Lay out the tab and register its event listeners."""
+    handlers, label, token = ScriptHandlers(context), context.label, shared.token
+    section_title(label("tab.script"))
     with gr.Column(elem_id="rp-script-new"):
         gr.HTML(label("script.intro"), html_template="<p>${value}</p>", elem_classes="rp-lead", apply_default_css=False)
         text = gr.Textbox(
@@ -38,12 +38,12 @@ def build(house: House, shared: Shared) -> None:
             bring = gr.UploadButton(
                 label("script.upload"), file_types=SUFFIXES, min_width=140, elem_id="rp-script-upload"
             )
-        trouble = line("rp-script-notice")
+        trouble = notice_line("rp-script-notice")
     desk = script_editor()
-    made = [trouble, text, desk, shared.bell]
-    quick(make.click, events.create, [text, shared.picker, token], made)
-    quick(bring.upload, events.take_in, [bring, shared.picker, token], [trouble, desk, shared.bell])
-    quick(desk.act, events.act, token, [desk, shared.bell], trigger_mode="multiple")
-    # The page arrives with the bell for voices, and only then is it known whose scripts these are.
-    for rung in (shared.bell.voices, shared.bell.scripts, shared.bell.history):
-        rung(None, None, None, js=REFRESH, queue=False, api_visibility="private")
+    made = [trouble, text, desk, shared.changes]
+    listen(make.click, handlers.create_script, [text, shared.picker, token], made)
+    listen(bring.upload, handlers.import_script, [bring, shared.picker, token], [trouble, desk, shared.changes])
+    listen(desk.act, handlers.run_action, token, [desk, shared.changes], trigger_mode="multiple")
+    # The page's load broadcasts a change of voices; only then is the owner known.
+    for changed in (shared.changes.voices, shared.changes.scripts, shared.changes.history):
+        changed(None, None, None, js=REFRESH, queue=False, api_visibility="private")

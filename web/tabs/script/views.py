@@ -1,4 +1,4 @@
-"""A script as the page is sent it: all of it once, and then what has changed since what the page has."""
+"""Scripts as the page is sent them: completely once, then as patches."""
 
 from __future__ import annotations
 
@@ -13,44 +13,45 @@ from studio.script import progress
 if TYPE_CHECKING:
     from storage import Storage
     from storage.repositories.cards import CardRecord
+    from storage.repositories.generations import GenerationRecord
     from storage.repositories.scripts import ScriptRecord
     from studio.script.runner import ScriptRunner
 
-KEPT = 16  # versions of scripts that pages have, of all owners
+KEPT = 16  # versions of scripts, of all owners
 Patch = dict[str, Any]
-Views = dict[str, dict[str, Any]]  # by card, in order
-Digests = dict[str, str]  # of these: what is remembered holds no texts
+CardViews = dict[str, dict[str, Any]]  # by card, in order
+Digests = dict[str, str]  # by card; texts are not remembered
 
 
-class ScriptViews:
-    """What pages have of scripts is remembered by its version, so that little needs to be sent.
+class ScriptPatcher:
+    """Patches that update pages. It remembers the versions that pages show, so that little is sent.
 
-    A version that is remembered no more costs only that the whole script is sent again.
+    For a version that it has dropped, the whole script is sent again.
     """
 
-    def __init__(self, studio: Storage, runner: ScriptRunner) -> None:
-        self._studio, self._runner = studio, runner
+    def __init__(self, storage: Storage, runner: ScriptRunner) -> None:
+        self._storage, self._runner = storage, runner
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, str, str], Digests] = OrderedDict()
 
-    def patch(self, owner: str, script_id: str, seen: str = "", *, look: bool = True) -> Patch | None:
-        """What makes a page that has the version `seen` show the script as it is; None when it does already.
+    def patch(self, owner: str, script_id: str, seen: str = "", *, read_cards: bool = True) -> Patch | None:
+        """The patch from version `seen` to the current one; None where they are the same.
 
-        look: read the cards even though the script was not changed: voices and takes may have gone.
-        Raises ScriptNotFound.
+        read_cards: compare the cards even where the script was not changed: voices and takes may be gone. Raises
+        ScriptNotFound.
 
             script, since (the version that it is a patch of, or empty), version
             head      name, cards, done, spoken, left, wait (seconds or None), waiting, running, trouble
-            order     ids of all cards; None when it is as before
+            order     ids of all cards; None when it is unchanged
             cards     those that are new or changed
         """
-        record = self._studio.scripts.get(script_id, owner=owner)
+        record = self._storage.scripts.get(script_id, owner=owner)
         speaking = self._runner.speaking(owner, script_id)
         trouble = self._runner.failure(owner, script_id)
         mark = _digest(record.updated.isoformat(), speaking, trouble)
-        if not look and seen.partition(".")[0] == mark:
+        if not read_cards and seen.partition(".")[0] == mark:
             return None
-        cards = self._studio.scripts.cards(script_id, owner=owner)
+        cards = self._storage.scripts.cards(script_id, owner=owner)
         views = {card.id: card_view(card, speaking or ()) for card in cards}
         version = f"{mark}.{_digest(*views.values())}"
         if version == seen:
@@ -66,7 +67,7 @@ class ScriptViews:
         }
 
     def _remember(self, owner: str, script_id: str, version: str, digests: Digests, seen: str) -> Digests | None:
-        """Keeps this version; gives the one that was seen."""
+        """Remember this version; returns the one that was seen."""
         with self._lock:
             before = self._known.get((owner, script_id, seen))
             self._known[owner, script_id, version] = digests
@@ -77,14 +78,14 @@ class ScriptViews:
 
     def _head(self, record: ScriptRecord, cards: Sequence[CardRecord], trouble: str, *, running: bool) -> Patch:
         factor = self._runner.real_time_factor
-        told = progress(cards, factor or 0.0)
+        state = progress(cards, factor or 0.0)
         return {
             "name": record.name,
-            "cards": told.cards,
-            "done": told.done,
-            "spoken": round(told.spoken, 1),
-            "left": round(told.left, 1),
-            "wait": None if factor is None else round(told.wait, 1),
+            "cards": state.cards,
+            "done": state.done,
+            "spoken": round(state.spoken, 1),
+            "left": round(state.left, 1),
+            "wait": None if factor is None else round(state.wait, 1),
             "waiting": sum(card.state == "queued" for card in cards),
             "running": running,
             "trouble": trouble,
@@ -110,7 +111,7 @@ def card_view(card: CardRecord, speaking: Sequence[str]) -> dict[str, Any]:
 
 
 def script_view(record: ScriptRecord, *, running: bool) -> dict[str, Any]:
-    """A line of the list of scripts."""
+    """A row of the list of scripts."""
     return {
         "id": record.id,
         "name": record.name,
@@ -122,7 +123,19 @@ def script_view(record: ScriptRecord, *, running: bool) -> dict[str, Any]:
     }
 
 
-def _difference(before: Digests | None, now: Digests, views: Views) -> Patch:
+def take_view(take: GenerationRecord, text: str, chosen: str | None) -> dict[str, Any]:
+    """One of a card's takes. fits: whether its text is the card's."""
+    return {
+        "id": take.id,
+        "seconds": round(take.duration, 2),
+        "seed": take.seed,
+        "voice": take.voice_name,
+        "fits": take.text == text,
+        "chosen": take.id == chosen,
+    }
+
+
+def _difference(before: Digests | None, now: Digests, views: CardViews) -> Patch:
     if before is None:
         return {"order": list(now), "cards": list(views.values())}
     changed = [views[card_id] for card_id, digest in now.items() if before.get(card_id) != digest]

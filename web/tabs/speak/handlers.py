@@ -1,13 +1,13 @@
-"""Speaking as a Gradio event: a generator of messages to the player, so that queueing and cancelling hold.
+"""Handlers of the Speak tab. Speaking is a generator of messages to the player, so that it can be queued and cancelled.
 
 Messages, all with the page's `ticket`, a running `number`, and `status`, a sentence for the page:
 
-    start   rate (Hz), expected (seconds, a guess from the text)
-    wait    while it has no turn yet (`web.tabs.speak.streaming` adds these)
+    start   rate (Hz), expected (seconds, estimated from the text)
+    wait    while the take waits for its turn (added by `web.tabs.speak.streaming`)
     chunk   start (sample), pcm (base64 of 16-bit little-endian samples)
     end     total (samples), stop_reason ("end", "length", "cancelled", None after an error),
-            take (the id of what is kept, or None), wav (its `url`, a link that is good for a while, and `name`, or
-            None), problem (whether the status is an error)
+            take (id of the saved take, or None), wav (its `url`, a link that expires, and `name`, or None),
+            problem (whether the status is an error)
 """
 
 from __future__ import annotations
@@ -17,64 +17,79 @@ import logging
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
 
 from engine.engine import MAX_SEED, SpeakOptions
-from engine.errors import InvalidInput, InvalidOption, RepriseError
+from engine.errors import InvalidInput, InvalidOption, RepriseError, VoiceNotFound
 from engine.text import speaking_time
 from storage.repositories.generations import MAX_TEXT, Spoken
-from studio.takes.take import Take
+from studio.file_names import take_file_name
+from studio.takes.buffer import SAMPLING_SETTINGS, TakeBuffer
 from studio.traces import reason
-from web.downloads.sounds import take_name
-from web.tabs.library import views
+from web.tabs.speak.views import voice_card_view, writing_hints
 from web.ui import messages
-from web.ui.events import Id, Line, OutOfStep, Picked, Sent, Ticket, otherwise, parsed
+from web.ui.events import skip_when_refused
+from web.ui.payloads import (
+    Id,
+    Payload,
+    SelectedId,
+    ShortText,
+    Ticket,
+    UnexpectedPayload,
+    default_if_invalid,
+    parse_payload,
+)
+from web.ui.voice_picker import require_voice
 
 if TYPE_CHECKING:
     from engine.request import SpeechResult
     from studio.model_manager import MeasuredSpeech
-    from web.context import House
+    from web.context import WebContext
     from web.identity.owners import Owner
     from web.ui.i18n import Words
 
 log = logging.getLogger(__name__)
 
-FIRST_TEXT = "The rain has stopped, and the first birds are singing again. Now it is your turn to say something."
-SETTINGS = ("temperature", "top_p", "top_k")
 Message = dict[str, Any]
 
 
-class Speak(Sent):
-    """The Speak tab. Its settings are checked by `speak_options`."""
+class SelectedVoice(Payload):
+    """The selected voice."""
+
+    voice: SelectedId
+
+
+class SpeakForm(Payload):
+    """The inputs of the Speak tab. `parse_options` checks the settings."""
 
     text: str | None
-    voice: Picked
-    seed: Line | int | None
+    voice: SelectedId
+    seed: ShortText | int | None
     temperature: float
     top_p: float
     top_k: int
 
 
-class Again(Sent):
-    """A take to speak again: with its own seed if `same`."""
+class RepeatedTake(Payload):
+    """A take to generate again, with its own seed if `same`."""
 
     id: Id
     same: bool
     ticket: Ticket
 
 
-class Own(Sent):
-    """The take that the page means, None for what can be no ticket."""
+class TakeTicket(Payload):
+    """The ticket of a take, None for an invalid one."""
 
-    ticket: Annotated[Ticket | None, otherwise(None)]
+    ticket: Annotated[Ticket | None, default_if_invalid(None)]
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What is to be spoken."""
+class TakeRequest:
+    """A take to generate."""
 
     text: str
     voice_id: str
@@ -82,39 +97,45 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Underway:
-    """A take that is being spoken, and what it takes to keep it. begun: as `Takes.begin` gives it."""
+class PendingTake:
+    """A take that is being generated, with all that is needed to save it. started: from `TakeStore.begin`."""
 
-    begun: float
+    started: float
     owner: Owner
-    wish: Wish
+    request: TakeRequest
     voice: str
     seed: int
-    take: Take
+    buffer: TakeBuffer
 
-    def spoken(self, model: str, result: SpeechResult | None, ending: str) -> Spoken:
-        """As the history has it; without a result it ended as `ending` says. Raises InvalidInput."""
-        settings = {name: value for name, value in asdict(self.wish.options).items() if name in SETTINGS}
-        return Spoken(
-            text=self.wish.text,
-            audio=self.take.encode("flac"),
-            duration=self.take.seconds,
-            seed=self.seed,
+    def finish(self, model: str, result: SpeechResult | None, stop_reason: str) -> Spoken:
+        """The take as storage keeps it. stop_reason: of a take without a result. Raises InvalidInput."""
+        return self.buffer.finish(
+            result,
+            text=self.request.text,
             voice_name=self.voice,
-            voice_id=self.wish.voice_id,
-            settings=settings,
+            voice_id=self.request.voice_id,
+            options=self.request.options,
+            seed=self.seed,
             model=model,
-            stop_reason=result.stop_reason if result else ending,
-            real_time_factor=result.real_time_factor if result else None,
-            first_audio=result.first_audio if result else None,
+            stop_reason=stop_reason,
         )
 
 
-class Speaking:
-    """The events of Speak and Stop. Values come as the browser sent them, so each is checked."""
+class SpeakHandlers:
+    """Event handlers of the Speak tab but for its list of takes."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, context: WebContext) -> None:
+        self._context = context
+
+    @skip_when_refused(2)
+    def show_voice(self, voice_id: Any, token: Any, request: gr.Request) -> tuple[Any, Any]:
+        """Outputs: voice card, None for no voice; hints below the text."""
+        owner, voice = self._context.owner(token, request), None
+        with suppress(VoiceNotFound):
+            selected = parse_payload(SelectedVoice, voice=voice_id).voice
+            voice = self._context.storage.voices.get(selected, owner=owner.key)
+        card = voice_card_view(voice, owner, self._context.links) if voice else None
+        return card, writing_hints(self._context.engine, voice)
 
     def speak(
         self,
@@ -128,132 +149,142 @@ class Speaking:
         ticket: Any,
         request: gr.Request,
     ) -> Generator[Message, None, None]:
-        """Messages of one take. Never raises: an error is the sentence of the last message."""
+        """Yield the messages of one take. Never raises: an error is the status of the last message."""
 
-        def wish(_owner: str, words: Words) -> Wish:
-            sent = parsed(
-                Speak, text=text, voice=voice_id, seed=seed, temperature=temperature, top_p=top_p, top_k=top_k
+        def take_request(_owner: str, words: Words) -> TakeRequest:
+            form = parse_payload(
+                SpeakForm, text=text, voice=voice_id, seed=seed, temperature=temperature, top_p=top_p, top_k=top_k
             )
-            options = speak_options(sent.seed, sent.temperature, sent.top_p, sent.top_k, words)
-            return Wish(checked_text(sent.text, words), views.checked_id(sent.voice, words), options)
+            options = parse_options(form.seed, form.temperature, form.top_p, form.top_k, words)
+            return TakeRequest(check_text(form.text, words), require_voice(form.voice, words), options)
 
-        own = parsed(Own, ticket=ticket).ticket
-        yield from self._numbered(own, self._told(wish, token, own, request))
+        own = parse_payload(TakeTicket, ticket=ticket).ticket
+        yield from self._numbered(own, self._generate(take_request, token, own, request))
 
-    def again(self, token: Any, request: gr.Request, event: gr.EventData) -> Generator[Message, None, None]:
-        """As `speak`, of what a take was made of: `id`; with its own seed if `same`, else with a new one."""
+    def speak_again(self, token: Any, request: gr.Request, event: gr.EventData) -> Generator[Message, None, None]:
+        """As `speak`, with the text, voice and settings of a take: `id`; with its seed if `same`, else a new one."""
+        repeated = _repeated_take(event)
 
-        sent = _again(event)
+        def take_request(owner: str, words: Words) -> TakeRequest:
+            assert repeated is not None, "a take without a ticket is refused before"
+            kept = self._context.takes.get(repeated.id, owner=owner)
+            options: dict[str, Any] = {
+                name: value for name, value in kept.settings.items() if name in SAMPLING_SETTINGS
+            }
+            seed = kept.seed if repeated.same else None
+            return TakeRequest(kept.text, require_voice(kept.voice_id, words), SpeakOptions(**options, seed=seed))
 
-        def wish(owner: str, words: Words) -> Wish:
-            assert sent is not None, "without a ticket nothing is wished for"
-            kept = self._house.takes.get(sent.id, owner=owner)
-            options: dict[str, Any] = {name: value for name, value in kept.settings.items() if name in SETTINGS}
-            seed = kept.seed if sent.same else None
-            return Wish(kept.text, views.checked_id(kept.voice_id, words), SpeakOptions(**options, seed=seed))
-
-        ticket = sent.ticket if sent else None
-        yield from self._numbered(ticket, self._told(wish, token, ticket, request))
+        ticket = repeated.ticket if repeated else None
+        yield from self._numbered(ticket, self._generate(take_request, token, ticket, request))
 
     def stop(self, event: gr.EventData) -> None:
-        """Ends the take whose ticket the page sends; the take's own event then says so."""
-        with suppress(OutOfStep):  # what names no take is nothing to stop
-            self._house.running.stop(parsed(Own, event).ticket or "")
+        """Stop the take of the page's ticket; its own generator then ends with a message."""
+        with suppress(UnexpectedPayload):  # an unknown take is not running
+            self._context.running.stop(parse_payload(TakeTicket, event).ticket or "")
 
     def _numbered(self, ticket: str | None, messages: Iterator[Message]) -> Iterator[Message]:
         for number, message in enumerate(messages):
             yield {"ticket": ticket, "number": number, **message}
 
-    def _told(
-        self, wish_of: Callable[[str, Words], Wish], token: Any, ticket: str | None, request: gr.Request
+    def _generate(
+        self,
+        take_request: Callable[[str, Words], TakeRequest],
+        token: Any,
+        ticket: str | None,
+        request: gr.Request,
     ) -> Iterator[Message]:
-        words, underway, begun = self._house.words(request), None, self._house.takes.begin()
+        """take_request: parses the inputs for an owner's key; its errors become the last message."""
+        context, words, pending = self._context, self._context.words(request), None
+        started = context.takes.begin()
         try:
             if ticket is None:
-                raise OutOfStep
-            owner = self._house.owner(token, request)
-            wish = wish_of(owner.key, words)
+                raise UnexpectedPayload
+            owner = context.owner(token, request)
+            asked = take_request(owner.key, words)
             session = getattr(request, "session_hash", None) or ""
-            with self._house.budgets.take(owner, speaking_time(wish.text), words) as spending:
-                with self._house.running.ticket(ticket, session):
-                    yield self._start(wish, words)
-                    speech, voice = self._begun(wish, owner)
+            with context.budgets.reserve_take(owner, speaking_time(asked.text), words) as reservation:
+                with context.running.register(ticket, session):
+                    yield self._start_message(asked, words)
+                    speech, voice = self._begin_speech(asked, owner)
                     with closing(speech):
-                        self._house.running.began(ticket, speech)
-                        take = Take(self._house.engine.sample_rate)
-                        underway = Underway(begun, owner, wish, voice, speech.seed, take)
+                        context.running.attach(ticket, speech)
+                        take = TakeBuffer(context.engine.sample_rate)
+                        pending = PendingTake(started, owner, asked, voice, speech.seed, take)
                         try:
-                            yield from self._chunks(take, speech, words)
+                            yield from self._chunk_messages(take, speech, words)
                         finally:
-                            spending.spoken = take.seconds
+                            reservation.spoken = take.seconds
                 result = speech.result
                 assert result is not None, "a speech that ended has a result"
-                end, underway = self._end(underway, result, messages.ending(result, words), words), None
-                yield end  # its page has fetched all when the generator goes on
+                end, pending = self._end_message(pending, result, messages.ending(result, words), words), None
+                yield end  # when the generator continues, the page has fetched all messages
         except GeneratorExit:
-            if underway and underway.take.length:  # in a thread, as Gradio's loop waits for the end of this
-                threading.Thread(target=self._keep_left, args=(underway,), name="reprise-keep").start()
+            if pending and pending.buffer.length:  # in a thread, because Gradio's event loop waits for this generator
+                threading.Thread(target=self._save_abandoned, args=(pending,), name="reprise-keep").start()
             raise
         except Exception as error:
-            yield self._end(underway, None, messages.sentence_of(error, words), words)
+            yield self._end_message(pending, None, messages.error_message(error, words), words)
 
-    def _keep_left(self, underway: Underway) -> None:
-        """Its page is gone; what was spoken is in the history all the same."""
-        spoken = underway.spoken(self._house.engine.name, None, "cancelled")
-        self._house.takes.keep(spoken, owner=underway.owner.key, begun=underway.begun)
+    def _save_abandoned(self, pending: PendingTake) -> None:
+        """Save a take whose page is gone."""
+        spoken = pending.finish(self._context.engine.name, None, "cancelled")
+        self._context.takes.save(spoken, owner=pending.owner.key, started=pending.started)
 
-    def _start(self, wish: Wish, words: Words) -> Message:
-        expected = max(1.0, speaking_time(wish.text))
+    def _start_message(self, asked: TakeRequest, words: Words) -> Message:
+        expected = max(1.0, speaking_time(asked.text))
         status = words("speech.getting_ready")
-        return {"kind": "start", "rate": self._house.engine.sample_rate, "expected": expected, "status": status}
+        return {"kind": "start", "rate": self._context.engine.sample_rate, "expected": expected, "status": status}
 
-    def _begun(self, wish: Wish, owner: Owner) -> tuple[MeasuredSpeech, str]:
-        """The speech, and whose voice it is in."""
-        engine = self._house.engine
-        voices = self._house.studio.voices
-        voice = voices.ready(wish.voice_id, engine.codec_fingerprint, engine.reencode, owner=owner.key)
-        return engine.speak(wish.text, voice, wish.options, owner=owner.key), voice.name
+    def _begin_speech(self, asked: TakeRequest, owner: Owner) -> tuple[MeasuredSpeech, str]:
+        """The speech, and the name of its voice."""
+        engine, voices = self._context.engine, self._context.storage.voices
+        voice = voices.ready(asked.voice_id, engine.codec_fingerprint, engine.reencode, owner=owner.key)
+        return engine.speak(asked.text, voice, asked.options, owner=owner.key), voice.name
 
-    def _chunks(self, take: Take, speech: MeasuredSpeech, words: Words) -> Iterator[Message]:
+    def _chunk_messages(self, take: TakeBuffer, speech: MeasuredSpeech, words: Words) -> Iterator[Message]:
         for chunk in speech:
             samples = take.add(chunk)
             pcm = base64.b64encode(samples.astype("<i2").tobytes()).decode()
             status = messages.progress(chunk, take.seconds, words)
             yield {"kind": "chunk", "start": take.length - len(samples), "pcm": pcm, "status": status}
 
-    def _end(self, underway: Underway | None, result: SpeechResult | None, status: str, words: Words) -> Message:
-        """The last message; without a result it is that of an error."""
+    def _end_message(
+        self, pending: PendingTake | None, result: SpeechResult | None, status: str, words: Words
+    ) -> Message:
+        """The last message. Without a result, status is an error."""
         end: Message = {"kind": "end", "stop_reason": result.stop_reason if result else None, "problem": result is None}
-        if underway is None or not underway.take.length:
+        if pending is None or not pending.buffer.length:
             return {**end, "status": status, "total": 0, "take": None, "wav": None}
-        return {**end, "total": underway.take.length, **self._kept(underway, result, status, words)}
+        return {**end, "total": pending.buffer.length, **self._save(pending, result, status, words)}
 
-    def _kept(self, underway: Underway, result: SpeechResult | None, status: str, words: Words) -> Message:
-        then = " · " if result else " "  # the sentence of an error has its full stop
-        wav = {"name": take_name(underway.voice, underway.wish.text) + ".wav", "url": None}
+    def _save(self, pending: PendingTake, result: SpeechResult | None, status: str, words: Words) -> Message:
+        """Save a take; returns `take`, `wav` and `status` of the last message."""
+        separator = " · " if result else " "  # an error's sentence ends with a full stop
+        wav = {"name": take_file_name(pending.voice, pending.request.text) + ".wav", "url": None}
         try:
-            spoken = underway.spoken(self._house.engine.name, result, "error")
-            kept = self._house.takes.keep(spoken, owner=underway.owner.key, begun=underway.begun)
-        except RepriseError as error:  # too large for either place; the page has its sound all the same
+            spoken = pending.finish(self._context.engine.name, result, "error")
+            kept = self._context.takes.save(spoken, owner=pending.owner.key, started=pending.started)
+        except RepriseError as error:  # too large for history and memory; the page has the audio all the same
             log.warning("a take could not be kept: %s", reason(error))
-            return {"take": None, "wav": wav, "status": status + then + words("speech.not_kept")}
+            return {"take": None, "wav": wav, "status": status + separator + words("speech.not_kept")}
         if kept is None:
-            return {"take": None, "wav": wav, "status": status + then + words("speech.forgotten")}
+            return {"take": None, "wav": wav, "status": status + separator + words("speech.forgotten")}
         if result is None:
-            status += then + words("speech.kept", seconds=messages.number(underway.take.seconds, 1, words))
-        wav["url"] = self._house.links.sign(underway.owner, "take", f"{kept.id}.wav")
+            seconds = messages.number(pending.buffer.seconds, 1, words)
+            status += separator + words("speech.kept", seconds=seconds)
+        wav["url"] = self._context.links.sign(pending.owner, "take", f"{kept.id}.wav")
         return {"take": kept.id, "wav": wav, "status": status}
 
 
-def _again(event: gr.EventData) -> Again | None:
+def _repeated_take(event: gr.EventData) -> RepeatedTake | None:
     try:
-        return parsed(Again, event)
-    except OutOfStep:
+        return parse_payload(RepeatedTake, event)
+    except UnexpectedPayload:
         return None
 
 
-def checked_text(text: Any, words: Words) -> str:
-    """Raises InvalidInput for nothing, or for more than can be kept."""
+def check_text(text: Any, words: Words) -> str:
+    """The text to speak. Raises InvalidInput where it is empty, or longer than storage keeps."""
     if not isinstance(text, str) or not text.strip():
         raise InvalidInput(words("writing.no_text"))
     if len(text) > MAX_TEXT:
@@ -261,8 +292,8 @@ def checked_text(text: Any, words: Words) -> str:
     return text
 
 
-def speak_options(seed: Any, temperature: Any, top_p: Any, top_k: Any, words: Words) -> SpeakOptions:
-    """The page's settings; an empty seed is a new one. Raises InvalidOption."""
+def parse_options(seed: Any, temperature: Any, top_p: Any, top_k: Any, words: Words) -> SpeakOptions:
+    """The page's settings as options; an empty seed is a random one. Raises InvalidOption."""
     wanted = str(seed if seed is not None else "").strip()
     if wanted and not (wanted.isascii() and wanted.isdigit() and len(wanted) <= 10 and int(wanted) <= MAX_SEED):
         raise InvalidOption(words("speech.bad_seed", most=MAX_SEED))

@@ -1,8 +1,8 @@
-"""Takes on their way to pages: from the generator that speaks to Gradio, without a thread of Gradio's.
+"""Streams of takes to pages: from the speaking generator to Gradio, without one of Gradio's threads.
 
-Each take has a thread of `Streams`, of which there are more than takes can be admitted; it blocks there for as long as
-the engine lets it wait. Gradio takes what a generator yields whether or not a page fetches it; therefore a take is held
-back here while its page is behind, and ended when the page fetches nothing for `READER_TIMEOUT` seconds.
+Each take has a thread of `TakeStreams`, of which there are more than takes can be admitted; it blocks there while the
+take waits in the engine. Gradio consumes a generator whether or not a page fetches its values; therefore a take is held
+back here while its page is behind, and ended when the page fetches nothing for `UNREAD` seconds.
 """
 
 from __future__ import annotations
@@ -16,58 +16,58 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from engine.request import READER_TIMEOUT
-from web.limits import sessions
+from engine.request import UNREAD
+from web.gradio_internals import drop_unread_messages, unread_messages
 from web.limits.budgets import TAKES
 
 if TYPE_CHECKING:
-    from web.context import House
+    from web.context import WebContext
     from web.ui.i18n import Words
 
 Message = dict[str, Any]
-THREADS = TAKES + 16  # some are always free to refuse what is not admitted
+THREADS = TAKES + 16  # some are always free to refuse takes
 AHEAD = 8  # messages that a page may be behind
-LOOK = 0.05  # seconds between two looks whether they were fetched
-TELL = 1.0  # seconds between two looks at the place of a take that waits
-REMIND = 5.0  # seconds after which a page is told its place again; Gradio finds out by it that a page is gone
+LOOK = 0.05  # seconds between two checks whether they were fetched
+TELL = 1.0  # seconds between two checks of a waiting take's place
+REMIND = 5.0  # seconds after which a place is reported again; by it Gradio notices that a page is gone
 
 
-class Streams:
+class TakeStreams:
     """Makes asynchronous generators of those of `web.tabs.speak.handlers`, for the events of one page."""
 
-    def __init__(self, house: House, demo: gr.Blocks, *, unread: float = READER_TIMEOUT) -> None:
-        """unread: seconds that messages may lie without any being fetched."""
-        self._house, self._demo, self._unread = house, demo, unread
+    def __init__(self, context: WebContext, demo: gr.Blocks, *, unread: float = UNREAD) -> None:
+        """unread: seconds after which a page that fetches no messages loses its take."""
+        self._context, self._demo, self._unread = context, demo, unread
         self._threads = ThreadPoolExecutor(THREADS, "reprise-speak")
 
-    def of(self, speak: Callable[..., Generator[Message, None, None]]) -> Callable[..., AsyncIterator[Message]]:
-        """An event with the same inputs. Its messages are numbered anew, as some are added:
+    def stream(self, speak: Callable[..., Generator[Message, None, None]]) -> Callable[..., AsyncIterator[Message]]:
+        """An asynchronous handler with the same inputs. Its messages are renumbered, because it adds some:
 
-        wait    status: how many are before this take, while it waits for its first turn
+        wait    status: the take's place in the queue, while it waits for its first turn
         """
 
         @wraps(speak)
-        async def stream(*inputs: Any) -> AsyncIterator[Message]:
+        async def generate(*inputs: Any) -> AsyncIterator[Message]:
             request = next((each for each in inputs if isinstance(each, gr.Request)), None)
-            take, number = _Take(self._threads, speak(*inputs), self._house), 0
+            take, number = _TakeStream(self._threads, speak(*inputs), self._context), 0
             try:
-                while message := await take.next(self._house.words(request)):
+                while message := await take.next(self._context.words(request)):
                     yield {**message, "number": number}
                     number += 1
-                    if not await self._fetched(request, 0 if message["kind"] == "end" else AHEAD):
+                    if not await self._wait_until_fetched(request, 0 if message["kind"] == "end" else AHEAD):
                         return
             finally:
-                take.let_go()
+                take.close()
 
-        return stream
+        return generate
 
-    async def _fetched(self, request: gr.Request | None, most: int) -> bool:
-        """Waits until the page is at most so many messages behind; False when it has stopped fetching them."""
+    async def _wait_until_fetched(self, request: gr.Request | None, most: int) -> bool:
+        """Wait until the page is at most so many messages behind; False when it stopped fetching."""
         session = (request and request.session_hash) or ""
         before: int | None = None
         since = time.monotonic()
         while True:
-            behind = sessions.unread(self._demo, session)
+            behind = unread_messages(self._demo, session)
             if behind is None:
                 return False
             if behind <= most:
@@ -75,48 +75,50 @@ class Streams:
             if before is None or behind < before:
                 since = time.monotonic()
             elif time.monotonic() - since > self._unread:
-                sessions.drop_unread(self._demo, session)
+                drop_unread_messages(self._demo, session)
                 return False
             before = behind
             await asyncio.sleep(LOOK)
 
 
-class _Take:
+class _TakeStream:
     """One take: its generator, and the thread's work on the next message."""
 
-    def __init__(self, threads: ThreadPoolExecutor, spoken: Generator[Message, None, None], house: House) -> None:
-        self._threads, self._spoken, self._running = threads, spoken, house.running
-        self._ticket, self._heard = "", False
+    def __init__(
+        self, threads: ThreadPoolExecutor, messages: Generator[Message, None, None], context: WebContext
+    ) -> None:
+        self._threads, self._messages, self._running = threads, messages, context.running
+        self._ticket, self._has_audio = "", False
         self._work: Future[Message | None] | None = None  # on the next message
-        self._coming: asyncio.Future[Message | None] | None = None  # the same, for the event loop
-        self._told: tuple[int, float] | None = None  # its place, and when the page was told
+        self._next: asyncio.Future[Message | None] | None = None  # the same, for the event loop
+        self._reported: tuple[int, float] | None = None  # its place, and when it was reported
 
     async def next(self, words: Words) -> Message | None:
-        """The generator's next message, or what there is to be said until it comes; None at the end."""
-        if self._coming is None:
-            self._work = self._threads.submit(next, self._spoken, None)
-            self._coming = asyncio.wrap_future(self._work)
-        while not (await asyncio.wait({self._coming}, timeout=None if self._heard else TELL))[0]:
-            if waiting := self._waiting(words):
+        """The generator's next message, or a wait message until it comes; None at the end."""
+        if self._next is None:
+            self._work = self._threads.submit(next, self._messages, None)
+            self._next = asyncio.wrap_future(self._work)
+        while not (await asyncio.wait({self._next}, timeout=None if self._has_audio else TELL))[0]:
+            if waiting := self._wait_message(words):
                 return waiting
-        message, self._coming = self._coming.result(), None
+        message, self._next = self._next.result(), None
         if message:
-            self._ticket, self._heard = message["ticket"], message["kind"] == "chunk"
+            self._ticket, self._has_audio = message["ticket"], message["kind"] == "chunk"
         return message
 
-    def _waiting(self, words: Words) -> Message | None:
-        """The take's place, when it is another one or was told long ago."""
+    def _wait_message(self, words: Words) -> Message | None:
+        """The take's place, when it has changed or was reported long ago."""
         place, now = self._running.place(self._ticket), time.monotonic()
-        if place is None or (self._told and self._told[0] == place and now - self._told[1] < REMIND):
+        if place is None or (self._reported and self._reported[0] == place and now - self._reported[1] < REMIND):
             return None
-        self._told = place, now
+        self._reported = place, now
         status = words("speech.next_turn") if place == 0 else words("speech.waiting_turn", count=place)
         return {"kind": "wait", "ticket": self._ticket, "status": status}
 
-    def let_go(self) -> None:
-        """End the take, whatever it is doing; a thread closes its generator as soon as that is possible."""
+    def close(self) -> None:
+        """End the take at any point; a thread closes its generator as soon as that is possible."""
         self._running.stop(self._ticket)
-        if self._coming is not None:
-            self._coming.cancel()
+        if self._next is not None:
+            self._next.cancel()
         if self._work is not None:
-            self._work.add_done_callback(lambda _: self._threads.submit(self._spoken.close))
+            self._work.add_done_callback(lambda _: self._threads.submit(self._messages.close))

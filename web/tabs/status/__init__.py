@@ -1,1 +1,1 @@
-"""The Status tab: what the server is doing, and other models."""
+"""The Status tab: the server's state, and other models."""

@@ -1,4 +1,4 @@
-"""Status: the model, what it is doing, and another one where the host allows it."""
+"""Layout of the Status tab: the server's state, and the models to load where the host allows it."""
 
 from __future__ import annotations
 
@@ -6,37 +6,38 @@ from typing import TYPE_CHECKING
 
 import gradio as gr
 
-from web.tabs.status.handlers import Watching
+from web.tabs.status.handlers import StatusHandlers
 from web.ui.components import status_board
-from web.ui.wiring import Shared, line, quick, title
+from web.ui.events import listen
+from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
-    from web.context import House
+    from web.context import WebContext
 
 
-def build(house: House, shared: Shared) -> None:
-    """Lays out the tab and ties its events."""
-    events = Watching(house)
-    title(house.label("tab.status"))
+def build(context: WebContext, shared: SharedComponents) -> None:
+    """Lay out the tab and register its event listeners."""
+    handlers = StatusHandlers(context)
+    section_title(context.label("tab.status"))
     board = status_board()
-    quick(board.look, events.look, None, board)
-    if house.engine.models:
-        _models(house, shared, events, board)
+    listen(board.look, handlers.show_status, None, board)
+    if context.engine.models:
+        _model_choice(context, shared, handlers, board)
 
 
-def _models(house: House, shared: Shared, events: Watching, board: gr.HTML) -> None:
-    label = house.label
+def _model_choice(context: WebContext, shared: SharedComponents, handlers: StatusHandlers, board: gr.HTML) -> None:
+    engine, label = context.engine, context.label
     with gr.Row(equal_height=True, elem_id="rp-models"):
-        picked = gr.Dropdown(
+        model = gr.Dropdown(
             label=label("status.choose"), info=label("status.choose_info"),
-            choices=list(house.engine.models), value=house.engine.name, scale=3, min_width=220, elem_id="rp-model-pick",
+            choices=list(engine.models), value=engine.name, scale=3, min_width=220, elem_id="rp-model-pick",
         )  # fmt: skip
         load = gr.Button(label("status.load"), size="md", scale=1, min_width=110, elem_id="rp-model-load")
-    licence = gr.HTML(events.licence(house.engine.name), elem_id="rp-model-licence", apply_default_css=False)
-    said = line("rp-status-notice")
-    quick(picked.change, events.licence, picked, licence)
-    quick(shared.demo.load, events.choices, None, picked)
+    licence = gr.HTML(handlers.show_licence(engine.name), elem_id="rp-model-licence", apply_default_css=False)
+    message = notice_line("rp-status-notice")
+    listen(model.change, handlers.show_licence, model, licence)
+    listen(shared.demo.load, handlers.list_models, None, model)
     load.click(
-        events.load, picked, [said, shared.heading, board],
+        handlers.load_model, model, [message, shared.heading, board],
         show_progress="hidden", preprocess=False, api_visibility="private", concurrency_limit=None,
     )  # fmt: skip

@@ -18,17 +18,17 @@ from storage.repositories.shared_voices import Sample
 from tests.fake_engine import FakeEngine, voice
 from tests.storage.speaking import spoken
 from tests.web.conftest import furnished
-from web.context import House
-from web.tabs.library import views
-from web.tabs.library.handlers import Keeping
+from web.context import WebContext
+from web.tabs.library.handlers import LibraryHandlers
+from web.ui.voice_picker import select_voice
 
 Act = Callable[..., Any]
 CONSENT = Consent("Grandma <b>", datetime(2026, 11, 20, tzinfo=UTC), "Yes.")
 
 
 @pytest.fixture
-def events(house: House) -> Keeping:
-    return Keeping(house)
+def events(context: WebContext) -> LibraryHandlers:
+    return LibraryHandlers(context)
 
 
 @pytest.fixture
@@ -57,13 +57,13 @@ def names(library: VoiceLibrary, **which: str) -> list[str]:
 
 
 def test_the_list_says_all_that_is_known_of_a_voice(
-    events: Keeping, library: VoiceLibrary, studio: Storage, samples: list[VoiceRecord]
+    events: LibraryHandlers, library: VoiceLibrary, studio: Storage, samples: list[VoiceRecord]
 ) -> None:
     mine = library.add(
         replace(voice("Zoe", 2.0), description="<b>Low</b>", language="fr", tags=("warm",), consent=CONSENT)
     )
     studio.history.add(spoken(voice_id=mine.id, duration=3.5))
-    listed = events.list(None, None)
+    listed = events.list_voices(None, None)
     card = listed["voices"][0]
     assert [each["name"] for each in listed["voices"]] == ["Zoe", "Ada", "Ben"]
     assert {key: card[key] for key in ("id", "name", "shared", "language", "description", "tags", "who", "times")} == {
@@ -86,41 +86,43 @@ def test_the_list_says_all_that_is_known_of_a_voice(
     assert all(each[link].startswith("/reprise/files/") for each in listed["voices"] for link in ("clip", "file"))
 
 
-def test_who_has_only_samples_has_nothing_to_export(events: Keeping, samples: list[VoiceRecord]) -> None:
-    assert events.list(None, None)["all"] == ""
+def test_who_has_only_samples_has_nothing_to_export(events: LibraryHandlers, samples: list[VoiceRecord]) -> None:
+    assert events.list_voices(None, None)["all"] == ""
 
 
 def test_the_picker_keeps_the_choice_whatever_its_name_and_forgets_what_is_gone(
-    house: House, events: Keeping, library: VoiceLibrary
+    context: WebContext, events: LibraryHandlers, library: VoiceLibrary
 ) -> None:
     ben, anna = library.add(voice("Ben")), library.add(voice("Anna"))
-    words = house.words(None)
-    assert views.picker(house, "local", ben.id, words).value == ben.id
-    press(events.revise, id=ben.id, name="Aaron")
-    picker = views.picker(house, "local", ben.id, words)
+    words = context.words(None)
+    assert select_voice(context.storage.voices.list(), ben.id, words).value == ben.id
+    press(events.update_voice, id=ben.id, name="Aaron")
+    picker = select_voice(context.storage.voices.list(), ben.id, words)
     assert (picker.value, picker.choices) == (ben.id, [("Aaron", ben.id), ("Anna", anna.id)])
-    press(events.remove, id=ben.id)
-    assert views.picker(house, "local", ben.id, words).value == anna.id
+    press(events.delete_voice, id=ben.id)
+    assert select_voice(context.storage.voices.list(), ben.id, words).value == anna.id
 
 
 def test_speaking_with_a_voice_picks_it_and_shows_the_tab(
-    events: Keeping, library: VoiceLibrary, samples: list[VoiceRecord]
+    events: LibraryHandlers, library: VoiceLibrary, samples: list[VoiceRecord]
 ) -> None:
     library.add(voice("Zoe"))
-    picker, tabs, listed = press(events.speak_with, id=samples[1].id)
+    picker, tabs, listed = press(events.speak_with_voice, id=samples[1].id)
     assert (picker.value, tabs.selected, listed) == (samples[1].id, "speak", gr.skip())
     for wrong in ("gone", None, 7):
-        picker, tabs, listed = press(events.speak_with, id=wrong)
+        picker, tabs, listed = press(events.speak_with_voice, id=wrong)
         assert (picker, tabs, listed["answer"]["kind"]) == (gr.skip(), gr.skip(), "bad")
 
 
 # --- changing
 
 
-def test_everything_that_describes_a_voice_can_be_changed(events: Keeping, library: VoiceLibrary) -> None:
+def test_everything_that_describes_a_voice_can_be_changed(events: LibraryHandlers, library: VoiceLibrary) -> None:
     ben = library.add(voice("Ben"))
-    assert answer(events.revise, id=ben.id, name=" Zoe ") == ("good", "Renamed to “Zoe”.")
-    said = answer(events.revise, id=ben.id, language="pt-BR", description="Low.", tags=["#warm", "Warm", " a  b "])
+    assert answer(events.update_voice, id=ben.id, name=" Zoe ") == ("good", "It is “Zoe” now.")
+    said = answer(
+        events.update_voice, id=ben.id, language="pt-BR", description="Low.", tags=["#warm", "Warm", " a  b "]
+    )
     assert said == ("good", "“Zoe” is saved.")
     changed = library.get(ben.id)
     assert (changed.name, changed.language, changed.description, changed.tags) == (
@@ -129,7 +131,7 @@ def test_everything_that_describes_a_voice_can_be_changed(events: Keeping, libra
         "Low.",
         ("warm", "a b"),
     )
-    press(events.revise, id=ben.id, tags=[], language="", description="")
+    press(events.update_voice, id=ben.id, tags=[], language="", description="")
     assert library.get(ben.id) == replace(
         changed, language="", description="", tags=(), updated=library.get(ben.id).updated
     )
@@ -153,96 +155,96 @@ def test_everything_that_describes_a_voice_can_be_changed(events: Keeping, libra
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_changes(
-    events: Keeping, library: VoiceLibrary, changes: dict[str, Any], says: str
+    events: LibraryHandlers, library: VoiceLibrary, changes: dict[str, Any], says: str
 ) -> None:
     library.add(voice("Anna"))
     ben = library.add(voice("Ben"))
-    kind, text = answer(events.revise, id=ben.id, **changes)
+    kind, text = answer(events.update_voice, id=ben.id, **changes)
     assert (kind, library.get(ben.id)) == ("bad", ben)
     assert says in text
-    listed, _ = press(events.revise, id=ben.id, **changes)
+    listed, _ = press(events.update_voice, id=ben.id, **changes)
     assert listed["answer"]["id"] == ben.id, "the form that it is about is told"
 
 
 def test_samples_are_copied_and_handed_out_and_otherwise_left_alone(
-    events: Keeping, library: VoiceLibrary, samples: list[VoiceRecord]
+    events: LibraryHandlers, library: VoiceLibrary, samples: list[VoiceRecord]
 ) -> None:
     ada = samples[0]
-    for kind, text in (answer(events.revise, id=ada.id, name="Mine"), answer(events.remove, id=ada.id)):
+    for kind, text in (answer(events.update_voice, id=ada.id, name="Mine"), answer(events.delete_voice, id=ada.id)):
         assert kind == "bad"
         assert "“Ada” is a sample voice" in text
     assert library.list() == samples
-    assert answer(events.duplicate, id=ada.id) == ("good", "“Ada” is your own copy.")
-    assert answer(events.duplicate, id=ada.id) == ("good", "“Ada 2” is your own copy.")
+    assert answer(events.duplicate_voice, id=ada.id) == ("good", "“Ada” is a copy of your own.")
+    assert answer(events.duplicate_voice, id=ada.id) == ("good", "“Ada 2” is a copy of your own.")
     assert names(library) == ["Ada", "Ada 2", "Ada", "Ben"]
 
 
 # --- deleting
 
 
-def test_deleting_can_be_undone(events: Keeping, library: VoiceLibrary, engine: FakeEngine) -> None:
+def test_deleting_can_be_undone(events: LibraryHandlers, library: VoiceLibrary, engine: FakeEngine) -> None:
     ben = library.add(voice("Ben"))
-    listed, bell, _ = press(events.remove, id=ben.id)
+    listed, bell, _ = press(events.delete_voice, id=ben.id)
     assert engine.forgotten == ["Ben"], "the engine keeps nothing of it"
     assert (listed["voices"], listed["answer"]["text"], bell["what"]) == ([], "", "voices")
     (aside,) = listed["aside"]
     assert (aside["id"], aside["name"]) == (ben.id, "Ben")
     assert 590 < aside["left"] <= 600
-    assert events.list(None, None)["aside"] != [], "whoever reloads the page is offered it as well"
-    assert answer(events.put_back, id=ben.id) == ("good", "“Ben” is restored.")
+    assert events.list_voices(None, None)["aside"] != [], "whoever reloads the page is offered it as well"
+    assert answer(events.restore_voice, id=ben.id) == ("good", "“Ben” is back.")
     assert library.list() == [ben]
-    assert answer(events.put_back, id=ben.id)[0] == "bad", "once"
+    assert answer(events.restore_voice, id=ben.id)[0] == "bad", "once"
 
 
 def test_deleting_the_picked_voice_says_who_speaks_now_and_undoing_picks_it_again(
-    events: Keeping, library: VoiceLibrary
+    events: LibraryHandlers, library: VoiceLibrary
 ) -> None:
     zoe, ben = library.add(voice("Zoe")), library.add(voice("Ben"))
-    listed, _, picker = press(events.remove, id=zoe.id, picked=True)
+    listed, _, picker = press(events.delete_voice, id=zoe.id, picked=True)
     assert (picker.value, picker.choices) == (ben.id, [("Ben", ben.id)])
-    assert (listed["answer"]["text"], listed["answer"]["instead"]) == ("The voice is now “Ben”.", ben.id)
-    _, _, picker = press(events.put_back, id=zoe.id, picked=True)
+    assert (listed["answer"]["text"], listed["answer"]["instead"]) == ("“Ben” speaks now.", ben.id)
+    _, _, picker = press(events.restore_voice, id=zoe.id, picked=True)
     assert (picker.value, len(picker.choices)) == (zoe.id, 2)
 
-    for event in (events.remove, events.put_back):
+    for event in (events.delete_voice, events.restore_voice):
         listed, _, picker = press(event, id=ben.id, picked=False)
         assert (listed["answer"]["instead"], picker) == ("", gr.skip()), "the pick is left alone"
-    press(events.remove, id=ben.id)
-    listed, _, picker = press(events.remove, id=zoe.id, picked=True)
+    press(events.delete_voice, id=ben.id)
+    listed, _, picker = press(events.delete_voice, id=zoe.id, picked=True)
     assert (listed["answer"]["text"], picker) == ("", gr.skip()), "nobody is left to speak"
-    assert press(events.put_back, id="nonsense", picked=True)[2] == gr.skip()
+    assert press(events.restore_voice, id="nonsense", picked=True)[2] == gr.skip()
 
 
-def test_undoing_says_where_the_name_is_taken_by_now(events: Keeping, library: VoiceLibrary) -> None:
+def test_undoing_says_where_the_name_is_taken_by_now(events: LibraryHandlers, library: VoiceLibrary) -> None:
     ben = library.add(voice("Ben"))
-    press(events.remove, id=ben.id)
+    press(events.delete_voice, id=ben.id)
     library.add(voice("ben"))
-    kind, text = answer(events.put_back, id=ben.id)
-    assert (kind, text) == ("good", "“Ben” is restored as “Ben 2”, because another voice has its name now.")
+    kind, text = answer(events.restore_voice, id=ben.id)
+    assert (kind, text) == ("good", "“Ben” is back as “Ben 2”, because another voice has its name by now.")
 
 
-def test_deleting_for_good(events: Keeping, library: VoiceLibrary) -> None:
+def test_deleting_for_good(events: LibraryHandlers, library: VoiceLibrary) -> None:
     ben = library.add(voice("Ben"))
-    press(events.remove, id=ben.id)
-    listed, _ = events.let_go(None, None)
-    assert (listed["aside"], listed["answer"]["text"]) == ([], "Deleted for good.")
-    assert answer(events.put_back, id=ben.id)[0] == "bad"
+    press(events.delete_voice, id=ben.id)
+    listed, _ = events.purge_deleted(None, None)
+    assert (listed["aside"], listed["answer"]["text"]) == ([], "It is deleted for good.")
+    assert answer(events.restore_voice, id=ben.id)[0] == "bad"
 
 
 # --- taking in
 
 
 @pytest.fixture
-def upload(house: House) -> Callable[[str, bytes], dict[str, str]]:
+def upload(context: WebContext) -> Callable[[str, bytes], dict[str, str]]:
     def lies(name: str, data: bytes) -> dict[str, str]:
-        (house.folder / name).write_bytes(data)
-        return {"path": str(house.folder / name), "name": name}
+        (context.folder / name).write_bytes(data)
+        return {"path": str(context.folder / name), "name": name}
 
     return lies
 
 
 def test_files_and_archives_come_in_and_each_is_named(
-    events: Keeping, library: VoiceLibrary, house: House, upload: Act
+    events: LibraryHandlers, library: VoiceLibrary, context: WebContext, upload: Act
 ) -> None:
     library.add(voice("Ben"))
     packed = io.BytesIO()
@@ -257,7 +259,7 @@ def test_files_and_archives_come_in_and_each_is_named(
         upload("empty.zip", b"PK\x05\x06" + bytes(18)),
         upload("bad.zip", b"PK\x03\x04" + bytes(30)),
     ]
-    listed, _ = press(events.take_in, files=files)
+    listed, _ = press(events.import_voices, files=files)
     said = listed["answer"]
     assert (said["kind"], said["text"]) == ("bad", "Imported “Anna”, “Zoe”.")
     assert [line.partition(" was not imported. ")[::2] for line in said["lines"]] == [
@@ -270,12 +272,12 @@ def test_files_and_archives_come_in_and_each_is_named(
         ),
     ]
     assert names(library) == ["Anna", "Ben", "Zoe"]
-    assert list(house.folder.iterdir()) == [], "nothing of the library lies where files are served from"
+    assert list(context.folder.iterdir()) == [], "nothing of the library lies where files are served from"
 
 
-def test_one_good_file_is_said_in_one_sentence(events: Keeping, upload: Act, library: VoiceLibrary) -> None:
+def test_one_good_file_is_said_in_one_sentence(events: LibraryHandlers, upload: Act, library: VoiceLibrary) -> None:
     file = upload("x.voice", replace(voice("Anna"), tags=("warm",)).to_bytes())
-    listed, _ = press(events.take_in, files=[file])
+    listed, _ = press(events.import_voices, files=[file])
     assert (listed["answer"]["kind"], listed["answer"]["text"], listed["answer"]["lines"]) == (
         "good",
         "Imported “Anna”.",
@@ -285,23 +287,23 @@ def test_one_good_file_is_said_in_one_sentence(events: Keeping, upload: Act, lib
 
 
 @pytest.mark.parametrize("files", [None, [], "text", [{}] * 201])
-def test_no_files_are_no_import(events: Keeping, files: Any) -> None:
-    kind, text = answer(events.take_in, files=files)
+def test_no_files_are_no_import(events: LibraryHandlers, files: Any) -> None:
+    kind, text = answer(events.import_voices, files=files)
     assert kind == "bad"
     assert "200" in text
 
 
 def test_only_what_was_uploaded_here_is_read(
-    events: Keeping, library: VoiceLibrary, house: House, tmp_path: Path
+    events: LibraryHandlers, library: VoiceLibrary, context: WebContext, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret.voice"
     secret.write_bytes(voice("Secret").to_bytes())
-    (house.folder / "link.voice").symlink_to(secret)
-    for path in (secret, house.folder / ".." / "secret.voice", house.folder / "link.voice", house.folder):
-        listed, _ = press(events.take_in, files=[{"path": str(path), "name": "x.voice"}])
+    (context.folder / "link.voice").symlink_to(secret)
+    for path in (secret, context.folder / ".." / "secret.voice", context.folder / "link.voice", context.folder):
+        listed, _ = press(events.import_voices, files=[{"path": str(path), "name": "x.voice"}])
         assert "no longer on the server" in listed["answer"]["lines"][0]
     for file in ({"path": 3}, {"path": "a\0b"}, [1], "text", None):
-        assert press(events.take_in, files=[file])[0]["answer"]["text"] == "No voice was imported."
+        assert press(events.import_voices, files=[file])[0]["answer"]["text"] == "No voice was imported."
     assert secret.exists()
     assert library.list() == []
 
@@ -309,14 +311,14 @@ def test_only_what_was_uploaded_here_is_read(
 # --- whose
 
 
-def test_voices_of_others_are_out_of_reach(events: Keeping, library: VoiceLibrary) -> None:
+def test_voices_of_others_are_out_of_reach(events: LibraryHandlers, library: VoiceLibrary) -> None:
     theirs, gone = library.add(voice("Secret"), owner="somebody"), library.add(voice("Gone"), owner="somebody")
     library.trash(gone.id, owner="somebody")
-    assert events.list(None, None)["voices"] == events.list(None, None)["aside"] == []
-    for event in (events.revise, events.duplicate, events.remove, events.put_back):
+    assert events.list_voices(None, None)["voices"] == events.list_voices(None, None)["aside"] == []
+    for event in (events.update_voice, events.duplicate_voice, events.delete_voice, events.restore_voice):
         for wrong in (theirs.id, gone.id, "nonsense", None, 7, ["x"]):
             assert answer(event, id=wrong, name="Mine")[0] == "bad"
-    events.let_go(None, None)
+    events.purge_deleted(None, None)
     assert names(library, owner="somebody") == ["Secret"]
     assert [each.id for each in library.trashed(owner="somebody")] == [gone.id]
     assert library.list() == []
@@ -325,11 +327,17 @@ def test_voices_of_others_are_out_of_reach(events: Keeping, library: VoiceLibrar
 def test_a_page_without_a_key_changes_nothing(
     engine: FakeEngine, studio: Storage, library: VoiceLibrary, tmp_path: Path
 ) -> None:
-    events = Keeping(furnished(engine, studio, tmp_path, "browser"))
+    events = LibraryHandlers(furnished(engine, studio, tmp_path, "browser"))
     request: Any = SimpleNamespace(headers={}, username=None, request=None)
-    assert events.list("forged", request) == gr.skip()
+    assert events.list_voices("forged", request) == gr.skip()
     ben = library.add(voice("Ben"))
-    for event in (events.revise, events.duplicate, events.remove, events.put_back, events.take_in):
+    for event in (
+        events.update_voice,
+        events.duplicate_voice,
+        events.delete_voice,
+        events.restore_voice,
+        events.import_voices,
+    ):
         listed, bell, *picker = event(gr.EventData(None, {"id": ben.id, "picked": True}), "forged", request)
         assert listed.keys() == {"answer"}
         assert (listed["answer"]["kind"], bell, *picker) == ("bad", *[gr.skip()] * (1 + len(picker)))

@@ -25,7 +25,7 @@ from engine.errors import EngineBusy
 from tests.fake_engine import FRAME, SAMPLE_RATE
 from tests.looping import run
 from tests.paths import CLIP, MINIATURE
-from web.context import House
+from web.context import WebContext
 from web.tabs.new_voice import views
 from web.tabs.new_voice.clip_server import EACH, ClipServer
 from web.ui.i18n import Translations
@@ -37,17 +37,17 @@ GERMAN: Any = SimpleNamespace(headers={"accept-language": "de"})
 
 
 @pytest.fixture
-def ask(house: House) -> Any:
-    functions = {function.__name__: function for function in ClipServer(house).functions()}
+def ask(context: WebContext) -> Any:
+    functions = {function.__name__: function for function in ClipServer(context).functions()}
     return lambda name, value, request=None: run(functions[name], value, request)
 
 
 @pytest.fixture
-def keep(house: House) -> Any:
+def keep(context: WebContext) -> Any:
     """Keeps samples or a file among the uploads, as a clip of the browser's."""
 
     def kept(what: Any, name: str = "clip.wav", **more: Any) -> dict[str, Any]:
-        path = house.folder / "a1" / name
+        path = context.folder / "a1" / name
         path.parent.mkdir(exist_ok=True)
         if isinstance(what, np.ndarray):
             soundfile.write(path, what, RATE, subtype="FLOAT")
@@ -140,7 +140,7 @@ def test_of_a_video_the_sound_is_taken(ask: Any, keep: Any, container: str, code
     assert ask("examine_clip", clip)["spoken"] == pytest.approx(2.8, abs=0.3)
 
 
-def test_two_hours_are_refused_without_being_read(ask: Any, keep: Any, house: House) -> None:
+def test_two_hours_are_refused_without_being_read(ask: Any, keep: Any, context: WebContext) -> None:
     clip = keep(b"", "long.flac")
     with soundfile.SoundFile(clip["path"], "w", 8_000, 1, format="FLAC") as file:
         for _ in range(120):
@@ -273,10 +273,10 @@ def test_the_codec_gives_the_part_back(ask: Any, keep: Any) -> None:
     assert "silent" in ask("hear_back", keep(np.zeros(RATE * 3, np.float32)))["problem"]
 
 
-def test_a_real_engine_gives_it_back_as_well(keep: Any, house: House) -> None:
+def test_a_real_engine_gives_it_back_as_well(keep: Any, context: WebContext) -> None:
     engine = Engine.load(MINIATURE, "cpu")
     try:
-        real: Any = SimpleNamespace(engine=engine, folder=house.folder, words=house.words)
+        real: Any = SimpleNamespace(engine=engine, folder=context.folder, words=context.words)
         ask = {function.__name__: function for function in ClipServer(real).functions()}["hear_back"]
         samples, rate = samples_of(run(ask, keep(CLIP, "clip.flac"), None))
     finally:
@@ -296,9 +296,9 @@ def test_an_engine_that_is_busy_says_so_in_the_readers_language(
 
 
 def test_clips_wait_in_a_line_of_their_own_which_ends(
-    house: House, keep: Any, engine: Any, monkeypatch: pytest.MonkeyPatch
+    context: WebContext, keep: Any, engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    functions = {function.__name__: function for function in ClipServer(house).functions()}
+    functions = {function.__name__: function for function in ClipServer(context).functions()}
     assert all(map(inspect.iscoroutinefunction, functions.values())), "Gradio would give them its own threads"
     go, clip, answers = threading.Event(), keep(story()), []
     monkeypatch.setattr(engine, "reconstruct", lambda _: go.wait(30) and np.zeros(FRAME, np.float32))
@@ -324,13 +324,13 @@ def test_clips_wait_in_a_line_of_their_own_which_ends(
 # --- forgetting
 
 
-def test_a_clip_is_forgotten_and_nothing_else(ask: Any, keep: Any, house: House, tmp_path: Path) -> None:
+def test_a_clip_is_forgotten_and_nothing_else(ask: Any, keep: Any, context: WebContext, tmp_path: Path) -> None:
     clip = keep(story())
     secret = tmp_path / "secret.wav"
     secret.write_bytes(b"not yours")
     assert "problem" in ask("forget_clip", {"path": str(secret)})
-    assert "problem" in ask("forget_clip", {"path": str(house.folder)})
+    assert "problem" in ask("forget_clip", {"path": str(context.folder)})
     assert secret.exists()
     assert ask("forget_clip", {"path": clip["path"]}) == {}
-    assert list(house.folder.iterdir()) == []
+    assert list(context.folder.iterdir()) == []
     assert "no longer on the server" in ask("forget_clip", {"path": clip["path"]})["problem"]

@@ -16,9 +16,10 @@ from storage.repositories.shared_voices import Sample
 from tests.fake_engine import FakeEngine, buzz, reference, voice
 from tests.looping import run
 from tests.paths import CLIP
-from web.context import House
-from web.limits.pools import Pool
-from web.tabs.new_voice.handlers import STEPS, Cloning, consent_sentence, steps, who_agrees
+from web.context import WebContext
+from web.limits.worker_pool import WorkerPool
+from web.tabs.new_voice.handlers import NewVoiceHandlers, consent_sentence, consenting_speaker
+from web.tabs.new_voice.views import STEPS, steps_html
 from web.ui.i18n import Translations
 
 STORY = CLIP.with_name("flite_slt_story.flac")
@@ -29,18 +30,18 @@ GERMAN: Any = SimpleNamespace(headers={"accept-language": "de"})
 
 
 @pytest.fixture
-def events(house: House) -> Cloning:
-    return Cloning(house)
+def events(context: WebContext) -> NewVoiceHandlers:
+    return NewVoiceHandlers(context)
 
 
 @pytest.fixture
-def clip(house: House) -> dict[str, Any]:
-    return kept(house, CLIP)
+def clip(context: WebContext) -> dict[str, Any]:
+    return kept(context, CLIP)
 
 
-def kept(house: House, file: Path, **more: Any) -> dict[str, Any]:
+def kept(context: WebContext, file: Path, **more: Any) -> dict[str, Any]:
     """A file among the uploads, in a folder of its own, as the page sends a clip."""
-    folder = house.folder / f"upload-{len(list(house.folder.iterdir()))}"
+    folder = context.folder / f"upload-{len(list(context.folder.iterdir()))}"
     folder.mkdir()
     path = folder / file.name
     path.write_bytes(file.read_bytes())
@@ -56,15 +57,15 @@ def kept(house: House, file: Path, **more: Any) -> dict[str, Any]:
     return {**clip, **more}
 
 
-def save(events: Cloning, *clips: dict[str, Any], request: Any = None, **changes: Any) -> tuple[Any, ...]:
+def save(events: NewVoiceHandlers, *clips: dict[str, Any], request: Any = None, **changes: Any) -> tuple[Any, ...]:
     value = {"chosen": 0, "clips": list(clips)} if clips else None
-    told = list(events.save(value, *{**FORM, **changes}.values(), None, request))  # type: ignore[arg-type]
+    told = list(events.save_steps(value, *{**FORM, **changes}.values(), None, request))  # type: ignore[arg-type]
     assert len({len(each) for each in told}) == 1, "every step fills the same outputs"
     return told[-1]
 
 
 def test_a_saved_voice_is_picked_and_its_upload_is_gone(
-    events: Cloning, library: VoiceLibrary, clip: dict[str, Any], house: House
+    events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], context: WebContext
 ) -> None:
     trouble, clips, name, speaker, agreed, picker, said, tabs, bell = save(events, clip)
     record = library.find("Anna")
@@ -72,74 +73,85 @@ def test_a_saved_voice_is_picked_and_its_upload_is_gone(
     assert (picker.value, [label for label, _ in picker.choices]) == (record.id, ["Anna"])
     assert "Saved “Anna”. A note about the clip. Now write something to say." in said
     assert (tabs.selected, bell["what"]) == ("speak", "voices")
-    assert list(house.folder.iterdir()) == [], "nothing is left of the upload"
+    assert list(context.folder.iterdir()) == [], "nothing is left of the upload"
     assert library.load(record.id).references[0].transcript == "Hello there."
     assert record.references == 1
 
 
-def test_each_step_is_shown(events: Cloning, clip: dict[str, Any]) -> None:
-    told = list(events.save({"clips": [clip]}, *FORM.values(), None, None))  # type: ignore[arg-type]
-    assert [each[0] for each in told] == [*(steps(step, ENGLISH) for step in STEPS), ""]
+def test_each_step_is_shown(events: NewVoiceHandlers, clip: dict[str, Any]) -> None:
+    told = list(events.save_steps({"clips": [clip]}, *FORM.values(), None, None))  # type: ignore[arg-type]
+    assert [each[0] for each in told] == [*(steps_html(step, ENGLISH) for step in STEPS), ""]
     assert 'data-step="done"' in told[1][0]
     assert 'role="status">Encoding the voice<' in told[1][0]
     assert all(value == gr.skip() for each in told[:-1] for value in each[1:]), "the form stays until all is done"
-    assert "Waiting" in events.begin(None)  # type: ignore[arg-type]
+    assert "Waiting" in events.show_waiting(None)  # type: ignore[arg-type]
 
 
 # --- consent
 
 
 def test_who_agreed_is_named_in_what_was_agreed_to(
-    events: Cloning, library: VoiceLibrary, clip: dict[str, Any], house: House
+    events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], context: WebContext
 ) -> None:
     save(events, clip, speaker=" Grandma \n Ada ")
     consent = library.find("Anna").consent
     assert consent is not None
     assert (consent.who, consent.sentence) == ("Grandma Ada", consent_sentence("Grandma Ada", ENGLISH))
     assert consent.sentence.count("Grandma Ada") == 2
-    save(events, kept(house, CLIP), name="Emil", request=GERMAN)
+    save(events, kept(context, CLIP), name="Emil", request=GERMAN)
     consent = library.find("Emil").consent
     assert consent is not None
     assert consent.who == "Emil"
     assert consent.sentence.startswith("Ich bin Emil und willige ein")
 
 
-def test_the_sentence_follows_the_names(events: Cloning) -> None:
-    assert who_agrees("Anna", "") == who_agrees(" Anna ", None) == who_agrees("x", "Anna") == "Anna"
-    box = events.sentence("Anna", "", None)  # type: ignore[arg-type]
+def test_the_sentence_follows_the_names(events: NewVoiceHandlers) -> None:
+    assert (
+        consenting_speaker("Anna", "")
+        == consenting_speaker(" Anna ", None)
+        == consenting_speaker("x", "Anna")
+        == "Anna"
+    )
+    box = events.update_consent("Anna", "", None)  # type: ignore[arg-type]
     assert box.label == consent_sentence("Anna", ENGLISH)
     for language, texts in TRANSLATIONS.languages.items():
-        assert texts["new.consent"].format(who=who_agrees("", None)) == texts["new.consent_blank"], language
+        assert texts["new.consent"].format(who=consenting_speaker("", None)) == texts["new.consent_blank"], language
 
 
 # --- several clips
 
 
 def test_all_clips_become_one_reference_with_all_their_words(
-    events: Cloning, library: VoiceLibrary, house: House
+    events: NewVoiceHandlers, library: VoiceLibrary, context: WebContext
 ) -> None:
     """A prompt's references are its speakers: a second one would be somebody else."""
-    clips = [kept(house, CLIP, words="One"), kept(house, STORY, words="two three!", start=1.0, end=9.0)]
+    clips = [kept(context, CLIP, words="One"), kept(context, STORY, words="two three!", start=1.0, end=9.0)]
     *_, said, _, _ = save(events, *clips)
     (only,) = library.load(library.find("Anna").id).references
     assert only.transcript == "One. two three!"
     assert only.duration == pytest.approx(3.1 + 8.0 + 0.2, abs=0.6)
     assert "Left out" not in said
-    assert list(house.folder.iterdir()) == []
+    assert list(context.folder.iterdir()) == []
 
 
-def test_clips_that_do_not_fit_are_left_out_and_said(events: Cloning, library: VoiceLibrary, house: House) -> None:
-    clips = [kept(house, STORY, name="first"), kept(house, STORY, name="second"), kept(house, CLIP, words="Third.")]
+def test_clips_that_do_not_fit_are_left_out_and_said(
+    events: NewVoiceHandlers, library: VoiceLibrary, context: WebContext
+) -> None:
+    clips = [
+        kept(context, STORY, name="first"),
+        kept(context, STORY, name="second"),
+        kept(context, CLIP, words="Third."),
+    ]
     assert clips[0]["seconds"] * 2 > MAX_MERGED_SECONDS
     *_, said, _, _ = save(events, *clips)
     (only,) = library.load(library.find("Anna").id).references
     assert only.transcript == "Hello there. Third."
-    assert "Left out, because the other clips fill the voice: “second”." in said
-    assert list(house.folder.iterdir()) == []
+    assert "Left out, because the others fill the voice: “second”." in said
+    assert list(context.folder.iterdir()) == []
 
 
-def test_only_the_chosen_part_is_kept(events: Cloning, library: VoiceLibrary, house: House) -> None:
-    save(events, kept(house, STORY, start=2.0, end=7.0))
+def test_only_the_chosen_part_is_kept(events: NewVoiceHandlers, library: VoiceLibrary, context: WebContext) -> None:
+    save(events, kept(context, STORY, start=2.0, end=7.0))
     assert library.find("Anna").duration == pytest.approx(5.0, abs=0.5)
 
 
@@ -158,7 +170,7 @@ def test_only_the_chosen_part_is_kept(events: Cloning, library: VoiceLibrary, ho
     ],
 )
 def test_a_form_that_is_not_right_is_refused_and_kept(
-    events: Cloning, library: VoiceLibrary, clip: dict[str, Any], changes: dict[str, Any], says: str
+    events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], changes: dict[str, Any], says: str
 ) -> None:
     trouble, *others = save(events, clip, **changes)
     assert says in trouble
@@ -169,25 +181,25 @@ def test_a_form_that_is_not_right_is_refused_and_kept(
 
 
 def test_all_that_is_missing_is_said_at_once_and_the_first_field_is_named(
-    events: Cloning, clip: dict[str, Any], house: House
+    events: NewVoiceHandlers, clip: dict[str, Any], context: WebContext
 ) -> None:
     everything = save(events, name="", agreed=False)[0]
     assert everything.index("Record a clip") < everything.index("Give the voice a name") < everything.index("tick the")
     assert 'data-field=".rp-drop button:enabled"' in everything
     assert 'data-field="#rp-name ' in save(events, clip, name="", agreed=False)[0]
     assert 'data-field="#rp-consent input"' in save(events, clip, agreed=False)[0]
-    silent = kept(house, STORY, words="")
+    silent = kept(context, STORY, words="")
     assert 'data-field=".rp-clip-line:nth-child(2) .rp-clip-name"' in save(events, clip, silent)[0]
     assert 'data-field=".rp-words"' in save(events, silent, clip)[0], "this one is chosen"
 
 
-def test_a_clip_without_words_is_named(events: Cloning, house: House) -> None:
-    trouble, *_ = save(events, kept(house, CLIP), kept(house, STORY, words=" \n", name="<Second>"))
+def test_a_clip_without_words_is_named(events: NewVoiceHandlers, context: WebContext) -> None:
+    trouble, *_ = save(events, kept(context, CLIP), kept(context, STORY, words=" \n", name="<Second>"))
     assert "Type the words that are spoken in “&lt;Second&gt;”" in trouble
 
 
 def test_a_taken_name_is_said_before_the_engine_works(
-    events: Cloning, library: VoiceLibrary, clip: dict[str, Any], engine: FakeEngine
+    events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], engine: FakeEngine
 ) -> None:
     def never(_clip: Any, _transcript: str) -> Any:
         raise AssertionError("the engine was put to work")
@@ -203,7 +215,7 @@ def test_a_taken_name_is_said_before_the_engine_works(
 
 
 def test_a_sample_may_share_its_name_with_ones_own(
-    events: Cloning, library: VoiceLibrary, clip: dict[str, Any]
+    events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any]
 ) -> None:
     library.share([Sample(voice("Anna"), "I am Anna.")])
     assert save(events, clip)[0] == ""
@@ -211,11 +223,11 @@ def test_a_sample_may_share_its_name_with_ones_own(
 
 
 def test_no_clip_and_clips_that_were_not_uploaded_are_refused(
-    events: Cloning, library: VoiceLibrary, tmp_path: Path, house: House, clip: dict[str, Any]
+    events: NewVoiceHandlers, library: VoiceLibrary, tmp_path: Path, context: WebContext, clip: dict[str, Any]
 ) -> None:
     secret = tmp_path / "secret.wav"
     secret.write_bytes(b"not yours")
-    uploads = house.folder
+    uploads = context.folder
     (uploads / "link.wav").symlink_to(secret)
     assert "Record a clip or choose a file" in save(events)[0]
     for path in (secret, uploads / ".." / "secret.wav", uploads / "link.wav", uploads / "gone.wav", uploads):
@@ -223,14 +235,14 @@ def test_no_clip_and_clips_that_were_not_uploaded_are_refused(
     for path in (3, "a\0b", [1]):
         assert "not a file that was uploaded" in save(events, {**clip, "path": path})[0]
     for value in ("text", {"path": str(secret)}, {"clips": "x"}):
-        *_, last = events.save(value, *FORM.values(), None, None)  # type: ignore[arg-type]
+        *_, last = events.save_steps(value, *FORM.values(), None, None)  # type: ignore[arg-type]
         assert "not clips that were made here" in last[0]
     assert secret.exists()
     assert library.list() == []
 
 
 def test_what_the_engine_refuses_is_said(
-    events: Cloning, clip: dict[str, Any], engine: FakeEngine, library: VoiceLibrary
+    events: NewVoiceHandlers, clip: dict[str, Any], engine: FakeEngine, library: VoiceLibrary
 ) -> None:
     def refuse(_clip: Any, _transcript: str) -> Any:
         raise UnusableReference("There is no speech in this clip.")
@@ -241,39 +253,41 @@ def test_what_the_engine_refuses_is_said(
     assert library.list() == []
 
 
-def test_silence_and_rubbish_are_one_sentence_each(events: Cloning, house: House, tmp_path: Path) -> None:
+def test_silence_and_rubbish_are_one_sentence_each(
+    events: NewVoiceHandlers, context: WebContext, tmp_path: Path
+) -> None:
     soundfile.write(tmp_path / "silence.wav", np.zeros(16_000 * 5, np.float32), 16_000)
-    assert "The clip is silent" in save(events, kept(house, tmp_path / "silence.wav"))[0]
-    rubbish = kept(house, CLIP)
+    assert "The clip is silent" in save(events, kept(context, tmp_path / "silence.wav"))[0]
+    rubbish = kept(context, CLIP)
     Path(rubbish["path"]).write_bytes(b"these are no sounds" * 100)
     assert "not audio that can be read" in save(events, rubbish)[0]
     Path(rubbish["path"]).write_bytes(b"")
     assert "holds no sound" in save(events, rubbish)[0]
 
 
-def test_the_voice_is_its_owners_alone(events: Cloning, library: VoiceLibrary, clip: dict[str, Any]) -> None:
+def test_the_voice_is_its_owners_alone(events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any]) -> None:
     save(events, clip)
     assert library.list(owner="somebody else") == []
 
 
 def test_what_is_said_is_text_whatever_it_holds(
-    house: House, library: VoiceLibrary, clip: dict[str, Any], engine: FakeEngine
+    context: WebContext, library: VoiceLibrary, clip: dict[str, Any], engine: FakeEngine
 ) -> None:
     engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
-    *_, said, _, _ = save(Cloning(house), clip, name="<b>{{x}}</b> `${alert(1)}`")
+    *_, said, _, _ = save(NewVoiceHandlers(context), clip, name="<b>{{x}}</b> `${alert(1)}`")
     assert "Saved “&lt;b&gt;{{x}}&lt;/b&gt; `${alert(1)}`”." in said
 
 
 def test_voices_are_made_on_threads_of_their_own_whose_line_ends(
-    events: Cloning, clip: dict[str, Any], library: VoiceLibrary
+    events: NewVoiceHandlers, clip: dict[str, Any], library: VoiceLibrary
 ) -> None:
     value = {"chosen": 0, "clips": [clip]}
 
     async def saved() -> list[tuple[Any, ...]]:
         given: Any = (value, "Anna", "", True, None, GERMAN)
-        return [updates async for updates in events.save_in_turn(*given)]
+        return [updates async for updates in events.save_voice(*given)]
 
-    refusing = Pool(1, 0, 1)
+    refusing = WorkerPool(1, 0, 1)
     own, events._pool = events._pool, refusing
     ((said, *others),) = run(saved)
     assert TRANSLATIONS.words(GERMAN)("budget.files") in said

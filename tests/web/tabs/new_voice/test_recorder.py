@@ -37,8 +37,8 @@ def build(folder: str) -> None:
         return {"chosen": 0, "clips": value["clips"][:1]}
 
     private: dict[str, Any] = {"preprocess": False, "show_progress": "hidden", "queue": False}
-    house: Any = SimpleNamespace(engine=FakeEngine(), folder=Path(folder), words=TRANSLATIONS.words)
-    clips = clip_input(ClipServer(house).functions(), scripts=[SCRIPT, OTHER])
+    context: Any = SimpleNamespace(engine=FakeEngine(), folder=Path(folder), words=TRANSLATIONS.words)
+    clips = clip_input(TRANSLATIONS, ClipServer(context).functions(), scripts=[SCRIPT, OTHER])
     changes = gr.Textbox(label="Value", elem_id="value")
     clips.change(show, clips, changes, **private)
     gr.Button("Best part").click(doctor, clips, clips, **private)

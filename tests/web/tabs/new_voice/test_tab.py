@@ -24,7 +24,7 @@ from tests.web.tabs.new_voice.test_clip_server import FORMATS, encoded
 from tests.web.visiting import PATIENCE, open_tab, picker, visit, wait_for
 from web.folders import LOCK
 from web.tabs.new_voice.clips import MOST_CLIPS
-from web.tabs.new_voice.sentences import SCRIPTS
+from web.tabs.new_voice.reading_texts import READING_TEXTS
 from web.ui.i18n import Translations
 
 Serve = Callable[..., str]
@@ -53,7 +53,7 @@ def test_four_actions_after_the_recording_until_the_new_voice_is_heard(
 ) -> None:
     with visit(chromium, serve(engine, studio)) as page:
         open_tab(page, "New voice")
-        expect(page.locator(".rp-script-text")).to_have_text(SCRIPTS[0])
+        expect(page.locator(".rp-script-text")).to_have_text(READING_TEXTS[0])
         record(page, 4)
 
         page.get_by_label("Name of the voice").fill("Anna")  # 1
@@ -66,7 +66,7 @@ def test_four_actions_after_the_recording_until_the_new_voice_is_heard(
         wait_for(page, "player.played > 0")
 
         made = library.load(library.find("Anna").id)
-        assert made.references[0].transcript == SCRIPTS[0], "the words that were read are known"
+        assert made.references[0].transcript == READING_TEXTS[0], "the words that were read are known"
         assert made.consent is not None
         assert made.consent.sentence.startswith("I am Anna and agree")
         assert engine.asked[0][1] == made

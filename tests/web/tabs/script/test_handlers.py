@@ -15,10 +15,10 @@ from studio.script.runner import ScriptRunner
 from tests.fake_engine import FakeEngine, voice
 from tests.waiting import until
 from tests.web.conftest import furnished
-from web.context import House
-from web.identity.owners import Owners
-from web.tabs.script.handlers import Scripts
-from web.tabs.script.views import KEPT, ScriptViews
+from web.context import WebContext
+from web.identity.owners import OwnerResolver
+from web.tabs.script.handlers import ScriptHandlers
+from web.tabs.script.views import KEPT, ScriptPatcher
 
 REQUEST: Any = SimpleNamespace(headers={"accept-language": "en"}, username=None)
 PLAY = "Ann: Good morning!\nBen: Is it?\n\nAnn: It is."
@@ -27,14 +27,14 @@ PLAY = "Ann: Good morning!\nBen: Is it?\n\nAnn: It is."
 class Page:
     """Someone with the tab open. `state`: the script as the page has it."""
 
-    def __init__(self, events: Scripts, token: Any = None) -> None:
+    def __init__(self, events: ScriptHandlers, token: Any = None) -> None:
         self.events, self.token = events, token
         self.script, self.version = "", ""
         self.state: dict[str, Any] = {"cards": {}, "order": [], "head": None}
         self.number = 0
 
     def make(self, text: str, picked: Any = None) -> str:
-        trouble, *_, desk, _ = self.events.create(text, picked, self.token, REQUEST)
+        trouble, *_, desk, _ = self.events.create_script(text, picked, self.token, REQUEST)
         assert trouble == ""
         self.open(desk["show"])
         return self.script
@@ -46,7 +46,7 @@ class Page:
     def ask(self, do: str, **values: Any) -> dict[str, Any]:
         self.number += 1
         question = {"asked": self.number, "do": do, "script": self.script, "version": self.version, "values": values}
-        answer, rung = self.events.act(self.token, REQUEST, gr.EventData(None, question))
+        answer, rung = self.events.run_action(self.token, REQUEST, gr.EventData(None, question))
         assert answer["asked"] == self.number
         if answer.get("state"):
             self.apply(answer["state"])
@@ -73,12 +73,12 @@ class Page:
 
 
 @pytest.fixture
-def events(house: House) -> Scripts:
-    return Scripts(house, ScriptRunner(house.engine, house.studio))
+def events(context: WebContext) -> ScriptHandlers:
+    return ScriptHandlers(context)
 
 
 @pytest.fixture
-def page(events: Scripts, studio: Storage) -> Page:
+def page(events: ScriptHandlers, studio: Storage) -> Page:
     studio.voices.add(voice("Ann"))
     return Page(events)
 
@@ -140,16 +140,16 @@ def test_of_two_voices_of_a_name_ones_own_speaks() -> None:
 
 @pytest.mark.parametrize("text", ["", " \n", None, 5, ["x"]])
 def test_what_is_no_text_is_refused_with_a_sentence(page: Page, text: Any) -> None:
-    trouble, *_ = page.events.create(text, None, None, REQUEST)
+    trouble, *_ = page.events.create_script(text, None, None, REQUEST)
     assert 'role="alert"' in trouble
     assert page.ask("list")["scripts"] == []
 
 
-def test_files_become_scripts_of_their_name(page: Page, house: House, tmp_path: Path) -> None:
+def test_files_become_scripts_of_their_name(page: Page, context: WebContext, tmp_path: Path) -> None:
     def bring(name: str, data: bytes) -> tuple[Any, ...]:
-        path = house.folder / name
+        path = context.folder / name
         path.write_bytes(data)
-        return page.events.take_in({"path": str(path), "orig_name": name}, None, None, REQUEST)
+        return page.events.import_script({"path": str(path), "orig_name": name}, None, None, REQUEST)
 
     _, desk, _ = bring("Chapter one.md", b"# Title\n\nSome words.\n\n```\ncode\n```\n")
     assert "Not read out (1): ``` code ```" in desk["said"]
@@ -160,11 +160,11 @@ def test_files_become_scripts_of_their_name(page: Page, house: House, tmp_path: 
     )
     page.open(desk["show"])
     assert [(card["text"], card["pause"]) for card in page.cards] == [("Hello.", 2.5), ("You.", 0.0)]
-    assert list(house.folder.iterdir()) == [], "uploads do not stay"
+    assert list(context.folder.iterdir()) == [], "uploads do not stay"
     trouble, *_ = bring("novel.pdf", b"%PDF-1.7")
     assert "This is a PDF" in trouble
     (tmp_path / "secret.txt").write_text("not theirs")
-    trouble, *_ = page.events.take_in({"path": str(tmp_path / "secret.txt")}, None, None, REQUEST)
+    trouble, *_ = page.events.import_script({"path": str(tmp_path / "secret.txt")}, None, None, REQUEST)
     assert 'role="alert"' in trouble
 
 
@@ -181,7 +181,9 @@ def test_only_what_changed_is_sent(page: Page) -> None:
     assert page.ask("open")["state"] is None
 
 
-def test_two_pages_see_the_same_and_a_page_left_behind_is_sent_all(page: Page, house: House, studio: Storage) -> None:
+def test_two_pages_see_the_same_and_a_page_left_behind_is_sent_all(
+    page: Page, context: WebContext, studio: Storage
+) -> None:
     other = Page(page.events)
     other.open(page.make(PLAY))
     page.ask("edit", card=page.cards[0]["id"], text="Changed here.")
@@ -297,16 +299,16 @@ def test_what_no_page_sends_is_answered_with_a_sentence(page: Page, do: str, val
     )
 )
 def test_no_question_breaks_anything(page: Page, question: dict[str, Any]) -> None:
-    answer, _ = page.events.act(None, REQUEST, gr.EventData(None, question))
+    answer, _ = page.events.run_action(None, REQUEST, gr.EventData(None, question))
     asked = question.get("asked")
     assert answer["asked"] == (asked if type(asked) is int and 0 <= asked <= 2**53 else None)
 
 
 def test_nobody_sees_or_changes_anothers(engine: FakeEngine, studio: Storage, tmp_path: Path) -> None:
-    house = furnished(engine, studio, tmp_path, "browser")
-    events = Scripts(house, ScriptRunner(house.engine, studio))
-    owners: Owners = house.owners
-    ann, eve = (Page(events, owners.welcome(REQUEST, None).token) for _ in range(2))
+    context = furnished(engine, studio, tmp_path, "browser")
+    events = ScriptHandlers(context)
+    owners: OwnerResolver = context.owners
+    ann, eve = (Page(events, owners.resolve_or_issue(REQUEST, None).token) for _ in range(2))
     script = ann.make(PLAY)
     card = ann.cards[0]["id"]
     eve.script = script
@@ -324,7 +326,7 @@ def test_nobody_sees_or_changes_anothers(engine: FakeEngine, studio: Storage, tm
     ann.ask("open")
     assert ann.texts == ["Good morning!", "Is it?", "It is."]
     stranger = Page(events, "made up")
-    assert stranger.events.act("made up", REQUEST, gr.EventData(None, {"asked": 1}))[0]["problem"]
+    assert stranger.events.run_action("made up", REQUEST, gr.EventData(None, {"asked": 1}))[0]["problem"]
 
 
 def test_a_name_from_the_text_is_short(page: Page) -> None:
@@ -332,12 +334,12 @@ def test_a_name_from_the_text_is_short(page: Page) -> None:
     assert page.state["head"]["name"] == "A sentence with so many words that no list of…"
 
 
-def test_a_version_that_nobody_has_costs_a_whole_script(house: House, page: Page, studio: Storage) -> None:
-    views = ScriptViews(studio, ScriptRunner(house.engine, studio))
+def test_a_version_that_nobody_has_costs_a_whole_script(context: WebContext, page: Page, studio: Storage) -> None:
+    views = ScriptPatcher(studio, ScriptRunner(context.engine, studio))
     script = page.make("One.")
     first = views.patch("local", script)
     assert first is not None
-    assert views.patch("local", script, first["version"], look=False) is None
+    assert views.patch("local", script, first["version"], read_cards=False) is None
     again = views.patch("local", script, "made up")
     assert again is not None
     assert again["since"] == ""

@@ -13,12 +13,12 @@ from engine.errors import EngineFailed, InvalidOption
 from storage import Storage, VoiceLibrary
 from storage.library import LOCAL
 from studio.error_text import INTERNAL_ERROR
+from studio.takes.running import RunningTakes
 from tests.fake_engine import CHUNK, FRAME, FakeEngine, voice
 from tests.waiting import until
-from web.context import House
-from web.tabs.history.handlers import Remembering
-from web.tabs.speak.handlers import Speaking, speak_options
-from web.tabs.speak.running import Running
+from web.context import WebContext
+from web.tabs.history.handlers import HistoryHandlers
+from web.tabs.speak.handlers import SpeakHandlers, parse_options
 from web.ui.i18n import english
 
 WORDS = english()
@@ -26,8 +26,8 @@ SETTINGS = ("", 0.7, 0.8, 30)
 
 
 @pytest.fixture
-def speaking(house: House) -> Speaking:
-    return Speaking(house)
+def speaking(context: WebContext) -> SpeakHandlers:
+    return SpeakHandlers(context)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def anna(library: VoiceLibrary) -> str:
 
 
 def messages(
-    speaking: Speaking, text: Any, voice_id: Any, ticket: Any = "t", settings: Any = SETTINGS
+    speaking: SpeakHandlers, text: Any, voice_id: Any, ticket: Any = "t", settings: Any = SETTINGS
 ) -> Iterator[dict]:
     return speaking.speak(text, voice_id, *settings, None, ticket, None)  # type: ignore[arg-type]
 
@@ -51,18 +51,18 @@ def received(sent: list[dict[str, Any]]) -> np.ndarray:
     return heard
 
 
-def again(speaking: Speaking, take: str, same: bool) -> list[dict[str, Any]]:
+def again(speaking: SpeakHandlers, take: str, same: bool) -> list[dict[str, Any]]:
     event = gr.EventData(None, {"id": take, "same": same, "ticket": "t"})
-    return list(speaking.again(None, None, event))  # type: ignore[arg-type]
+    return list(speaking.speak_again(None, None, event))  # type: ignore[arg-type]
 
 
-def kept(house: House, end: dict[str, Any]) -> np.ndarray:
+def kept(context: WebContext, end: dict[str, Any]) -> np.ndarray:
     """The samples of what was kept."""
-    return soundfile.read(io.BytesIO(house.takes.audio(end["take"], owner=LOCAL)), dtype="int16")[0]
+    return soundfile.read(io.BytesIO(context.takes.audio(end["take"], owner=LOCAL)), dtype="int16")[0]
 
 
 def test_a_take_starts_sends_chunks_and_ends_with_the_same_samples_kept(
-    speaking: Speaking, house: House, anna: str
+    speaking: SpeakHandlers, context: WebContext, anna: str
 ) -> None:
     sent = list(messages(speaking, "Hello there. How are you?", anna))
     assert [m["number"] for m in sent] == list(range(len(sent)))
@@ -73,13 +73,15 @@ def test_a_take_starts_sends_chunks_and_ends_with_the_same_samples_kept(
     assert end["stop_reason"] == "end"
     assert not end["problem"]
     assert end["total"] == len(received(sent)) > 0
-    np.testing.assert_array_equal(kept(house, end), received(sent))
+    np.testing.assert_array_equal(kept(context, end), received(sent))
     assert end["wav"]["name"] == "Anna – Hello there. How are you.wav"
     assert end["wav"]["url"].startswith("/reprise/files/")
-    assert not list(house.folder.iterdir()), "nothing lies where files are served"
+    assert not list(context.folder.iterdir()), "nothing lies where files are served"
 
 
-def test_a_retried_segment_is_kept_once(speaking: Speaking, house: House, engine: FakeEngine, anna: str) -> None:
+def test_a_retried_segment_is_kept_once(
+    speaking: SpeakHandlers, context: WebContext, engine: FakeEngine, anna: str
+) -> None:
     text = "One sentence to say. Another one to say. The last."
     plain = received(list(messages(speaking, text, anna)))
     engine.script.retry_at = 1
@@ -87,10 +89,10 @@ def test_a_retried_segment_is_kept_once(speaking: Speaking, house: House, engine
     starts = [m["start"] for m in sent if m["kind"] == "chunk"]
     assert starts != sorted(starts), "the fake did not go back"
     assert len(received(sent)) == len(plain)
-    np.testing.assert_array_equal(kept(house, sent[-1]), received(sent))
+    np.testing.assert_array_equal(kept(context, sent[-1]), received(sent))
 
 
-def test_the_engine_gets_text_voice_and_settings(speaking: Speaking, engine: FakeEngine, anna: str) -> None:
+def test_the_engine_gets_text_voice_and_settings(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:
     list(messages(speaking, "Hello.", anna, settings=("42", 1, 0.5, 7)))
     text, spoken_with, options = engine.asked[0]
     assert text == "Hello."
@@ -99,7 +101,9 @@ def test_the_engine_gets_text_voice_and_settings(speaking: Speaking, engine: Fak
     assert (options.seed, options.temperature, options.top_p, options.top_k) == (42, 1.0, 0.5, 7)
 
 
-def test_stop_ends_its_own_take_and_keeps_what_was_spoken(speaking: Speaking, house: House, anna: str) -> None:
+def test_stop_ends_its_own_take_and_keeps_what_was_spoken(
+    speaking: SpeakHandlers, context: WebContext, anna: str
+) -> None:
     mine, other = (
         messages(speaking, "Long text. " * 20, anna, "mine"),
         messages(speaking, "Hi.", anna, "other"),
@@ -110,13 +114,13 @@ def test_stop_ends_its_own_take_and_keeps_what_was_spoken(speaking: Speaking, ho
     sent += mine
     assert sent[-1]["stop_reason"] == "cancelled"
     assert sent[-1]["total"] == CHUNK * FRAME
-    np.testing.assert_array_equal(kept(house, sent[-1]), received(sent))
+    np.testing.assert_array_equal(kept(context, sent[-1]), received(sent))
     assert list(other)[-1]["stop_reason"] == "end"
-    record = house.takes.get(sent[-1]["take"], owner=LOCAL)
+    record = context.takes.get(sent[-1]["take"], owner=LOCAL)
     assert (record.stop_reason, record.duration) == ("cancelled", pytest.approx(CHUNK * FRAME / 22_050))
 
 
-def test_stop_before_the_first_chunk_keeps_nothing(speaking: Speaking, anna: str) -> None:
+def test_stop_before_the_first_chunk_keeps_nothing(speaking: SpeakHandlers, anna: str) -> None:
     take = messages(speaking, "Hello.", anna)
     next(take)
     speaking.stop(gr.EventData(None, {"ticket": "t"}))
@@ -125,7 +129,7 @@ def test_stop_before_the_first_chunk_keeps_nothing(speaking: Speaking, anna: str
 
 
 def test_a_page_that_leaves_ends_the_speech_and_what_was_spoken_is_kept(
-    speaking: Speaking, engine: FakeEngine, studio: Storage, anna: str
+    speaking: SpeakHandlers, engine: FakeEngine, studio: Storage, anna: str
 ) -> None:
     take = messages(speaking, "Long text. " * 20, anna)
     next(take), next(take)
@@ -137,7 +141,9 @@ def test_a_page_that_leaves_ends_the_speech_and_what_was_spoken_is_kept(
     assert left.duration == pytest.approx(CHUNK * FRAME / 22_050)
 
 
-def test_a_page_that_leaves_after_the_end_has_its_take_once(speaking: Speaking, studio: Storage, anna: str) -> None:
+def test_a_page_that_leaves_after_the_end_has_its_take_once(
+    speaking: SpeakHandlers, studio: Storage, anna: str
+) -> None:
     take = messages(speaking, "Hi.", anna)
     while next(take)["kind"] != "end":
         pass
@@ -146,11 +152,11 @@ def test_a_page_that_leaves_after_the_end_has_its_take_once(speaking: Speaking, 
 
 
 def test_a_take_under_way_when_everything_is_forgotten_is_not_kept(
-    speaking: Speaking, house: House, studio: Storage, anna: str
+    speaking: SpeakHandlers, context: WebContext, studio: Storage, anna: str
 ) -> None:
     take = messages(speaking, "Long text. " * 5, anna)
     next(take), next(take)
-    Remembering(house).forget(None, None)  # type: ignore[arg-type]
+    HistoryHandlers(context).delete_everything(None, None)  # type: ignore[arg-type]
     end = list(take)[-1]
     assert (end["take"], end["wav"]["url"], end["stop_reason"]) == (None, None, "end")
     assert "deleted in the meantime" in end["status"]
@@ -175,7 +181,7 @@ def test_a_take_under_way_when_everything_is_forgotten_is_not_kept(
     ],
 )
 def test_what_cannot_be_spoken_is_refused_with_a_sentence(
-    speaking: Speaking, anna: str, text: Any, picked: Any, settings: Any, says: str
+    speaking: SpeakHandlers, anna: str, text: Any, picked: Any, settings: Any, says: str
 ) -> None:
     sent = list(messages(speaking, text, anna if picked == "anna" else picked, settings=settings))
     assert says in sent[-1]["status"]
@@ -183,7 +189,7 @@ def test_what_cannot_be_spoken_is_refused_with_a_sentence(
     assert sent[-1]["wav"] is None
 
 
-def test_another_owners_voice_is_no_voice(speaking: Speaking, library: VoiceLibrary) -> None:
+def test_another_owners_voice_is_no_voice(speaking: SpeakHandlers, library: VoiceLibrary) -> None:
     foreign = library.add(voice("Secret"), owner="somebody").id
     end = list(messages(speaking, "Hi.", foreign))[-1]
     assert end["problem"]
@@ -195,7 +201,7 @@ def test_another_owners_voice_is_no_voice(speaking: Speaking, library: VoiceLibr
     [(EngineFailed("The model failed."), "The model failed."), (KeyError("x"), INTERNAL_ERROR)],
 )
 def test_an_error_on_the_way_keeps_what_was_spoken(
-    speaking: Speaking, house: House, engine: FakeEngine, anna: str, failure: Exception, says: str
+    speaking: SpeakHandlers, context: WebContext, engine: FakeEngine, anna: str, failure: Exception, says: str
 ) -> None:
     engine.script.fail_after, engine.script.failure = 2, failure
     sent = list(messages(speaking, "Long text. " * 20, anna))
@@ -204,12 +210,12 @@ def test_an_error_on_the_way_keeps_what_was_spoken(
     assert "What was spoken is kept" in end["status"]
     assert end["problem"]
     assert end["stop_reason"] is None
-    np.testing.assert_array_equal(kept(house, end), received(sent))
-    assert house.takes.get(end["take"], owner=LOCAL).stop_reason == "error"
+    np.testing.assert_array_equal(kept(context, end), received(sent))
+    assert context.takes.get(end["take"], owner=LOCAL).stop_reason == "error"
     assert engine.speeches[0].closed
 
 
-def test_the_history_has_what_it_takes_to_say_it_again(speaking: Speaking, studio: Storage, anna: str) -> None:
+def test_the_history_has_what_it_takes_to_say_it_again(speaking: SpeakHandlers, studio: Storage, anna: str) -> None:
     end = list(messages(speaking, "Hello there.", anna, settings=("", 0.9, 0.5, 7)))[-1]
     (record,) = studio.history.page().records
     assert record.id == end["take"]
@@ -221,15 +227,15 @@ def test_the_history_has_what_it_takes_to_say_it_again(speaking: Speaking, studi
 
 
 def test_without_a_history_the_take_is_kept_for_its_page_alone(
-    speaking: Speaking, house: House, studio: Storage, anna: str
+    speaking: SpeakHandlers, context: WebContext, studio: Storage, anna: str
 ) -> None:
     studio.history.change_settings(history=False)
     sent = list(messages(speaking, "Hello there.", anna))
-    np.testing.assert_array_equal(kept(house, sent[-1]), received(sent))
+    np.testing.assert_array_equal(kept(context, sent[-1]), received(sent))
     assert studio.history.page().total == 0
 
 
-def test_the_same_again_and_another_take(speaking: Speaking, engine: FakeEngine, anna: str) -> None:
+def test_the_same_again_and_another_take(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:
     end = list(messages(speaking, "Hello there.", anna, settings=("42", 0.9, 0.5, 9)))[-1]
     assert again(speaking, end["take"], same=True)[-1]["stop_reason"] == "end"
     assert again(speaking, end["take"], same=False)[-1]["stop_reason"] == "end"
@@ -238,24 +244,26 @@ def test_the_same_again_and_another_take(speaking: Speaking, engine: FakeEngine,
     assert (another.seed, another.temperature, another.top_k) == (None, 0.9, 9)
 
 
-def test_what_cannot_be_said_again_is_said(speaking: Speaking, house: House, library: VoiceLibrary, anna: str) -> None:
+def test_what_cannot_be_said_again_is_said(
+    speaking: SpeakHandlers, context: WebContext, library: VoiceLibrary, anna: str
+) -> None:
     end = list(messages(speaking, "Hello there.", anna))[-1]
     library.delete(anna)
     gone = again(speaking, end["take"], same=True)[-1]
     assert "no such voice" in gone["status"]
     assert gone["problem"]
-    house.takes.delete(end["take"], owner=LOCAL)
+    context.takes.delete(end["take"], owner=LOCAL)
     assert "no such take" in again(speaking, end["take"], same=True)[-1]["status"]
     assert again(speaking, "../../etc", same=True)[-1]["problem"]
 
 
 def test_a_seed_of_nothing_is_a_new_one_and_nought_is_nought() -> None:
-    assert speak_options(None, 0.7, 0.8, 30, WORDS).seed is None
-    assert speak_options(" ", 0.7, 0.8, 30, WORDS).seed is None
-    assert speak_options("0", 0.7, 0.8, 30, WORDS).seed == 0
-    assert speak_options(0, 0.7, 0.8, 30, WORDS).seed == 0
+    assert parse_options(None, 0.7, 0.8, 30, WORDS).seed is None
+    assert parse_options(" ", 0.7, 0.8, 30, WORDS).seed is None
+    assert parse_options("0", 0.7, 0.8, 30, WORDS).seed == 0
+    assert parse_options(0, 0.7, 0.8, 30, WORDS).seed == 0
     with pytest.raises(InvalidOption):
-        speak_options("1.5", 0.7, 0.8, 30, WORDS)
+        parse_options("1.5", 0.7, 0.8, 30, WORDS)
 
 
 def test_stopping_while_a_speech_begins_is_not_lost() -> None:
@@ -265,9 +273,9 @@ def test_stopping_while_a_speech_begins_is_not_lost() -> None:
         def cancel(self) -> None:
             self.cancelled.set()
 
-    running, speech = Running(), Speech()
-    with running.ticket("t"):
+    running, speech = RunningTakes(), Speech()
+    with running.register("t"):
         running.stop("t")
-        running.began("t", speech)  # type: ignore[arg-type]
+        running.attach("t", speech)  # type: ignore[arg-type]
     assert speech.cancelled.is_set()
     running.stop("t")  # a take that is over is nothing to stop

@@ -13,7 +13,6 @@ from storage import Storage, VoiceLibrary
 from tests.fake_engine import FakeEngine, Script, voice
 from tests.waiting import until
 from tests.web.visitor import Visitor
-from web.limits import sessions
 from web.tabs.speak import streaming
 
 Serve = Callable[..., str]
@@ -23,8 +22,8 @@ LONG = "A text that is spoken for a while. " * 40
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page may leave its messages for one second."""
-    made = streaming.Streams.__init__
-    monkeypatch.setattr(streaming.Streams, "__init__", lambda self, *given: made(self, *given, unread=1.0))
+    made = streaming.TakeStreams.__init__
+    monkeypatch.setattr(streaming.TakeStreams, "__init__", lambda self, *given: made(self, *given, unread=1.0))
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +53,7 @@ def listening(visitor: Visitor, session: str = "") -> Iterator[Iterator[dict[str
         yield (json.loads(line[6:]) for line in events.iter_lines() if line.startswith("data: "))
 
 
-def spoken(said: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def messages(said: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The messages of takes among them."""
     for each in said:
         if each["msg"] in ("process_generating", "process_completed") and each["output"].get("data"):
@@ -70,8 +69,8 @@ def test_a_take_that_no_page_fetches_is_ended_and_kept(
     serve: Serve, studio: Storage, anna: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages: list[Any] = []
-    unread = sessions.unread
-    monkeypatch.setattr(sessions, "unread", lambda demo, session: pages.append(demo) or unread(demo, session))
+    unread = streaming.unread_messages
+    monkeypatch.setattr(streaming, "unread_messages", lambda demo, session: pages.append(demo) or unread(demo, session))
     engine = FakeEngine(Script(pace=0.02))
     visitor = Visitor(serve(engine, studio))
     assert join(visitor, LONG, anna) == 200
@@ -111,7 +110,7 @@ def test_a_slow_reader_hears_everything(serve: Serve, studio: Storage, anna: str
     join(visitor, LONG, anna)
     chunks = []
     with listening(visitor) as said:
-        for message in spoken(said):
+        for message in messages(said):
             chunks.append(message)
             time.sleep(0.03)
     assert chunks[-1]["kind"] == "end"
@@ -126,7 +125,7 @@ def test_a_page_that_is_gone_leaves_the_line(serve: Serve, studio: Storage, anna
     until(lambda: engine.speeches)
     join(second, "Me too.", anna, "second")
     with listening(second) as said:
-        assert next(spoken(said))["kind"] == "start"
+        assert next(messages(said))["kind"] == "start"
         assert "Waiting: you are next." in json.dumps(next(said)), "what changes of a message is sent"
     until(lambda: engine.speeches[1].closed)
     assert not engine.speeches[0].over
@@ -148,8 +147,8 @@ def test_many_posts_of_one_visitor_leave_room_for_another(serve: Serve, studio: 
     assert other.speak("Only this.", mine)["stop_reason"] == "end"
     assert [text for text, _, _ in engine.asked].count(LONG) == 4
     with listening(greedy, "greedy23") as said:
-        refused = list(spoken(said))[-1]
-    assert "4 of your takes" in refused["status"]
+        refused = list(messages(said))[-1]
+    assert "4 takes of yours" in refused["status"]
 
 
 def test_quick_events_do_not_wait_for_takes(serve: Serve, studio: Storage, anna: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
 from storage import Storage
-from studio.model_manager import Choice, Engines
+from studio.model_manager import ModelCatalog, ModelManager
 from tests.fake_engine import FakeEngine, Script, voice
 from tests.web import conftest
 from tests.web.visiting import open_tab, picker, speak, visit, wait_for
@@ -62,8 +62,8 @@ def test_another_model_is_loaded_and_named_everywhere(
         made.name, made.codec_fingerprint = model, f"codec of {model}"
         return made
 
-    choice = Choice(NOTICES, lambda *_: None, load)  # type: ignore[arg-type]
-    monkeypatch.setattr(conftest, "Engines", lambda engine: Engines(engine, choice))
+    choice = ModelCatalog(NOTICES, lambda *_: None, load)  # type: ignore[arg-type]
+    monkeypatch.setattr(conftest, "ModelManager", lambda engine: ModelManager(engine, choice))
     with visit(chromium, serve(load("fake", None), studio)) as page:
         open_tab(page, "Status")
         page.get_by_label("Another model").click()

@@ -1,0 +1,21 @@
+"""Names of the files that users save."""
+
+from __future__ import annotations
+
+FIRST_WORDS = 40  # characters of the text in a take's file name
+
+
+def safe_file_name(name: str) -> str:
+    """Replace path separators, reserved and unprintable characters; "file" where nothing is left."""
+    kept = "".join("_" if letter in '/\\:*?"<>|' or not letter.isprintable() else letter for letter in name)
+    return kept.strip(" .") or "file"
+
+
+def take_file_name(voice: str, text: str) -> str:
+    """The file name of a take, without its suffix: "Anna – The rain has stopped"."""
+    words = " ".join(text.split())
+    if len(words) > FIRST_WORDS:
+        cut = words[: FIRST_WORDS + 1].rpartition(" ")[0]
+        words = cut or words[:FIRST_WORDS]
+    start = words.strip(" .,;:!?…。、！？")
+    return f"{voice} – {start}" if start else voice

@@ -1,0 +1,81 @@
+"""The audio of a take while it is generated: chunks in, 16-bit samples out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.audio import AudioFormat, encode_audio, to_int16
+from storage.repositories.generations import Spoken
+
+if TYPE_CHECKING:
+    from engine.engine import SpeakOptions
+    from engine.request import AudioChunk, SpeechResult
+
+SAMPLING_SETTINGS = ("temperature", "top_p", "top_k")  # the options that are kept with a take, beside its seed
+
+
+class TakeBuffer:
+    """The audio generated so far. A chunk of a retried segment starts earlier and replaces what follows its start."""
+
+    def __init__(self, sample_rate: int) -> None:
+        self.sample_rate = sample_rate
+        self._chunks: list[NDArray[np.int16]] = []
+        self.length = 0  # samples
+
+    @property
+    def seconds(self) -> float:
+        return self.length / self.sample_rate
+
+    def add(self, chunk: AudioChunk) -> NDArray[np.int16]:
+        """Append a chunk; return its samples as they will be in the file."""
+        if chunk.start < self.length:
+            self._truncate(chunk.start)
+        samples = to_int16(chunk.samples)
+        self._chunks.append(samples)
+        self.length += len(samples)
+        return samples
+
+    def samples(self) -> NDArray[np.int16]:
+        """All samples, int16 [n]."""
+        return np.concatenate(self._chunks) if self._chunks else np.zeros(0, np.int16)
+
+    def encode(self, format: AudioFormat = "wav") -> bytes:
+        """Encode the take as a file; wav and flac have 16 bits. Raises InvalidOption for an unknown format."""
+        return encode_audio(self.samples() / np.float32(32768), self.sample_rate, format)
+
+    def finish(
+        self,
+        result: SpeechResult | None,
+        *,
+        text: str,
+        voice_name: str,
+        voice_id: str | None,
+        options: SpeakOptions,
+        seed: int,
+        model: str,
+        stop_reason: str = "",
+    ) -> Spoken:
+        """The take as storage keeps it. stop_reason: of a take without a result. Raises InvalidInput."""
+        return Spoken(
+            text=text,
+            audio=self.encode("flac"),
+            duration=self.seconds,
+            seed=seed,
+            voice_name=voice_name,
+            voice_id=voice_id,
+            settings={name: getattr(options, name) for name in SAMPLING_SETTINGS},
+            model=model,
+            stop_reason=result.stop_reason if result else stop_reason,
+            real_time_factor=result.real_time_factor if result else None,
+            first_audio=result.first_audio if result else None,
+        )
+
+    def _truncate(self, length: int) -> None:
+        while self._chunks and self.length - len(self._chunks[-1]) >= length:
+            self.length -= len(self._chunks.pop())
+        if self.length > length:
+            self._chunks[-1] = self._chunks[-1][: length - self.length]
+            self.length = length

@@ -1,0 +1,87 @@
+"""The takes under way: Stop finds its own by ticket, and a page is told its place in the queue."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.errors import InvalidInput
+
+ALREADY_RUNNING = "This take is being spoken already. Reload the page."
+
+
+class CancellableSpeech(Protocol):
+    """The part of a speech that is needed here."""
+
+    @property
+    def place(self) -> int | None:
+        """Number of turns before its next one; None when it does not wait."""
+
+    def cancel(self) -> None:
+        """Stop within one frame, from any thread."""
+
+
+@dataclass(eq=False)
+class _RunningTake:
+    session: str
+    speech: CancellableSpeech | None = None
+    stopped: bool = False
+
+
+class RunningTakes:
+    """Speeches by ticket: a random string that the client makes for each take and shares with nobody."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._takes: dict[str, _RunningTake] = {}
+
+    @contextmanager
+    def register(self, ticket: str, session: str = "") -> Iterator[None]:
+        """Register a take for the duration of the block; `stop` reaches it even before its speech is attached.
+
+        session: of the client that asks for the take. Raises InvalidInput for a ticket that is in use.
+        """
+        with self._lock:
+            if ticket in self._takes:
+                raise InvalidInput(ALREADY_RUNNING)
+            self._takes[ticket] = _RunningTake(session)
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._takes[ticket]
+
+    def attach(self, ticket: str, speech: CancellableSpeech) -> None:
+        """Attach the speech of a registered take; it is cancelled at once where the take was stopped meanwhile."""
+        with self._lock:
+            take = self._takes[ticket]
+            take.speech = speech
+        if take.stopped:
+            speech.cancel()
+
+    def stop(self, ticket: str) -> None:
+        """Cancel the take of a ticket. Does nothing for an unknown ticket."""
+        with self._lock:
+            take = self._takes.get(ticket)
+            if take is None:
+                return
+            take.stopped = True
+            speech = take.speech
+        if speech is not None:
+            speech.cancel()
+
+    def place(self, ticket: str) -> int | None:
+        """Number of turns before a take's next one; None when it does not wait."""
+        with self._lock:
+            take = self._takes.get(ticket)
+        return take.speech.place if take and take.speech else None
+
+    def place_of_session(self, session: str) -> int | None:
+        """The lowest place of a session's takes; None when none of them waits."""
+        with self._lock:
+            speeches = [take.speech for take in self._takes.values() if take.session == session]
+        places = [speech.place for speech in speeches if speech is not None]
+        return min((place for place in places if place is not None), default=None)

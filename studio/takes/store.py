@@ -1,0 +1,211 @@
+"""Finished takes: in the owner's history, or in memory where the owner keeps none."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from engine.errors import GenerationNotFound, RepriseError
+from storage.repositories.generations import GenerationRecord, Spoken
+from storage.validation import new_id
+from studio.traces import reason
+
+if TYPE_CHECKING:
+    from storage.history import History
+
+log = logging.getLogger(__name__)
+
+MOST = 50  # takes of one owner
+MOST_BYTES = 256 << 20  # of all owners; about three hours
+HOURS = 6.0
+_GONE = "This take is no longer on the server."
+
+
+@dataclass(frozen=True)
+class _HeldTake:
+    record: GenerationRecord
+    audio: bytes
+    until: float
+
+
+class TemporaryTakes:
+    """Takes in memory: for hours, limited per owner and in bytes; the oldest are dropped first.
+
+    Methods raise GenerationNotFound for a missing take, also for another owner's.
+    """
+
+    def __init__(
+        self,
+        *,
+        most: int = MOST,
+        most_bytes: int = MOST_BYTES,
+        hours: float = HOURS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._most, self._most_bytes, self._seconds, self._clock = most, most_bytes, hours * 3600, clock
+        self._lock = threading.Lock()
+        self._takes: dict[str, _HeldTake] = {}  # by id, the oldest first
+
+    def add(self, spoken: Spoken, *, owner: str) -> GenerationRecord:
+        """Add a take; others may be dropped for it."""
+        record = _record(spoken, owner)
+        with self._lock:
+            self._takes[record.id] = _HeldTake(record, spoken.audio, self._clock() + self._seconds)
+            self._evict(owner)
+        return record
+
+    def get(self, take_id: str, *, owner: str) -> GenerationRecord:
+        """The record of a take."""
+        return self._find(take_id, owner).record
+
+    def audio(self, take_id: str, *, owner: str) -> bytes:
+        """The audio of a take: FLAC."""
+        return self._find(take_id, owner).audio
+
+    def star(self, take_id: str, starred: bool, *, owner: str) -> GenerationRecord:
+        """Set or remove the star, which here does not keep the take."""
+        held = self._find(take_id, owner)
+        with self._lock:
+            if take_id in self._takes:
+                self._takes[take_id] = replace(held, record=replace(held.record, starred=starred))
+        return self.get(take_id, owner=owner)
+
+    def delete(self, take_id: str, *, owner: str) -> None:
+        """Delete a take."""
+        self._find(take_id, owner)
+        with self._lock:
+            self._takes.pop(take_id, None)
+
+    def delete_owner(self, owner: str) -> None:
+        """Delete all takes of an owner."""
+        with self._lock:
+            self._takes = {take_id: held for take_id, held in self._takes.items() if held.record.owner != owner}
+
+    def _find(self, take_id: str, owner: str) -> _HeldTake:
+        with self._lock:
+            held = self._takes.get(take_id)
+        if held is None or held.record.owner != owner or held.until <= self._clock():
+            raise GenerationNotFound(_GONE)
+        return held
+
+    def _evict(self, owner: str) -> None:
+        """Drop expired takes and those beyond the limits, after a take of this owner was added."""
+        now = self._clock()
+        expired = [take_id for take_id, held in self._takes.items() if held.until <= now]
+        for take_id in expired:
+            del self._takes[take_id]
+        own = [take_id for take_id, held in self._takes.items() if held.record.owner == owner]
+        for take_id in own[: -self._most]:
+            del self._takes[take_id]
+        while len(self._takes) > 1 and sum(len(held.audio) for held in self._takes.values()) > self._most_bytes:
+            del self._takes[next(iter(self._takes))]
+
+
+class TakeStore:
+    """History and memory as one. `save` decides; the other methods find a take in either."""
+
+    def __init__(
+        self, history: History, temporary: TemporaryTakes | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._history, self._clock = history, clock
+        self._temporary = temporary or TemporaryTakes()
+        self._deleted: dict[str, float] = {}  # by owner: when
+
+    def begin(self) -> float:
+        """The time at which a take begins, for `save`."""
+        return self._clock()
+
+    def save(self, spoken: Spoken, *, owner: str, started: float) -> GenerationRecord | None:
+        """Save a take: in the history, or in memory where the owner keeps no history or it fails.
+
+        Returns None where the owner deleted everything since the take began. The record's `listed` tells whether it is
+        in the history.
+        """
+        if self._deleted_since(owner, started):
+            return None
+        try:
+            kept = self._history.add(spoken, owner=owner)
+        except RepriseError as error:
+            log.warning("a take could not be kept in the history: %s", reason(error))
+            kept = None
+        kept = kept or self._temporary.add(spoken, owner=owner)
+        if self._deleted_since(owner, started):  # deleted meanwhile
+            with suppress(GenerationNotFound):
+                self.delete(kept.id, owner=owner)
+            return None
+        return kept
+
+    def _deleted_since(self, owner: str, started: float) -> bool:
+        return self._deleted.get(owner, -math.inf) >= started
+
+    def get(self, take_id: str, *, owner: str) -> GenerationRecord:
+        """The record of a take. Raises GenerationNotFound, as do the following methods."""
+        try:
+            return self._temporary.get(take_id, owner=owner)
+        except GenerationNotFound:
+            return self._history.get(take_id, owner=owner)
+
+    def audio(self, take_id: str, *, owner: str) -> bytes:
+        """The audio of a take: FLAC."""
+        try:
+            return self._temporary.audio(take_id, owner=owner)
+        except GenerationNotFound:
+            return self._history.audio(take_id, owner=owner)
+
+    def star(self, take_id: str, starred: bool, *, owner: str) -> GenerationRecord:
+        """Set or remove the star."""
+        try:
+            return self._temporary.star(take_id, starred, owner=owner)
+        except GenerationNotFound:
+            return self._history.star(take_id, starred, owner=owner)
+
+    def delete(self, take_id: str, *, owner: str) -> None:
+        """Delete a take."""
+        try:
+            self._temporary.delete(take_id, owner=owner)
+        except GenerationNotFound:
+            self._history.delete(take_id, owner=owner)
+
+    @contextmanager
+    def deleting_owner(self, owner: str) -> Iterator[None]:
+        """While storage deletes everything of an owner: refuse to save takes that are under way.
+
+        Afterwards the owner's takes in memory are deleted; they stay when the block raises.
+        """
+        before = self._deleted.get(owner, -math.inf)
+        self._deleted[owner] = self._clock()
+        try:
+            yield
+        except BaseException:
+            self._deleted[owner] = before
+            raise
+        self._temporary.delete_owner(owner)
+
+
+def _record(spoken: Spoken, owner: str) -> GenerationRecord:
+    return GenerationRecord(
+        id=new_id(),
+        owner=owner,
+        created=datetime.now(UTC),
+        listed=False,
+        starred=False,
+        text=spoken.text,
+        voice_id=spoken.voice_id,
+        voice_name=spoken.voice_name,
+        seed=spoken.seed,
+        settings=spoken.settings,
+        model=spoken.model,
+        duration=spoken.duration,
+        real_time_factor=spoken.real_time_factor,
+        first_audio=spoken.first_audio,
+        stop_reason=spoken.stop_reason,
+        size=len(spoken.audio),
+        script_id=None,
+    )

@@ -1,0 +1,200 @@
+"""Several voices in one file: a .zip of voice files. No entry is ever unpacked into a folder."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+
+from engine.errors import InvalidInput, RepriseError, VoiceNotFound
+from engine.voice import MAX_FILE_BYTES, VOICE_FILE_SUFFIX
+from studio.file_names import safe_file_name
+
+if TYPE_CHECKING:
+    from storage import VoiceLibrary, VoiceRecord
+
+LEFT_OUT = "Left out.txt"
+MOST_FILES = 500  # entries of an archive that is read; saving so many takes a few seconds
+MOST_BYTES = 256 << 20  # unpacked; voices hardly compress
+MOST_OF_ONE = min(MAX_FILE_BYTES, 64 << 20)  # bytes of one voice: more than can be uploaded unpacked
+MOST_NAME = 200  # characters of an entry's name that are ever shown
+MOST_LISTED = 1 << 20  # bytes of the central directory
+_END = struct.Struct("<4s4xHHLLH")  # end of central directory
+_ZIP64_LOCATOR = b"PK\x06\x07"
+_LOCATOR_BYTES = 20
+_LOCAL_HEADER_BYTES = 30
+_BLOCK = 1 << 16  # bytes that are unpacked at a time
+# The exceptions that `zipfile` raises for damaged archives.
+_DAMAGES = (
+    BadZipFile,
+    EOFError,
+    IndexError,
+    KeyError,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+    struct.error,
+    zlib.error,
+)
+Reason = Literal["damaged", "odd", "large", "many"]
+_SENTENCES: dict[Reason, str] = {
+    "damaged": "“{name}” is damaged, or no .zip that can be read here: unpack it, and import the voices in it.",
+    "odd": "“{name}” has paths or passwords in it that no archive of voices needs: unpack it, and import the voices in "
+    "it.",
+    "large": "What is in “{name}” takes more than {most} MB: unpack it, and import the voices in it.",
+    "many": "There are more than {most} files in “{name}”: unpack it, and import the voices in it.",
+}
+
+
+class InvalidVoiceArchive(InvalidInput):
+    """An archive that cannot be read, or exceeds a limit.
+
+    reason: what is wrong. name: of the file, as the user knows it. most: the limit in files or megabytes, else 0.
+    """
+
+    def __init__(self, reason: Reason, name: str, most: int = 0) -> None:
+        super().__init__(_SENTENCES[reason].format(name=name, most=most))
+        self.reason, self.name, self.most = reason, name, most
+
+
+class VoiceArchive:
+    """An uploaded .zip of voice files, or a single voice file."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        """name: of the file, as the user knows it."""
+        self._path, self._name = path, name
+
+    def voice_files(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the name and the bytes of each voice file: those of an archive, or the single file itself.
+
+        The bytes of entries with another suffix are empty. Raises InvalidVoiceArchive; before the first entry where the
+        list of entries already tells that the archive is unsafe or too large.
+        """
+        with self._path.open("rb") as file:
+            if file.read(4) not in (b"PK\x03\x04", b"PK\x05\x06"):
+                file.seek(0)
+                yield self._name, file.read(MAX_FILE_BYTES + 1)  # parsing a longer one says that it is too large
+                return
+            try:
+                self._check_directory(file)
+                with ZipFile(file) as archive:
+                    left = MOST_BYTES
+                    for entry in self._checked_entries(archive):
+                        data = self._unpack(archive, entry, left) if _is_voice(entry) else b""
+                        left -= len(data)
+                        yield _display_name(entry.filename), data
+            except InvalidInput:
+                raise
+            except _DAMAGES as error:
+                raise InvalidVoiceArchive("damaged", self._name) from error
+
+    def _check_directory(self, file: BinaryIO) -> None:
+        """Check the size of the central directory before any of it is read."""
+        size = file.seek(0, 2)
+        file.seek(max(0, size - _END.size - _LOCATOR_BYTES))
+        tail = file.read()
+        if len(tail) < _END.size:
+            raise BadZipFile
+        magic, *_, listed, _, comment = _END.unpack(tail[-_END.size :])
+        if magic != b"PK\x05\x06" or comment:
+            raise BadZipFile
+        if listed > MOST_LISTED or tail.startswith(_ZIP64_LOCATOR):
+            raise self._too_many()
+
+    def _checked_entries(self, archive: ZipFile) -> list[ZipInfo]:
+        entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+        if any(_is_unsafe(entry) for entry in entries) or _overlap(entries):
+            raise InvalidVoiceArchive("odd", self._name)
+        wanted = [entry for entry in entries if not _is_system_file(entry)]
+        if len(wanted) > MOST_FILES:
+            raise self._too_many()
+        voices = [entry.file_size for entry in wanted if _is_voice(entry)]
+        if sum(voices) > MOST_BYTES or max(voices, default=0) > MOST_OF_ONE:
+            raise self._too_large()
+        return wanted
+
+    def _unpack(self, archive: ZipFile, entry: ZipInfo, most: int) -> bytes:
+        """Unpack an entry block by block, because declared sizes cannot be trusted.
+
+        Raises InvalidVoiceArchive for more than `most` bytes, or more than one voice can have.
+        """
+        blocks = []
+        room = min(most, MOST_OF_ONE)
+        with archive.open(entry) as file:
+            while block := file.read(_BLOCK):
+                blocks.append(block)
+                room -= len(block)
+                if room < 0:
+                    raise self._too_large()
+        data = b"".join(blocks)
+        if len(data) != entry.file_size:
+            raise BadZipFile
+        return data
+
+    def _too_many(self) -> InvalidVoiceArchive:
+        return InvalidVoiceArchive("many", self._name, MOST_FILES)
+
+    def _too_large(self) -> InvalidVoiceArchive:
+        return InvalidVoiceArchive("large", self._name, MOST_BYTES >> 20)
+
+
+def write_voice_archive(file: BinaryIO, library: VoiceLibrary, voices: Sequence[VoiceRecord]) -> None:
+    """Write voices as an archive. Voices that cannot be read are named in `LEFT_OUT`."""
+    names: set[str] = set()
+    left_out = []
+    with ZipFile(file, "w", ZIP_STORED) as archive:
+        for voice in voices:
+            try:
+                data = library.export_voice(voice.id, owner=voice.owner)
+            except VoiceNotFound:  # deleted meanwhile
+                continue
+            except RepriseError as error:
+                left_out.append(f"{voice.name}: {error}")
+                continue
+            archive.writestr(ZipInfo(_unique_name(voice.name, names), voice.updated.timetuple()[:6]), data)
+        if left_out:
+            archive.writestr(LEFT_OUT, "\n".join(left_out))
+
+
+def _unique_name(name: str, names: set[str]) -> str:
+    """A file name that is not in `names`, ignoring case, and is added to them."""
+    stem = safe_file_name(name)
+    number, new = 1, stem
+    while new.casefold() in names:
+        number += 1
+        new = f"{stem} {number}"
+    names.add(new.casefold())
+    return new + VOICE_FILE_SUFFIX
+
+
+def _is_unsafe(entry: ZipInfo) -> bool:
+    """Whether an entry has a path that leaves the folder, a password, or a rare compression method."""
+    path = entry.orig_filename
+    climbs = path.startswith("/") or ".." in path.split("/") or any(letter in path for letter in "\\:\0")
+    return climbs or bool(entry.flag_bits & 1) or entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED)
+
+
+def _overlap(entries: list[ZipInfo]) -> bool:
+    """Whether two entries share bytes of the archive, as in zip bombs that list the same data many times."""
+    places = sorted((entry.header_offset, entry.compress_size) for entry in entries)
+    return any(start + _LOCAL_HEADER_BYTES + size > following for (start, size), (following, _) in pairwise(places))
+
+
+def _is_system_file(entry: ZipInfo) -> bool:
+    return entry.filename.startswith("__MACOSX/") or _display_name(entry.filename).startswith(".")
+
+
+def _is_voice(entry: ZipInfo) -> bool:
+    return entry.filename.lower().endswith(VOICE_FILE_SUFFIX)
+
+
+def _display_name(path: str) -> str:
+    name = path.rpartition("/")[2]
+    shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name)
+    return shown if len(shown) <= MOST_NAME else f"{shown[:MOST_NAME]}…"

@@ -1,0 +1,47 @@
+import io
+
+import numpy as np
+import pytest
+import soundfile
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.audio import to_int16
+from engine.errors import InvalidOption
+from engine.request import AudioChunk
+from studio.takes.buffer import TakeBuffer
+
+
+def chunk(samples: np.ndarray, start: int) -> AudioChunk:
+    return AudioChunk(samples.astype(np.float32), start, 1, 0.1, 0, 1, "text")
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 30)), max_size=20))
+def test_a_chunk_that_starts_earlier_replaces_what_came_from_there(parts: list[tuple[float, int]]) -> None:
+    take, expected = TakeBuffer(8_000), np.zeros(0, np.float32)
+    for number, (back, count) in enumerate(parts, 1):
+        start = round(len(expected) * back)
+        samples = np.arange(number, number + count, dtype=np.float32) / 100
+        expected = np.concatenate([expected[:start], samples])
+        take.add(chunk(samples, start))
+    assert take.length == len(expected)
+    np.testing.assert_array_equal(take.samples(), to_int16(expected))
+
+
+def test_the_file_holds_exactly_the_samples_that_were_sent() -> None:
+    take = TakeBuffer(22_050)
+    sent = [take.add(chunk(np.sin(np.arange(700) / 9 + i) * 0.9, i * 700)) for i in range(3)]
+    samples, rate = soundfile.read(io.BytesIO(take.encode("wav")), dtype="int16")
+    assert rate == 22_050
+    np.testing.assert_array_equal(samples, np.concatenate(sent))
+    # The player reads the samples behind a header of 44 bytes.
+    assert take.encode("wav")[44:] == np.concatenate(sent).astype("<i2").tobytes()
+
+
+def test_other_formats_and_none() -> None:
+    take = TakeBuffer(22_050)
+    take.add(chunk(np.zeros(22_050), 0))
+    assert take.encode("flac")[:4] == b"fLaC"
+    with pytest.raises(InvalidOption):
+        take.encode("aiff")  # type: ignore[arg-type]

@@ -1,0 +1,74 @@
+"""An owner's voices as one archive, which can be imported again."""
+
+import io
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from engine.errors import InvalidCodes, VoiceNotFound
+from engine.voice import Voice
+from storage import VoiceLibrary
+from storage.repositories.shared_voices import Sample
+from studio.voice_archive import LEFT_OUT, VoiceArchive
+from tests.fake_engine import voice
+from web.downloads.voices import ARCHIVE_NAME, archive_producer
+
+
+def opened(path: Path, data: bytes) -> list[tuple[str, bytes]]:
+    path.write_bytes(data)
+    return list(VoiceArchive(path, "mine.zip").voice_files())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "upload"
+
+
+def test_all_voices_go_out_and_come_back(library: VoiceLibrary, path: Path) -> None:
+    library.share([Sample(voice("Sample"), "I am one.")])
+    library.add(voice("Another's"), owner="other")
+    names = ["Anna", "a/b", "a:b", "ÄÖ " + "x" * 70, "…", "."]
+    for name in names:
+        library.add(voice(name, 0.2))
+    made = archive_producer(library)("local", "all")
+    with made.file as file:
+        file.seek(0)
+        data = file.read()
+    assert made.name == ARCHIVE_NAME
+    with ZipFile(io.BytesIO(data)) as packed:
+        files = packed.namelist()
+    assert len({name.casefold() for name in files}) == len(names)
+    assert not any(set("/\\:") & set(name) for name in files)
+    back = [Voice.from_bytes(inner).name for _, inner in opened(path, data)]
+    assert sorted(back) == sorted(names)
+
+
+def test_who_has_no_voice_gets_no_archive(library: VoiceLibrary) -> None:
+    library.share([Sample(voice("Sample"), "I am one.")])
+    record = library.add(voice("Anna"), owner="other")
+    for asked in ("all", record.id, ""):
+        with pytest.raises(VoiceNotFound):
+            archive_producer(library)("local", asked)
+    with pytest.raises(VoiceNotFound):
+        archive_producer(library)("other", record.id)
+
+
+def test_a_voice_that_cannot_be_read_is_named_in_the_archive(
+    library: VoiceLibrary, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.add(voice("Anna"))
+    broken, gone = library.add(voice("Ben")), library.add(voice("Carl"))
+    export = library.export_voice
+
+    def damaged(voice_id: str, *, owner: str) -> bytes:
+        if voice_id == gone.id:
+            raise VoiceNotFound("gone")
+        if voice_id == broken.id:
+            raise InvalidCodes("These codes are damaged.")
+        return export(voice_id, owner=owner)
+
+    monkeypatch.setattr(library, "export_voice", damaged)
+    with archive_producer(library)("local", "all").file as file, ZipFile(file) as packed:
+        assert packed.namelist() == ["Anna.voice", LEFT_OUT]
+        assert packed.read(LEFT_OUT).decode() == "Ben: These codes are damaged."

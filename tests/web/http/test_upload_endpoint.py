@@ -1,0 +1,172 @@
+"""Uploads over real HTTP: what is kept, what is counted, and what leaves nothing."""
+
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from storage import Storage
+from tests.fake_engine import FakeEngine
+from tests.web.conftest import serving
+from tests.web.visitor import Visitor
+from web.http import upload_endpoint as uploads
+from web.http.upload_endpoint import UploadEndpoint
+from web.identity.accounts import load_accounts
+from web.uploads import uploaded_path
+
+Send = Callable[..., httpx.Response]
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def taken(tmp_path: Path, clock: Clock) -> UploadEndpoint:
+    return UploadEndpoint(tmp_path, admitted=lambda _request: True, clock=clock)
+
+
+@pytest.fixture
+def send(taken: UploadEndpoint) -> Iterator[Send]:
+    client = TestClient(Starlette(routes=taken.routes()))
+
+    def sent(*files: tuple[str, bytes], field: str = "files") -> httpx.Response:
+        return client.post(uploads.UPLOAD_PATH, files=[(field, file) for file in files])
+
+    yield sent
+    client.close()
+
+
+def test_a_file_is_kept_where_nobody_guesses(send: Send, tmp_path: Path) -> None:
+    paths = send(("clip.wav", b"sound"), ("clip.wav", b"sound")).json()
+    assert len(set(paths)) == 2, "the same file twice is two files"
+    for path in map(Path, paths):
+        assert path.name == "clip.wav"
+        assert path.read_bytes() == b"sound"
+        assert path.parent.parent == tmp_path
+        assert len(path.parent.name) == 32
+        assert path.parent.stat().st_mode & 0o077 == 0
+        assert uploaded_path({"path": str(path)}, tmp_path) == path.resolve()
+
+
+@pytest.mark.parametrize("name", ["../../up.wav", "/etc/hostname", "..", ".", "a\nb", "\\", "x" * 400, "con:"])
+def test_names_stay_in_their_folder(send: Send, tmp_path: Path, name: str) -> None:
+    (path,) = send((name, b"x")).json()
+    assert Path(path).parent.parent == tmp_path
+    assert Path(path).is_file()
+
+
+def test_what_is_no_upload_is_refused(send: Send, taken: UploadEndpoint, tmp_path: Path) -> None:
+    assert send(("a", b""), field="others").status_code == 400
+    assert send(*[("a", b"")] * (uploads.MOST_FILES + 1)).status_code == 400
+    client = TestClient(Starlette(routes=taken.routes()))
+    assert client.post(uploads.UPLOAD_PATH, content=b"x").status_code == 415
+    broken = {"content-type": "multipart/form-data; boundary=x"}
+    assert client.post(uploads.UPLOAD_PATH, content=b"--x\r\nnonsense", headers=broken).status_code == 400
+    assert (
+        client.post(uploads.UPLOAD_PATH, content=b"", headers={"content-type": "multipart/form-data"}).status_code
+        == 400
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_request_is_bounded_as_a_whole(send: Send, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "MOST_BYTES", 100_000)
+    assert send(("a", b"x" * 60_000), ("b", b"x" * 60_000), ("c", b"x" * 60_000)).status_code == 413
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_endless_request_is_broken_off(
+    taken: UploadEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "MOST_BYTES", 100_000)
+
+    def endless() -> Iterator[bytes]:
+        yield b'--x\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\n'
+        for _ in range(1_000):
+            yield b"x" * 10_000
+
+    client = TestClient(Starlette(routes=taken.routes()))
+    kind = {"content-type": "multipart/form-data; boundary=x"}
+    assert client.post(uploads.UPLOAD_PATH, content=endless(), headers=kind).status_code == 413
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_an_address_keeps_here_is_bounded(send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "KEPT_OF_ONE", 1_000)
+    first = send(("a", b"x" * 1_000)).json()
+    refused = send(("b", b"x"))
+    assert refused.status_code == 429
+    assert int(refused.headers["retry-after"]) > 0
+    Path(first[0]).unlink()
+    assert send(("b", b"x")).status_code == 200, "what was used counts no more"
+
+
+def test_so_are_their_number_and_what_all_keep(send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "FILES_OF_ONE", 2)
+    assert send(("a", b""), ("b", b"")).status_code == 200
+    assert send(("c", b"")).status_code == 429
+    monkeypatch.setattr(uploads, "FILES_OF_ONE", 9)
+    monkeypatch.setattr(uploads, "KEPT", 0)
+    assert "no room" in send(("c", b"")).json()["detail"]
+
+
+def test_the_disk_is_not_filled(send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "SPARE", 1 << 60)
+    assert "no room" in send(("c", b"")).json()["detail"]
+
+
+def test_what_nobody_uses_goes(send: Send, taken: UploadEndpoint, clock: Clock, tmp_path: Path) -> None:
+    send(("a", b"x"))
+    clock.now = uploads.HOURS * 3600 - 1
+    taken.expire()
+    assert len(list(tmp_path.iterdir())) == 1
+    clock.now += 2
+    taken.expire()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with Storage.open(tmp_path_factory.mktemp("uploads") / "voices.db") as studio, serving() as serve:
+        yield serve(FakeEngine(), studio)
+
+
+def test_a_broken_off_upload_leaves_nothing_and_gives_its_place_back(served: str) -> None:
+    parts = urlsplit(served)
+    assert parts.hostname is not None
+    head = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\n' + b"x" * 2_000_000
+    for _ in range(uploads.AT_ONCE + 2):
+        with socket.create_connection((parts.hostname, parts.port or 80)) as plain:
+            plain.sendall(
+                b"POST /gradio_api/upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n"
+                b"Content-Type: multipart/form-data; boundary=x\r\n\r\n" + head
+            )
+    answer = httpx.post(f"{served}gradio_api/upload", files={"files": ("a", b"x")}, timeout=30)
+    while answer.status_code == 429:  # the server has not heard yet that they are gone
+        answer = httpx.post(f"{served}gradio_api/upload", files={"files": ("a", b"x")}, timeout=30)
+    (path,) = answer.json()
+    assert [each.name for each in Path(path).parents[1].iterdir() if each.is_dir()] == [Path(path).parent.name]
+
+
+def test_who_is_not_logged_in_sends_nothing(served: str, tmp_path: Path) -> None:
+    with Storage.open(tmp_path / "voices.db") as studio, serving() as serve:
+        accounts = load_accounts(["anna:a good password"])
+        anna, nobody = (Visitor(url) for url in [serve(FakeEngine(), studio, "user", accounts=accounts)] * 2)
+        file = {"files": ("a", b"x")}
+        assert nobody.http.post("gradio_api/upload", files=file).status_code == 401
+        assert anna.log_in("anna", "a good password") == 200
+        assert anna.http.post("gradio_api/upload", files=file).status_code == 200

@@ -1,0 +1,132 @@
+"""Pools: few threads, a bounded line, and nobody's work is lost."""
+
+import threading
+from collections.abc import Generator
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.looping import run
+from web.identity.addresses import client_address
+from web.limits.budgets import PoolFull
+from web.limits.worker_pool import WorkerPool
+
+
+class Work:
+    """Waits until it may go on; knows how many of its kind ran at once."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.now = self.most = self.done = 0
+        self._lock = threading.Lock()
+
+    def __call__(self) -> str:
+        with self._lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        self.go.wait(30)
+        with self._lock:
+            self.now -= 1
+            self.done += 1
+        return "done"
+
+
+def test_two_at_once_and_a_line_that_ends() -> None:
+    work, answers = Work(), []
+
+    async def main() -> None:
+        pool = WorkerPool(2, 5, 3)
+
+        async def ask(visitor: str) -> None:
+            answers.append(await pool.run(visitor, work))
+
+        async with anyio.create_task_group() as group:
+            for visitor in ("ann", "ann", "ann", "ben", "ben"):
+                group.start_soon(ask, visitor)
+            await anyio.wait_all_tasks_blocked()
+            for visitor in ("ann", "carl"):
+                with pytest.raises(PoolFull, match="busy with other files"):
+                    await pool.run(visitor, work)
+            work.go.set()
+        assert await pool.run("ann", work) == "done"
+        assert not pool._inside
+
+    run(main)
+    assert (answers, work.most, work.done) == (["done"] * 5, 2, 6)
+
+
+def test_one_visitor_has_only_a_part_of_the_line() -> None:
+    work = Work()
+
+    async def main() -> None:
+        pool = WorkerPool(1, 10, 2)
+        async with anyio.create_task_group() as group:
+            for _ in range(2):
+                group.start_soon(pool.run, "ann", work)
+            await anyio.wait_all_tasks_blocked()
+            with pytest.raises(PoolFull):
+                await pool.run("ann", work)
+            group.start_soon(pool.run, "ben", work)
+            await anyio.wait_all_tasks_blocked()
+            work.go.set()
+
+    run(main)
+    assert work.done == 3
+
+
+def test_a_failure_gives_its_place_back() -> None:
+    async def main() -> None:
+        pool = WorkerPool(1, 1, 1)
+        for _ in range(3):
+            with pytest.raises(ZeroDivisionError):
+                await pool.run("ann", lambda: 1 / 0)
+
+    run(main)
+
+
+def test_steps_come_in_order_and_a_generator_is_closed() -> None:
+    closed: list[str] = []
+
+    def work(name: str) -> Generator[int, None, None]:
+        try:
+            yield from (1, 2, 3)
+        finally:
+            closed.append(name)
+
+    async def main() -> None:
+        pool = WorkerPool(1, 1, 1)
+        assert [step async for step in pool.steps("ann", work("all"))] == [1, 2, 3]
+        left = pool.steps("ann", work("left"))
+        assert await anext(left) == 1
+        with pytest.raises(PoolFull):
+            await anext(pool.steps("ben", work("refused")))
+        await left.aclose()  # type: ignore[attr-defined]
+        assert [step async for step in pool.steps("ben", work("next"))] == [1, 2, 3]
+
+    run(main)
+    assert closed == ["all", "left", "next"]
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("testclient", "testclient"),
+        (None, ""),
+    ],
+)
+def test_an_address_is_a_household(host: str | None, address: str) -> None:
+    class Client:
+        def __init__(self) -> None:
+            self.host = host
+
+    class Request:
+        client = Client()
+
+    request: Any = Request()
+    assert client_address(request) == address
+    assert client_address(None) == ""

@@ -1,0 +1,111 @@
+"""The take list and the voice's card, without a page."""
+
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from engine.audio import encode_flac
+from storage import Storage, VoiceLibrary
+from storage.repositories.generations import Spoken
+from storage.samples import install_samples
+from tests.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
+from tests.web.conftest import furnished
+from web.context import WebContext
+from web.tabs.speak.handlers import SpeakHandlers
+from web.tabs.speak.take_list import TakeListHandlers
+from web.tabs.speak.views import TEXT_SHOWN
+from web.ui.payloads import MOST_IDS as MOST_TAKES
+
+SOUND = encode_flac(buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE)
+
+
+@pytest.fixture
+def context(engine: FakeEngine, studio: Storage, tmp_path: Any) -> WebContext:
+    return furnished(engine, studio, tmp_path, "browser")
+
+
+@pytest.fixture
+def anna(context: WebContext) -> Any:
+    return context.owners.resolve_or_issue(None, None)
+
+
+@pytest.fixture
+def ben(context: WebContext) -> Any:
+    return context.owners.resolve_or_issue(None, None)
+
+
+def keep(context: WebContext, arrival: Any, text: str = "Hello there.") -> str:
+    spoken = Spoken(text, SOUND, 1.0, 7, "Anna", first_audio=0.2, real_time_factor=0.5)
+    kept = context.takes.save(spoken, owner=arrival.owner.key, started=context.takes.begin())
+    assert kept is not None
+    return kept.id
+
+
+def event(**data: Any) -> Any:
+    return gr.EventData(None, data)
+
+
+def test_the_list_says_what_takes_are_and_which_are_gone(context: WebContext, anna: Any) -> None:
+    ids = [keep(context, anna), keep(context, anna, "x" * 1000)]
+    answer = TakeListHandlers(context).list_takes(anna.token, None, event(ids=[*ids, "f" * 32, 7, None]))  # type: ignore[arg-type]
+    assert [take["id"] for take in answer["takes"]] == ids
+    assert answer["gone"] == ["f" * 32]
+    first, second = answer["takes"]
+    assert (first["text"], first["voice"], first["seconds"], first["seed"]) == ("Hello there.", "Anna", 1.0, 7)
+    assert (first["first"], first["starred"], first["listed"], first["reason"]) == (0.2, False, True, "end")
+    assert first["factor"] == 0.5
+    assert len(second["text"]) == TEXT_SHOWN
+    assert set(first["links"]) == {"wav", "flac", "mp3", "opus"}
+
+
+@pytest.mark.parametrize("ids", [None, "abc", {}, ["f" * 32] * 1000])
+def test_whatever_the_browser_sends_as_ids_is_no_trouble(context: WebContext, anna: Any, ids: Any) -> None:
+    answer = TakeListHandlers(context).list_takes(anna.token, None, event(ids=ids))  # type: ignore[arg-type]
+    assert answer["takes"] == []
+    assert len(answer["gone"]) <= MOST_TAKES
+
+
+@pytest.mark.parametrize("history", [True, False])
+def test_nobody_sees_stars_or_deletes_anothers_take(
+    context: WebContext, studio: Storage, anna: Any, ben: Any, history: bool
+) -> None:
+    studio.history.change_settings(history=history, owner=anna.owner.key)
+    hers, events = keep(context, anna), TakeListHandlers(context)
+    his_list = events.list_takes(ben.token, None, event(ids=[hers]))  # type: ignore[arg-type]
+    assert (his_list["takes"], his_list["gone"]) == ([], [hers])
+    for act in (events.star_take, events.delete_take):
+        _, said, _ = act(ben.token, None, event(ids=[hers], id=hers, starred=True))  # type: ignore[arg-type]
+        assert 'role="alert"' in said
+    (take,) = events.list_takes(anna.token, None, event(ids=[hers]))["takes"]  # type: ignore[arg-type]
+    assert (take["starred"], take["listed"]) == (False, history)
+    assert "from this server" in events.star_take("forged", None, event(ids=[hers], id=hers, starred=True))[1]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("history", [True, False])
+def test_a_star_and_deleting_reach_the_history(context: WebContext, studio: Storage, anna: Any, history: bool) -> None:
+    studio.history.change_settings(history=history, owner=anna.owner.key)
+    take, events = keep(context, anna), TakeListHandlers(context)
+    answer, said, rung = events.star_take(anna.token, None, event(ids=[take], id=take, starred=True))  # type: ignore[arg-type]
+    assert answer["takes"][0]["starred"]
+    assert (said, rung["what"]) == ("", "history")
+    assert studio.history.page(owner=anna.owner.key, starred=True).total == int(history)
+    answer, said, _ = events.delete_take(anna.token, None, event(ids=[take], id=take))  # type: ignore[arg-type]
+    assert (answer["takes"], answer["gone"], said) == ([], [take], "")
+    assert studio.history.page(owner=anna.owner.key).total == 0
+
+
+def test_the_card_shows_what_the_owner_may_see(
+    context: WebContext, library: VoiceLibrary, engine: FakeEngine, anna: Any, ben: Any
+) -> None:
+    hers = library.add(voice("Anna"), owner=anna.owner.key).id
+    events = SpeakHandlers(context)
+    card, hints = events.show_voice(hers, anna.token, None)  # type: ignore[arg-type]
+    assert (card["id"], card["name"], card["language"]) == (hers, "Anna", "en")
+    assert card["url"].startswith("/reprise/files/")
+    assert hints == {"tags": engine.style_tags, "english": engine.english_only, "demo": ""}
+    install_samples(library)
+    adam = library.list(owner=anna.owner.key)[1]
+    assert events.show_voice(adam.id, anna.token, None)[1]["demo"] == adam.demo != ""  # type: ignore[arg-type]
+    for picked in (hers, None, ["x"], 7):
+        assert events.show_voice(picked, ben.token, None)[0] is None  # type: ignore[arg-type]

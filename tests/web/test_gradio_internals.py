@@ -1,0 +1,164 @@
+"""What Gradio keeps for sessions that anyone can invent. What is private of Gradio breaks here first, by its name."""
+
+import asyncio
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import gradio as gr
+import pytest
+from gradio.queueing import Queue
+from gradio.state_holder import SessionState, StateHolder
+
+from storage import Storage, VoiceLibrary
+from tests.fake_engine import FakeEngine, voice
+from tests.web.visitor import Visitor
+from web import gradio_internals
+from web.context import WebContext
+from web.gradio_internals import (
+    SESSIONS,
+    BoundedEventIds,
+    BoundedMessages,
+    SlimSessionState,
+    SlimStateHolder,
+    drop_unread_messages,
+    unread_messages,
+)
+from web.page import create_app
+
+
+@pytest.fixture
+def demo(context: WebContext) -> gr.Blocks:
+    return create_app(context)
+
+
+def test_gradio_keeps_what_it_kept(demo: gr.Blocks) -> None:
+    """A name that is missing has moved in another version of Gradio: look where, and bound it there."""
+    queue = demo._queue
+    assert isinstance(queue, Queue)
+    for name in ("pending_messages_per_session", "pending_event_ids_session", "ANALYTICS_MAX_EVENTS"):
+        assert hasattr(queue, name), name
+    holder = StateHolder()
+    holder.set_blocks(demo)
+    assert holder.capacity == demo.state_session_capacity
+    full, light = SessionState(demo), SlimSessionState(demo)
+    assert vars(full).keys() == vars(light).keys()
+    assert {type(value) for value in vars(full).values()} == {type(value) for value in vars(light).values()}
+    assert isinstance(demo.app.iterators_to_reset, set)
+    assert isinstance(demo.app.state_holder, StateHolder)
+
+
+def test_the_other_private_names_are_there(demo: gr.Blocks) -> None:
+    """Of logins (`is_admitted`), events, the folder of uploads, and the started server (`connections`)."""
+    for name in ("auth", "tokens", "cookie_id"):
+        assert hasattr(demo.app, name), name
+    assert gradio_internals.event_value(gr.EventData(None, {"id": 1})) == {"id": 1}
+    assert gradio_internals.event_value({"id": 1}) == {"id": 1}
+    assert gradio_internals.upload_folder(demo) == demo.GRADIO_CACHE
+    ours = inspect.signature(gradio_internals.RawInputBlocks.preprocess_data)
+    assert list(ours.parameters) == list(inspect.signature(gr.Blocks.preprocess_data).parameters)
+    assert isinstance(demo, gradio_internals.RawInputBlocks)
+
+
+def test_no_part_of_the_page_has_a_state_that_would_be_missed(demo: gr.Blocks) -> None:
+    assert not [block for block in demo.blocks.values() if getattr(block, "stateful", False)]
+
+
+def size(state: SessionState) -> int:
+    parts = [state.config_values, *state.config_values.values(), state.blocks_config.blocks, state.blocks_config.fns]
+    return sum(map(sys.getsizeof, parts))
+
+
+def test_a_session_costs_little_and_keeps_no_values(demo: gr.Blocks) -> None:
+    state = SlimSessionState(demo)
+    component = next(iter(demo.blocks))
+    state[component] = demo.blocks[component]
+    state._update_value_in_config(component, "x" * 1_000_000)
+    state._update_config(component)
+    assert state.config_values == {}
+    assert size(state) * 2 < size(SessionState(demo))
+
+
+def test_the_session_that_was_used_longest_ago_goes(demo: gr.Blocks) -> None:
+    states = SlimStateHolder()  # type: ignore[no-untyped-call]
+    states.set_blocks(demo)
+    states.capacity = 3
+    for name in ("a", "b", "c", "a", "d"):
+        assert isinstance(states[name], SlimSessionState)
+    assert list(states.session_data) == ["c", "a", "d"]
+
+
+def test_of_messages_those_go_first_that_nobody_works_for() -> None:
+    events: dict[str, set[str]] = {}
+    pending = BoundedMessages(3, events)
+
+    def arrive(session: str, *, working: bool, messages: int = 0) -> None:
+        pending[session] = asyncio.Queue()
+        for number in range(messages):
+            pending[session].put_nowait(number)
+        events[session] = {"event"} if working else set()
+
+    arrive("heard", working=True)
+    arrive("unread", working=True, messages=2)
+    arrive("idle", working=False)
+    arrive("new", working=True)
+    assert list(pending) == ["heard", "unread", "new"]
+    arrive("newer", working=True)
+    assert list(pending) == ["heard", "new", "newer"]
+    arrive("newest", working=True)
+    assert list(pending) == ["new", "newer", "newest"]
+    assert set(events) == set(pending)
+    del pending["new"]
+    assert set(events) == set(pending)
+
+
+def test_cancelled_events_are_not_remembered_for_ever() -> None:
+    resets = BoundedEventIds()
+    for number in range(SESSIONS + 5):
+        resets.add(str(number))
+    assert len(resets) == SESSIONS
+
+
+def test_invented_sessions_of_a_served_page_stay_few(
+    serve: Callable[..., str],
+    studio: Storage,
+    library: VoiceLibrary,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    apps: list[Any] = []
+    monkeypatch.setattr(gradio_internals, "SESSIONS", 5)
+    limit_sessions = gradio_internals.limit_sessions
+
+    def noted(app: Any) -> Any:
+        apps.append(app)
+        return limit_sessions(app)
+
+    monkeypatch.setattr(gradio_internals, "limit_sessions", noted)
+    anna = library.add(voice("Anna")).id
+    visitor = Visitor(serve(FakeEngine(), studio))
+    visitor.arrive()
+    function = visitor._function("click", "rp-speak", 1)
+    for number in range(12):
+        data = ["Hi.", anna, "", 0.7, 0.8, 30, None, f"ticket {number}"]
+        body = {"data": data, "fn_index": function, "session_hash": f"invented{number}"}
+        assert visitor.http.post("gradio_api/queue/join", json=body).status_code == 200
+    (app,) = apps
+    queue = app.get_blocks()._queue
+    assert isinstance(app.state_holder, SlimStateHolder)
+    assert len(app.state_holder.session_data) <= 5
+    assert len(queue.pending_messages_per_session) <= 5
+    assert set(queue.pending_event_ids_session) <= set(queue.pending_messages_per_session)
+    assert visitor.speak("Hello.", anna)["stop_reason"] == "end"
+
+
+def test_unread_messages_are_counted_and_dropped(demo: gr.Blocks) -> None:
+    assert unread_messages(demo, "nobody") is None
+    drop_unread_messages(demo, "nobody")
+    messages: asyncio.Queue[Any] = asyncio.Queue()
+    for number in range(3):
+        messages.put_nowait(number)
+    demo._queue.pending_messages_per_session["somebody"] = messages
+    assert unread_messages(demo, "somebody") == 3
+    drop_unread_messages(demo, "somebody")
+    assert unread_messages(demo, "somebody") == 0

@@ -1,0 +1,248 @@
+"""What the page's events do with values that no page sends, and what of visitors goes to the log."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import gradio as gr
+import httpx
+import pytest
+from pydantic import Field
+
+from engine.errors import DatabaseUnavailable, EngineFailed, InvalidCheckpoint, UnusableReference
+from storage import Storage
+from studio.traces import reason, trace
+from tests.attack.events import forge_events
+from tests.fake_engine import FakeEngine, voice
+from tests.web.conftest import furnished
+from tests.web.visitor import Visitor
+from web.context import WebContext
+from web.http.request_body import MAX_BODY
+from web.page_load import PageLoadHandlers
+from web.tabs.history.handlers import HistoryHandlers
+from web.tabs.library.handlers import LibraryHandlers
+from web.tabs.speak.handlers import SpeakHandlers
+from web.tabs.speak.take_list import TakeListHandlers
+from web.ui.i18n import Translations, english
+from web.ui.messages import error_message
+from web.ui.payloads import (
+    MOST_IDS,
+    Id,
+    Ids,
+    Payload,
+    SelectedId,
+    Ticket,
+    UnexpectedPayload,
+    default_if_invalid,
+    parse_payload,
+)
+
+Serve = Callable[..., str]
+NO_ID = "f" * 32
+NOBODY: Any = None
+SECRET = "Quokka"  # in everything that a visitor writes or names
+
+
+class Example(Payload):
+    id: Id
+    picked: SelectedId
+    ids: Ids
+    count: Annotated[int, Field(ge=0, le=9), default_if_invalid(3)] = 3
+    on: bool = False
+
+
+def example(**changes: Any) -> Example:
+    return parse_payload(Example, gr.EventData(None, {"id": NO_ID, "picked": "", "ids": [], **changes}))
+
+
+def test_what_fits_is_taken_as_it_is() -> None:
+    made = example(picked=NO_ID, ids=[NO_ID], count=7, on=True)
+    assert (made.id, made.picked, made.ids, made.count, made.on) == (NO_ID, NO_ID, [NO_ID], 7, True)
+    assert parse_payload(Example, {"id": NO_ID, "picked": ""}, ids=[]).count == 3
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"id": wrong} for wrong in (None, 7, "", "F" * 32, NO_ID + "\n", "\ud800" * 32, [NO_ID], {"id": NO_ID})
+    ]
+    + [{"on": wrong} for wrong in (1, "true", None, [])]
+    + [{"more": 1}, {"__class__": 1}],
+)  # fmt: skip
+def test_what_does_not_fit_is_out_of_step(changes: dict[str, Any]) -> None:
+    with pytest.raises(UnexpectedPayload, match="out of step") as caught:
+        example(**changes)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__, "the cause would hold what was sent"
+
+
+@pytest.mark.parametrize("sent", ["x", 7, ["id"], True, gr.EventData(None, "x"), gr.EventData(None, [1])])
+def test_what_is_no_object_is_out_of_step(sent: Any) -> None:
+    with pytest.raises(UnexpectedPayload):
+        parse_payload(Example, sent)
+
+
+def test_some_fields_take_nothing_for_what_does_not_fit() -> None:
+    made = example(picked=["x"], ids=[NO_ID, 7, None, "x"] + [NO_ID] * 99, count=10**400)
+    assert (made.picked, made.count, len(made.ids)) == ("", 3, MOST_IDS)
+    assert example(ids={"a": 1}).ids == []
+
+
+def test_a_ticket_is_a_word() -> None:
+    class Own(Payload):
+        ticket: Ticket
+
+    assert parse_payload(Own, ticket="a-Z0").ticket == "a-Z0"
+    for wrong in ("", "a b", "x" * 65, 7, None):
+        with pytest.raises(UnexpectedPayload):
+            parse_payload(Own, ticket=wrong)
+
+
+def test_out_of_step_is_said_in_the_readers_language() -> None:
+    german: Any = gr.Request(headers={"accept-language": "de"})
+    assert "Lade sie neu" in error_message(UnexpectedPayload(), Translations.load().words(german))
+
+
+def test_forged_events_are_answered_without_a_traceback(
+    serve: Serve,
+    engine: FakeEngine,
+    studio: Storage,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    studio.voices.add(voice("Anna"))
+    with caplog.at_level(logging.INFO, "web"):
+        url = serve(engine, studio)
+        refused(url + "gradio_api/")
+        report = forge_events(url, count=200, seed=10)
+    assert report.failures == []
+    assert report.statuses[200] > 30 < report.statuses[422], "both answered and refused"
+    assert [record.getMessage() for record in caplog.records] == []
+    assert "Traceback" not in "".join(capfd.readouterr())
+
+
+def refused(url: str) -> None:
+    """What is refused before Gradio sees it has a sentence, which Gradio's client shows."""
+    answer = httpx.post(url + "run/predict", json={"data": [], "fn_index": 10_000, "session_hash": "x"})
+    assert answer.status_code == 422
+    assert answer.json()["error"] == answer.json()["detail"] == "The page is out of step with the server. Reload it."
+    assert httpx.post(url + "run/predict", json=["x" * MAX_BODY]).status_code == 413
+    assert httpx.post(url + "call/speak", json={"data": []}).status_code == 404
+    assert httpx.post(url + "upload", files={"files": b"RIFF"}).status_code == 200
+    for session in ("unknown", "", "\u0141"):
+        answer = httpx.get(url + "queue/data", params={"session_hash": session})
+        assert answer.status_code == 200
+        assert '"session_not_found": true' in answer.text
+
+
+# --- paths
+
+
+FAILURES = [
+    DatabaseUnavailable("The voice library /srv/my.data/reprise/voices.db cannot be used: disk I/O error."),
+    UnusableReference(
+        "The file /tmp/reprise-x1/ab12/clip.wav cannot be opened: [Errno 2] No such file: '/tmp/a/b.wav'."
+    ),
+    InvalidCheckpoint(f"The codec {Path.home()}/my models/codec.safetensors is cut short."),
+    EngineFailed("A step failed at /usr/lib/python3/torch/x.py."),
+    OSError(28, "No space left on device", "/tmp/reprise-x1/upload"),
+    ValueError("/tmp/reprise-x1/upload"),
+]
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
+def test_no_door_shows_where_things_lie_on_the_server(
+    context: WebContext, engine: FakeEngine, failure: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anna = context.storage.voices.add(voice("Anna"))
+    sent = error_message(failure, english())
+    assert sent
+    engine.script.fail_after, engine.script.failure = 0, failure
+
+    def fail(*_args: Any, **_more: Any) -> Any:
+        raise failure
+
+    told = [list(SpeakHandlers(context).speak("Hi.", anna.id, "", 0.7, 0.8, 30, None, "t", NOBODY))]
+    for name in ("list", "get", "update", "set_aside", "duplicate", "aside"):
+        monkeypatch.setattr(context.storage.voices, name, fail)
+    for name in ("star", "get", "page", "settings", "clear"):
+        monkeypatch.setattr(context.storage.history, name, fail)
+    event = gr.EventData(None, {"id": anna.id})
+    told += [
+        LibraryHandlers(context).update_voice(gr.EventData(None, {"id": anna.id, "name": "Ben"}), None, NOBODY),
+        LibraryHandlers(context).delete_voice(event, None, NOBODY),
+        LibraryHandlers(context).speak_with_voice(event, None, NOBODY),
+        HistoryHandlers(context).reuse_entry(None, event, NOBODY),
+        HistoryHandlers(context).clear_history(None, NOBODY),
+        TakeListHandlers(context).delete_take(None, NOBODY, gr.EventData(None, {"id": NO_ID, "ids": []})),
+    ]
+    if isinstance(failure, DatabaseUnavailable):
+        told += [
+            PageLoadHandlers(context).load_page(None, None, NOBODY),
+            PageLoadHandlers(context).refresh_page(None, None, NOBODY),
+            LibraryHandlers(context).list_voices(None, NOBODY),
+            SpeakHandlers(context).show_voice(anna.id, None, NOBODY),
+            HistoryHandlers(context).show_tab("", "", False, 20, None, NOBODY),
+        ]
+    for said in [sent, *map(str, told)]:
+        for place in ("/srv", "/tmp", "/usr", str(Path.home()), "my models"):
+            assert place not in said, said
+
+
+def test_of_a_path_the_files_name_is_said() -> None:
+    words = english()
+    assert error_message(FAILURES[0], words) == "The voice library voices.db cannot be used: disk I/O error."
+    assert error_message(UnusableReference("At 16,000 Hz and/or 8 kHz, see https://a.example/b."), words) == (
+        "At 16,000 Hz and/or 8 kHz, see https://a.example/b."
+    )
+
+
+# --- the log
+
+
+def test_nothing_that_visitors_write_or_are_given_is_logged(
+    serve: Serve,
+    engine: FakeEngine,
+    studio: Storage,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    url = serve(engine, studio, "browser")
+    with caplog.at_level(logging.INFO, "web"):
+        visitor = Visitor(url)
+        visitor.arrive()
+        owner = furnished(engine, studio, Path(), "browser").owner(visitor.token, NOBODY)
+        anna = studio.voices.add(voice(f"{SECRET} voice"), owner=owner.key)
+        link = visitor.speak(f"{SECRET} speaks.", anna.id)["wav"]["url"]
+        assert httpx.get(url.rstrip("/") + link).status_code == 200
+        assert httpx.get(url.rstrip("/") + link + "x").status_code == 403
+        visitor.press("revise", id=anna.id, name=f"{SECRET}\0", description=SECRET)
+        visitor.press("revise", id=anna.id, name=f"{SECRET} again", description=SECRET)
+        visitor.event("click", "rp-script-make", [f"{SECRET}: Hello.", anna.id, visitor.token])
+        visitor.event("change", "rp-history-search", [SECRET, "", False, visitor.token])
+        for failure in (KeyError(SECRET), ValueError(f"no {SECRET}"), OSError(28, "disk full", f"/tmp/{SECRET}.wav")):
+            engine.script.fail_after, engine.script.failure = 1, failure
+            assert visitor.speak(f"{SECRET} speaks.", anna.id)["problem"]
+    logged = caplog.text + "".join(capfd.readouterr())
+    assert "KeyError" in logged
+    assert "disk full" in logged
+    assert "fake_engine.py" in logged, "where it came from"
+    for marker in (SECRET, visitor.token, link, link.rpartition("/")[2], anna.id):
+        assert marker not in logged
+
+
+def test_a_trace_says_where_and_of_what_kind_and_not_what() -> None:
+    try:
+        try:
+            raise KeyError(SECRET)
+        except KeyError as error:
+            raise RuntimeError("CUDA error") from error
+    except RuntimeError as error:
+        told = trace(error)
+    assert "test_events.py" in told
+    assert told.splitlines()[-1] == "RuntimeError: CUDA error"
+    assert "KeyError" in told
+    assert f"KeyError: {SECRET}" not in told
+    assert reason(OSError(2, "No such file", SECRET)) == "FileNotFoundError: No such file"
+    assert reason(UnusableReference(SECRET)) == "UnusableReference"

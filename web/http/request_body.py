@@ -1,0 +1,69 @@
+"""Reading the bodies of calls, with limits of size and time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.datastructures import Headers
+from starlette.types import Message, Receive
+
+MAX_BODY = 1_000_000  # bytes
+BODY_SECONDS = 30.0
+
+
+class BodyRejected(Exception):
+    """A body that is not read any further. status: of the response."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class Disconnected(Exception):
+    """The client disconnected before its body was complete."""
+
+
+async def read_body(headers: Headers, receive: Receive, *, most: int = MAX_BODY) -> bytes:
+    """Read the whole body. Raises BodyRejected, Disconnected."""
+    declared = headers.get("content-length", "0")
+    if not declared.isdigit() or int(declared) > most:
+        raise _too_large(most)
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await _read(receive, most)
+    except TimeoutError as error:
+        raise BodyRejected(408, "The request took too long to arrive. Send it again.") from error
+
+
+def replay_body(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that returns a body that was read already, then what follows it."""
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+async def _read(receive: Receive, most: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        if size > most:
+            raise _too_large(most)
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+def _too_large(most: int) -> BodyRejected:
+    return BodyRejected(413, f"The request is too large: at most {most // 1000:,} kB of text go in one. Send less.")

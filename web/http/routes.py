@@ -1,0 +1,70 @@
+"""The routes of Gradio that the page uses. No others respond: they convert recordings, fetch addresses and more."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from web.downloads.links import PATH_PREFIX
+from web.ui import modules
+
+RouteKind = Literal["page", "static", "start", "call", "stream", "upload", "login", "logout", "file"]
+
+
+@dataclass(frozen=True)
+class _Route:
+    methods: tuple[str, ...]
+    path: re.Pattern[str]
+    kind: RouteKind
+
+
+_GET = ("GET", "HEAD")
+
+
+def _route(methods: tuple[str, ...], path: str, kind: RouteKind) -> _Route:
+    return _Route(methods, re.compile(path), kind)
+
+
+_API = "/gradio_api"
+_ROUTES = (
+    _route(_GET, r"/", "page"),
+    _route(_GET, r"/(assets|static)/(?!.*\.\.)[\w./-]{1,200}", "static"),
+    _route(_GET, rf"{re.escape(modules.PLACE)}[0-9a-f]{{16}}/[\w/-]{{1,100}}\.js", "static"),
+    _route(_GET, r"/(theme\.css|favicon\.ico|robots\.txt)", "static"),
+    _route(("GET",), rf"{_API}/startup-events", "start"),
+    _route(("GET",), rf"{_API}/queue/data", "stream"),
+    _route(("GET",), rf"{_API}/heartbeat/[0-9a-zA-Z]{{1,64}}", "stream"),
+    _route(("POST",), rf"{_API}/(run/predict|queue/join|cancel|reset|component_server)/?", "call"),
+    _route(("POST",), rf"{_API}/upload", "upload"),
+    _route(_GET, rf"{re.escape(PATH_PREFIX)}[\w.-]{{1,2000}}", "file"),
+)
+_ACCOUNTS = (
+    _route(("POST",), r"/login/?", "login"),
+    _route(("GET",), r"/logout", "logout"),
+)
+_HUB = (
+    _route(("GET",), r"/login/(huggingface|callback)", "page"),
+    _route(("GET",), r"/logout", "logout"),
+)
+
+
+class AllowedRoutes:
+    """The routes that respond."""
+
+    def __init__(self, *, accounts: bool = False, hub: bool = False, root_path: str = "") -> None:
+        """accounts, hub: how visitors log in. root_path: of a proxy, which may leave it in paths."""
+        self._routes = _ROUTES + (_ACCOUNTS if accounts else ()) + (_HUB if hub else ())
+        self._root = root_path.rstrip("/")
+
+    def kind(self, method: str, path: str) -> RouteKind | None:
+        """The kind of a request; None for an unknown route."""
+        # Some proxies strip their root path, some do not; download links have a prefix of their own.
+        paths = {path, self._without_root(path)}
+        found = (each.kind for each in self._routes if method in each.methods and any(map(each.path.fullmatch, paths)))
+        return next(found, None)
+
+    def _without_root(self, path: str) -> str:
+        if self._root and (path == self._root or path.startswith(self._root + "/")):
+            return path.removeprefix(self._root) or "/"
+        return path

@@ -1,0 +1,42 @@
+"""Concurrency limits per address: some calls run, some more wait, and further ones are refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+
+class TooManyCalls(Exception):
+    """An address has too many calls, running and waiting."""
+
+
+@dataclass
+class _AddressSlots:
+    room: asyncio.Semaphore
+    inside: int = 0
+
+
+@dataclass
+class ConcurrencyLimiter:
+    """at_once: running calls of an address. most: running and waiting calls."""
+
+    at_once: int
+    most: int
+    _lanes: dict[str, _AddressSlots] = field(default_factory=dict, init=False)
+
+    @asynccontextmanager
+    async def enter(self, address: str) -> AsyncIterator[None]:
+        """Run the block within the limits of an address, after waiting. Raises TooManyCalls."""
+        lane = self._lanes.setdefault(address, _AddressSlots(asyncio.Semaphore(self.at_once)))
+        if lane.inside >= self.most:
+            raise TooManyCalls
+        lane.inside += 1
+        try:
+            async with lane.room:
+                yield
+        finally:
+            lane.inside -= 1
+            if not lane.inside:
+                self._lanes.pop(address, None)

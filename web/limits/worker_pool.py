@@ -1,0 +1,59 @@
+"""Heavy work for visitors, on a few dedicated threads, so that it does not delay quick handlers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TypeVar
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+
+from web.limits.budgets import PoolFull
+
+T = TypeVar("T")
+
+
+class WorkerPool:
+    """Jobs of one kind: `threads` run at once, `line` run and wait in all, `each` of one visitor.
+
+    For one event loop: only it may call `run` and `steps`.
+    """
+
+    def __init__(self, threads: int, line: int, each: int) -> None:
+        self._threads, self._line, self._each = threads, line, each
+        self._limiter: CapacityLimiter | None = None
+        self._inside: Counter[str] = Counter()
+
+    async def run(self, visitor: str, work: Callable[[], T]) -> T:
+        """Run a job on a thread; returns or raises what it does. visitor: any name. Raises PoolFull at once."""
+        with self._place(visitor):
+            return await self._worked(work)
+
+    async def steps(self, visitor: str, work: Generator[T, None, None]) -> AsyncIterator[T]:
+        """Yield the values of a generator, none of which is None, each computed on a thread. Raises as `run`."""
+        with self._place(visitor):
+            try:
+                while (step := await self._worked(partial(next, work, None))) is not None:
+                    yield step
+            finally:
+                with suppress(ValueError):  # cancelled during a step, which runs to its end
+                    work.close()
+
+    async def _worked(self, work: Callable[[], T]) -> T:
+        self._limiter = self._limiter or CapacityLimiter(self._threads)
+        return await run_sync(work, limiter=self._limiter)
+
+    @contextmanager
+    def _place(self, visitor: str) -> Iterator[None]:
+        if self._inside.total() >= self._line or self._inside[visitor] >= self._each:
+            raise PoolFull()
+        self._inside[visitor] += 1
+        try:
+            yield
+        finally:
+            self._inside[visitor] -= 1
+            if not self._inside[visitor]:
+                del self._inside[visitor]

@@ -1,0 +1,59 @@
+"""The history as the page shows it."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from studio.takes.buffer import SAMPLING_SETTINGS
+from web.downloads.sounds import FORMATS
+
+if TYPE_CHECKING:
+    from storage.repositories.generations import GenerationRecord
+    from storage.repositories.usage import StorageUse
+    from web.downloads.links import DownloadLinks
+    from web.identity.owners import Owner
+    from web.ui.i18n import Words
+
+RETENTION_DAYS = (1, 7, 30, 90, 365, 3650)
+_MEGABYTE = 1_000_000
+
+
+def entry_view(record: GenerationRecord, owner: Owner, links: DownloadLinks) -> dict[str, Any]:
+    """An entry, as rows.js takes it, with links that are valid for minutes."""
+    return {
+        "id": record.id,
+        "when": record.created.isoformat(),
+        "text": record.text,
+        "voice": record.voice_name,
+        "seed": record.seed,
+        "settings": {name: record.settings[name] for name in SAMPLING_SETTINGS if name in record.settings},
+        "seconds": record.duration,
+        "factor": record.real_time_factor,
+        "model": record.model,
+        "ending": record.stop_reason,
+        "starred": record.starred,
+        "script": record.script_id is not None,
+        "links": {kind: links.sign(owner, "take", f"{record.id}.{kind}") for kind in FORMATS},
+    }
+
+
+def retention_choices(current: int, words: Words) -> list[tuple[str, int]]:
+    """The retention times to choose from, in days, with the current one, which may be none of the usual."""
+    return [(words("history.days", days=days), days) for days in sorted({*RETENTION_DAYS, current})]
+
+
+def storage_use_html(use: StorageUse, words: Words) -> str:
+    """HTML of what takes and voices occupy."""
+    text = words("history.used", takes=megabytes(use.generations), voices=megabytes(use.voices))
+    return f'<p class="rp-facts">{escape(text)}</p>'
+
+
+def question_html(question: str) -> str:
+    """HTML of a question before something is deleted for good."""
+    return f'<p class="rp-question" role="alert">{escape(question)}</p>'
+
+
+def megabytes(size: int) -> str:
+    """A number of bytes in megabytes, as text."""
+    return f"{size / _MEGABYTE:.1f}"

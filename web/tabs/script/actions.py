@@ -1,0 +1,213 @@
+"""The actions on scripts and their cards: one method for each command of the page.
+
+Each takes the owner, the command, and the owner's words, and returns what to tell the page beside the script's state.
+Ids and values are unchecked input: storage looks them up as the owner's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import InvalidInput
+from studio.script import Card
+from web.downloads.scripts import SCRIPT_FORMATS
+from web.tabs.script.commands import ScriptCommand
+from web.tabs.script.views import script_view, take_view
+from web.ui.payloads import UnexpectedPayload
+from web.ui.voice_picker import voice_label
+
+if TYPE_CHECKING:
+    from web.context import WebContext
+    from web.identity.owners import Owner
+    from web.ui.i18n import Words
+
+Reply = dict[str, Any]
+SPLIT_PAUSE = 0.2  # seconds between the halves of a card
+
+
+class ScriptActions:
+    """The actions by name: `actions.changing["edit"](owner, command, words)`. Each may raise RepriseError.
+
+    looking: actions that only read. changing: those after which other pages have to update.
+    """
+
+    def __init__(self, context: WebContext) -> None:
+        self._context, self._scripts, self._runner = context, context.storage.scripts, context.scripts
+        self.looking: Mapping[str, Callable[[Owner, ScriptCommand, Words], Reply]] = {
+            "list": self._list,
+            "open": self._voices,
+            "poll": lambda owner, command, words: {},
+            "takes": self._takes,
+            "listen": self._listen,
+            "save": self._save,
+        }
+        self.changing: Mapping[str, Callable[[Owner, ScriptCommand, Words], Reply]] = {
+            "rename": self._rename,
+            "discard": self._discard,
+            "speak": self._speak,
+            "stop": self._stop,
+            "redo": self._redo,
+            "cast": self._cast,
+            "edit": self._edit,
+            "speaker": self._speaker,
+            "voice": self._voice,
+            "pause": self._pause,
+            "lock": self._lock,
+            "move": self._move,
+            "insert": self._insert,
+            "split": self._split,
+            "merge": self._merge,
+            "remove": self._remove,
+            "choose": self._choose,
+        }
+
+    # ---- reading
+
+    def _list(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        key = owner.key
+        records = self._scripts.list(owner=key)
+        running = [self._runner.speaking(key, record.id) is not None for record in records]
+        return {"scripts": [script_view(record, running=run) for record, run in zip(records, running, strict=True)]}
+
+    def _voices(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        voices = self._context.storage.voices.list(owner=owner.key)
+        return {"voices": [{"id": voice.id, "name": voice_label(voice, words)} for voice in voices]}
+
+    def _takes(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        card = self._scripts.card(command.text("card"), owner=owner.key)
+        takes = self._scripts.takes(card.id, owner=owner.key)
+        return {"takes": [take_view(take, card.text, card.take_id) for take in takes]}
+
+    def _listen(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        return {"url": self._context.links.sign(owner, "take", command.text("take"))}
+
+    def _save(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        format, script = command.text("format"), self._scripts.get(command.script, owner=owner.key)
+        if format not in SCRIPT_FORMATS:
+            raise UnexpectedPayload
+        if not script.done:
+            raise InvalidInput(words("script.nothing_spoken"))
+        missing = script.cards - script.done
+        said = words("script.saved_part", missing=missing, count=script.cards) if missing else words("script.saved")
+        return {"url": self._context.links.sign(owner, "script", f"{script.id}.{format}"), "said": said}
+
+    # ---- the script
+
+    def _rename(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        self._scripts.rename(command.text("id"), command.text("name"), owner=owner.key)
+        return self._list(owner, command, words)
+
+    def _discard(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        name = self._scripts.get(command.text("id"), owner=owner.key).name
+        self._runner.stop(owner.key, command.text("id"))
+        self._scripts.discard(command.text("id"), owner=owner.key)
+        return self._list(owner, command, words) | {"said": words("script.discarded", name=name)}
+
+    def _speak(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        """Queue all cards without a take, or those from one card on, and start speaking."""
+        start = command.optional("card")
+        with self._admitted(owner, command.script, words) as over:
+            self._scripts.queue(command.script, self._unspoken(owner, command.script, start), owner=owner.key)
+            waiting = self._scripts.waiting(command.script, 1, owner=owner.key)
+            if waiting:
+                self._runner.start(owner.key, command.script, over.pop_all().close)
+        return {} if waiting else {"said": words("script.all_spoken")}
+
+    def _admitted(self, owner: Owner, script: str, words: Words) -> ExitStack:
+        """Reserve a script until the stack is closed. Raises BudgetExceeded, before anything is done."""
+        stack = ExitStack()
+        if self._runner.speaking(owner.key, script) is None:
+            stack.callback(self._context.budgets.reserve_script(owner, words))
+        return stack
+
+    def _unspoken(self, owner: Owner, script: str, start: str | None) -> list[str] | None:
+        if start is None:
+            return None
+        first = self._scripts.card(start, owner=owner.key).position
+        cards = self._scripts.cards(script, owner=owner.key)
+        return [card.id for card in cards if card.position >= first and card.take_id is None]
+
+    def _stop(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        self._runner.stop(owner.key, command.script)
+        self._scripts.unqueue(command.script, owner=owner.key)
+        return {}
+
+    def _cast(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        self._scripts.cast(command.script, command.optional("speaker"), command.text("voice"), owner=owner.key)
+        return {}
+
+    # ---- a card
+
+    def _redo(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        """Speak a card again with another seed; its current take counts until then."""
+        card = self._scripts.card(command.text("card"), owner=owner.key)
+        if card.locked:
+            raise InvalidInput(words("script.locked"))
+        with self._admitted(owner, card.script_id, words) as over:
+            self._scripts.configure(card.id, settings=card.settings, owner=owner.key)
+            self._scripts.queue(card.script_id, [card.id], owner=owner.key)
+            self._runner.start(owner.key, card.script_id, over.pop_all().close)
+        return {}
+
+    def _edit(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        self._scripts.edit(command.text("card"), command.text("text"), owner=owner.key)
+        return {}
+
+    def _speaker(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        """Set a card's speaker; it gets the voice that the speaker has on other cards."""
+        card = self._scripts.set_speaker(command.text("card"), command.optional("speaker"), owner=owner.key)
+        others = self._scripts.cards(card.script_id, owner=owner.key)
+        voices = [other.voice_id for other in others if other.speaker == card.speaker and other.id != card.id]
+        if voices and voices[0] and card.voice_id not in voices:
+            self._scripts.set_voice(card.id, voices[0], owner=owner.key)
+        return {}
+
+    def _voice(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        self._scripts.set_voice(command.text("card"), command.text("voice"), owner=owner.key)
+        return {}
+
+    def _pause(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        self._scripts.set_pause(command.text("card"), command.number_value("seconds"), owner=owner.key)
+        return {}
+
+    def _lock(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        self._scripts.lock(command.text("card"), command.flag("locked"), owner=owner.key)
+        return {}
+
+    def _move(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        self._scripts.move(command.text("card"), command.integer("position"), owner=owner.key)
+        return {}
+
+    def _insert(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        """Insert a card after another, with its speaker and voice."""
+        before = self._scripts.card(command.text("card"), owner=owner.key)
+        card = self._scripts.insert(
+            before.script_id,
+            before.position + 1,
+            Card(command.text("text"), before.speaker),
+            voice_id=self._known(owner, before.voice_id),
+            owner=owner.key,
+        )
+        return {"card": card.id}
+
+    def _known(self, owner: Owner, voice_id: str | None) -> str | None:
+        """The voice's id, None where the voice is gone."""
+        voices = self._context.storage.voices.list(owner=owner.key)
+        return voice_id if voice_id in [voice.id for voice in voices] else None
+
+    def _split(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        _, second = self._scripts.split(command.text("card"), command.integer("at"), pause=SPLIT_PAUSE, owner=owner.key)
+        return {"card": second.id}
+
+    def _merge(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        return {"card": self._scripts.merge(command.text("card"), owner=owner.key).id}
+
+    def _remove(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        self._scripts.delete_card(command.text("card"), owner=owner.key)
+        return {}
+
+    def _choose(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        self._scripts.choose(command.text("card"), command.text("take"), owner=owner.key)
+        return self._takes(owner, command, words)

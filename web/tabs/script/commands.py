@@ -1,0 +1,105 @@
+"""Commands of the script component (script.js), each with its values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field, StringConstraints
+
+from web.gradio_internals import event_value
+from web.ui.payloads import (
+    Count,
+    OptionalId,
+    Payload,
+    SelectedId,
+    ShortText,
+    UnexpectedPayload,
+    default_if_invalid,
+    parse_payload,
+)
+
+if TYPE_CHECKING:
+    import gradio as gr
+
+Keyword = Annotated[str, StringConstraints(max_length=64)]
+
+
+class CommandValues(Payload):
+    """The values of a command; an id is empty where nothing is selected."""
+
+    id: OptionalId | None = None
+    card: OptionalId | None = None
+    take: OptionalId | None = None
+    voice: OptionalId | None = None
+    name: ShortText | None = None
+    text: str | None = None
+    speaker: ShortText | None = None
+    format: Keyword | None = None
+    seconds: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] | None = None
+    at: Count | None = None
+    position: Count | None = None
+    locked: bool = False
+
+
+class CommandPayload(Payload):
+    """A command, and the script and its version that the page shows."""
+
+    asked: Count
+    do: Keyword
+    script: SelectedId
+    version: Annotated[Keyword, default_if_invalid("")]
+    values: CommandValues
+
+
+class CommandNumber(Payload):
+    """A command's number, None for an invalid one."""
+
+    asked: Annotated[Count | None, default_if_invalid(None)]
+
+
+class ScriptCommand:
+    """One command. The constructor and the getters raise UnexpectedPayload for what the page never sends.
+
+    number: the page's, which identifies the answer. do: what to do. script, version: what the page shows, or empty.
+    """
+
+    def __init__(self, event: gr.EventData) -> None:
+        question = parse_payload(CommandPayload, event)
+        self.number, self.do = question.asked, question.do
+        self.script, self.version = question.script, question.version
+        self._values = question.values
+
+    def text(self, name: str) -> str:
+        """A required text, which may be empty."""
+        value = getattr(self._values, name)
+        if not isinstance(value, str):
+            raise UnexpectedPayload
+        return value
+
+    def optional(self, name: str) -> str | None:
+        """A text, None where there is none."""
+        return getattr(self._values, name) or None
+
+    def integer(self, name: str) -> int:
+        """A required integer."""
+        value = getattr(self._values, name)
+        if value is None:
+            raise UnexpectedPayload
+        return int(value)
+
+    def number_value(self, name: str) -> float:
+        """A required number."""
+        value = getattr(self._values, name)
+        if value is None:
+            raise UnexpectedPayload
+        return float(value)
+
+    def flag(self, name: str) -> bool:
+        """A boolean."""
+        return bool(getattr(self._values, name))
+
+
+def command_number(event: gr.EventData) -> int | None:
+    """The number of an event that may be no valid command."""
+    value = event_value(event)
+    return parse_payload(CommandNumber, asked=value.get("asked") if isinstance(value, dict) else None).asked

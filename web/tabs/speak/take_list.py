@@ -1,0 +1,99 @@
+"""Handlers of the list of the session's takes. Each event holds the ids that are shown; only the owner's count."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Annotated, Any
+
+import gradio as gr
+from pydantic import Field
+
+from engine.engine import MAX_SEED
+from engine.errors import GenerationNotFound
+from web.tabs.speak.views import take_view
+from web.ui.events import broadcast_change, skip_when_refused
+from web.ui.messages import error_message, notice
+from web.ui.payloads import Id, Ids, Payload, parse_payload
+
+if TYPE_CHECKING:
+    from web.context import WebContext
+    from web.identity.owners import Owner
+
+Updates = tuple[Any, ...]
+
+
+class ShownTakes(Payload):
+    """The takes that the page shows."""
+
+    ids: Ids
+
+
+class TakeStar(ShownTakes):
+    """A take, and whether it has a star."""
+
+    id: Id
+    starred: bool
+
+
+class TakeDeletion(ShownTakes):
+    """A take to delete."""
+
+    id: Id
+
+
+class TakeSeed(Payload):
+    """The seed of a take."""
+
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)]
+
+
+class TakeListHandlers:
+    """Event handlers of the list of takes."""
+
+    def __init__(self, context: WebContext) -> None:
+        self._context = context
+
+    @skip_when_refused(1)
+    def list_takes(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
+        """Output: list, with new links."""
+        return self._list(self._context.owner(token, request), parse_payload(ShownTakes, event).ids)
+
+    def star_take(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
+        """Outputs: list, notice, change broadcast."""
+        try:
+            owner, star = self._context.owner(token, request), parse_payload(TakeStar, event)
+            self._context.takes.star(star.id, star.starred, owner=owner.key)
+            return self._list(owner, star.ids), "", broadcast_change("history")
+        except Exception as error:
+            return self._failure(error, request)
+
+    def delete_take(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
+        """Outputs: list, notice, change broadcast."""
+        try:
+            owner, deletion = self._context.owner(token, request), parse_payload(TakeDeletion, event)
+            self._context.takes.delete(deletion.id, owner=owner.key)
+            return self._list(owner, deletion.ids), "", broadcast_change("history")
+        except Exception as error:
+            return self._failure(error, request)
+
+    @skip_when_refused(2)
+    def reuse_seed(self, event: gr.EventData) -> Updates:
+        """Outputs: seed, settings accordion, opened."""
+        return str(parse_payload(TakeSeed, event).seed), gr.Accordion(open=True)
+
+    def _failure(self, error: Exception, request: gr.Request) -> Updates:
+        message = notice(error_message(error, self._context.words(request)), "bad")
+        return gr.skip(), message, broadcast_change("history")
+
+    def _list(self, owner: Owner, ids: Ids) -> dict[str, Any]:
+        """The list's value: the takes that exist, and the ids of those that do not."""
+        takes, gone = [], []
+        for take_id in ids:
+            try:
+                take = self._context.takes.get(take_id, owner=owner.key)
+            except GenerationNotFound:
+                gone.append(take_id)
+            else:
+                takes.append(take_view(take, owner, self._context.links))
+        # The page ignores a value that it has already.
+        return {"takes": takes, "gone": gone, "once": secrets.token_hex(4)}

@@ -1,0 +1,46 @@
+"""Voices and takes as the Speak tab's scripts take them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from web.downloads.sounds import FORMATS
+
+if TYPE_CHECKING:
+    from storage import VoiceRecord
+    from storage.repositories.generations import GenerationRecord
+    from studio.model_manager import ModelManager
+    from web.downloads.links import DownloadLinks
+    from web.identity.owners import Owner
+
+LINK_SECONDS = 30 * 60  # fresh.js asks for new ones before
+TEXT_SHOWN = 300  # characters
+
+
+def voice_card_view(voice: VoiceRecord, owner: Owner, links: DownloadLinks) -> dict[str, str]:
+    """The selected voice, as voice_card.js takes it."""
+    url = links.sign(owner, "clip", voice.id, LINK_SECONDS)
+    about = voice.description.strip()
+    return {"id": voice.id, "name": voice.name, "language": voice.language, "about": about, "url": url}
+
+
+def writing_hints(engine: ModelManager, voice: VoiceRecord | None) -> dict[str, Any]:
+    """What the hints below the text depend on, as writing.js takes it."""
+    return {"tags": engine.style_tags, "english": engine.english_only, "demo": voice.demo if voice else ""}
+
+
+def take_view(take: GenerationRecord, owner: Owner, links: DownloadLinks) -> dict[str, Any]:
+    """A take, as take_list.js takes it."""
+    return {
+        "id": take.id,
+        "text": take.text[:TEXT_SHOWN],
+        "voice": take.voice_name,
+        "seconds": take.duration,
+        "seed": take.seed,
+        "first": take.first_audio,
+        "factor": take.real_time_factor,
+        "reason": take.stop_reason,
+        "starred": take.starred,
+        "listed": take.listed,
+        "links": {kind: links.sign(owner, "take", f"{take.id}.{kind}", LINK_SECONDS) for kind in FORMATS},
+    }

@@ -1,0 +1,54 @@
+"""The server's state as the Status tab shows it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from web.context import WebContext
+
+STATM = Path("/proc/self/statm")
+
+
+def status_view(context: WebContext, session: str) -> dict[str, Any]:
+    """The board's value, as rows.js takes it. Of the queue it holds only the place of this session."""
+    engine = context.engine
+    status, place, loading = engine.status(), context.running.place_of_session(session), engine.loading
+    return {
+        "name": engine.name,
+        "notice": engine.notice,
+        "device": engine.device,
+        "precision": status.precision,
+        "graphs": status.graphs,
+        "slots": status.slots,
+        "speaking": status.speaking,
+        "waiting": status.waiting,
+        "place": None if place is None else place + 1,
+        "wait": engine.speed.wait_seconds(status.slots, place),
+        "factor": engine.speed.real_time_factor,
+        "memory": process_memory(),
+        "device_memory": status.device_memory,
+        "prepared": sum(status.prefixes),
+        "uptime": int(time.monotonic() - engine.started),
+        "loading": loading and {"name": loading.model, "waits": loading.waits, "done": loading.done},
+    }
+
+
+def licence_html(licence: str) -> str:
+    """HTML of a model's licence notice, to be read before the model is loaded."""
+    return f'<p class="rp-licence">{escape(licence)}</p>' if licence else ""
+
+
+def process_memory(statm: Path = STATM) -> int:
+    """Bytes of memory that the process uses; its maximum so far where the system only tells that."""
+    try:
+        return int(statm.read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024

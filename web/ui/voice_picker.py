@@ -1,0 +1,47 @@
+"""The dropdown of voices, which Speak shows and several tabs update."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from engine.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from storage import VoiceRecord
+    from web.ui.i18n import Words
+
+
+def select_voice(voices: Sequence[VoiceRecord], wanted: Any, words: Words) -> gr.Dropdown:
+    """The picker with these voices; the wanted one is selected, or else the first."""
+    ids = [voice.id for voice in voices]
+    selected = wanted if wanted in ids else next(iter(ids), None)
+    return gr.Dropdown(choices=_choices(voices, words), value=selected)
+
+
+def update_choices(voices: Sequence[VoiceRecord], selected: Any, words: Words) -> gr.Dropdown:
+    """The picker with these voices; the selection stays unless its voice is gone.
+
+    It is not sent back as the value: a voice that is selected while this answer is on its way must stay selected.
+    """
+    if any(voice.id == selected for voice in voices):
+        return gr.Dropdown(choices=_choices(voices, words))
+    return select_voice(voices, selected, words)
+
+
+def voice_label(voice: VoiceRecord, words: Words) -> str:
+    """A voice's name in a list."""
+    return words("voice.sample_label", name=voice.name) if voice.shared else voice.name
+
+
+def require_voice(voice_id: Any, words: Words) -> str:
+    """The id of the selected voice. Raises InvalidInput where none is selected."""
+    if not isinstance(voice_id, str) or not voice_id:
+        raise InvalidInput(words("voice.none_picked"))
+    return voice_id
+
+
+def _choices(voices: Sequence[VoiceRecord], words: Words) -> list[tuple[str, str]]:
+    return [(voice_label(voice, words), voice.id) for voice in voices]
