@@ -13,11 +13,11 @@ settings.load_profile("no deadline")
 
 
 @pytest.fixture
-def studio(tmp_path: Path) -> Iterator[Storage]:
+def storage(tmp_path: Path) -> Iterator[Storage]:
     with Storage.open(tmp_path / "voices.db") as opened:
         yield opened
 
 
 @pytest.fixture
-def library(studio: Storage) -> VoiceLibrary:
-    return studio.voices
+def library(storage: Storage) -> VoiceLibrary:
+    return storage.voices

@@ -42,6 +42,7 @@ READ_STORED_VALUES = """() => {
 
 def create_app(context: WebContext) -> gr.Blocks:
     """Build the page."""
+    demo: gr.Blocks
     with RawInputBlocks(title="Reprise", analytics_enabled=False, delete_cache=(600, HOURS_KEPT * 3600)) as demo:
         heading = gr.HTML(heading_html(context, context.words(None)), elem_id="rp-heading", apply_default_css=False)
         if context.owners.mode == "hub":

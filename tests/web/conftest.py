@@ -30,17 +30,17 @@ from web.ui.i18n import Translations
 
 
 @pytest.fixture
-def context(engine: FakeEngine, studio: Storage, tmp_path: Path) -> WebContext:
+def context(engine: FakeEngine, storage: Storage, tmp_path: Path) -> WebContext:
     """For events without a page; uploads lie in `uploads`."""
     (tmp_path / "uploads").mkdir()
-    return furnished(engine, studio, tmp_path / "uploads")
+    return furnished(engine, storage, tmp_path / "uploads")
 
 
-def furnished(engine: Any, studio: Storage, folder: Path, way: OwnerMode = "local", root_path: str = "") -> WebContext:
-    app = AppContext.create(ModelManager(engine), studio)
+def furnished(engine: Any, storage: Storage, folder: Path, way: OwnerMode = "local", root_path: str = "") -> WebContext:
+    app = AppContext.create(ModelManager(engine), storage)
     return WebContext(
         app.engine, app.storage, app.takes, app.running, app.scripts,
-        owners=OwnerResolver(way, studio.voices.secret(SIGNING)),
+        owners=OwnerResolver(way, storage.voices.secret(SIGNING)),
         links=create_links(app, root_path),
         translations=Translations.load(),
         folder=folder,
@@ -66,20 +66,20 @@ def serving() -> Iterator[Callable[..., str]]:
 
         def start(
             engine: object,
-            studio: Storage,
+            storage: Storage,
             way: OwnerMode = "local",
             allowed_hosts: Sequence[str] = (PLAIN_HTTP_HOST,),
             **options: Any,
         ) -> str:
             folder = Path(stack.enter_context(private_folder()))
-            context = furnished(engine, studio, folder, way, options.get("root_path") or "")
+            context = furnished(engine, storage, folder, way, options.get("root_path") or "")
             demo = create_app(context)
             place = read_deployment(
                 options.get("server_name"), share=False, root_path=options.get("root_path"),
                 accounts="accounts" in options, allowed_hosts=allowed_hosts,
             )  # fmt: skip
             place = replace(place, sign_in=way == "hub")
-            policy = create_policy(place, way, studio.voices.secret(SIGNING), context.translations)
+            policy = create_policy(place, way, storage.voices.secret(SIGNING), context.translations)
             routes = [*context.links.routes(), *UploadEndpoint(context.folder).routes()]
             url = launch(demo, **{"policy": policy, "translations": context.translations, "routes": routes, **options})
             stack.callback(demo.close, verbose=False)

@@ -35,10 +35,10 @@ def download(page: Page) -> tuple[str, bytes]:
 
 
 def test_pick_speak_hear_download_stop_reload(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage, speaker: Any
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, speaker: Any
 ) -> None:
     install_samples(library)
-    with visit(chromium, serve(speaker, studio)) as page:
+    with visit(chromium, serve(speaker, storage)) as page:
         expect(page.get_by_role("heading", name="Welcome")).to_be_visible()
         expect(picker(page)).to_have_value("Adam (sample)")
         pick(page, "Ben (sample)")
@@ -71,7 +71,7 @@ def test_pick_speak_hear_download_stop_reload(
 
         expect(page.locator(".rp-take")).to_have_count(2)
         expect(page.locator(".rp-take").first).to_contain_text("stopped early")
-        kept = studio.history.page().records
+        kept = storage.history.page().records
         assert [record.stop_reason for record in kept] == ["cancelled", heard["stopReason"]]
         page.reload()
         expect(picker(page)).to_have_value("Ben (sample)")
@@ -82,12 +82,12 @@ def test_pick_speak_hear_download_stop_reload(
 
 
 def test_a_newcomer_hears_a_sample_say_its_sentence(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
     install_samples(library)
     adam, ben = library.list()[:2]
     engine = FakeEngine(Script(pace=0.1))
-    with visit(chromium, serve(engine, studio)) as page:
+    with visit(chromium, serve(engine, storage)) as page:
         expect(picker(page)).to_have_value("Adam (sample)")
         text = page.get_by_label("Text to speak")
         expect(text).to_have_value(adam.demo)
@@ -103,11 +103,11 @@ def test_a_newcomer_hears_a_sample_say_its_sentence(
 
 
 def test_a_voices_sentence_that_arrives_late_is_not_put_where_somebody_types(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     install_samples(library)
     adam, ben = library.list()[:2]
-    with visit(chromium, serve(engine, studio)) as page:
+    with visit(chromium, serve(engine, storage)) as page:
         text = page.get_by_label("Text to speak")
         expect(text).to_have_value(adam.demo)
         with answer_held(page, ben.demo, lambda: pick(page, "Ben (sample)")):
@@ -119,11 +119,11 @@ def test_a_voices_sentence_that_arrives_late_is_not_put_where_somebody_types(
 
 
 def test_what_is_picked_while_the_list_is_on_its_way_stays_picked(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(voice("Anna"))
     ben = library.add(voice("Ben"))
-    with visit(chromium, serve(engine, studio)) as page:
+    with visit(chromium, serve(engine, storage)) as page:
         expect(picker(page)).to_have_value("Anna")
         page.wait_for_timeout(2_500)  # before that, the page takes what it shows for fresh
         library.add(voice("Zoe"))
@@ -139,11 +139,11 @@ def test_what_is_picked_while_the_list_is_on_its_way_stays_picked(
 
 
 def test_over_plain_http_it_sounds_all_the_same(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
     name = "Anna `${alert(1)}` <b>{{x}}</b>"
     library.add(voice(name))
-    url = serve(FakeEngine(Script(pace=0.3)), studio).replace("127.0.0.1", PLAIN_HTTP_HOST)
+    url = serve(FakeEngine(Script(pace=0.3)), storage).replace("127.0.0.1", PLAIN_HTTP_HOST)
     with visit(chromium, url) as page:
         expect(picker(page)).to_have_value(name)
         speak(page, "Browsers have no audio thread here. It sounds all the same.")
@@ -156,11 +156,11 @@ def test_over_plain_http_it_sounds_all_the_same(
 
 
 def test_whoever_waits_may_leave_and_whoever_leaves_frees_the_engine(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
     engine = FakeEngine(Script(pace=0.5, line=True))
     library.add(voice("Ben"))
-    url = serve(engine, studio)
+    url = serve(engine, storage)
     with visit(chromium, url) as first, visit(chromium, url) as second:
         expect(picker(first)).to_have_value("Ben")
         expect(picker(second)).to_have_value("Ben")
@@ -176,22 +176,22 @@ def test_whoever_waits_may_leave_and_whoever_leaves_frees_the_engine(
         wait_for(second, "player.finished")
         assert player(second)["stopReason"] == "end"
         assert engine.speeches[0].closed
-    kept = studio.history.page().records
+    kept = storage.history.page().records
     assert {record.stop_reason for record in kept} == {"end", "cancelled"}, "what nobody heard to its end is there too"
 
 
 @pytest.mark.parametrize("history", [True, False])
 def test_two_at_the_same_time_never_see_each_others_takes(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage, history: bool
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, history: bool
 ) -> None:
     install_samples(library)
-    url = serve(FakeEngine(Script(pace=0.2)), studio, "browser")
+    url = serve(FakeEngine(Script(pace=0.2)), storage, "browser")
     with visit(chromium, url) as anna, visit(chromium, url) as ben:
         owners = OwnerResolver("browser", library.secret("signing"))
         for page, text in ((anna, "Hers alone."), (ben, "His alone.")):
             expect(picker(page)).to_have_value("Adam (sample)")
             token = page.evaluate("localStorage.getItem('reprise.owner')")
-            studio.history.change_settings(history=history, owner=owners.resolve(None, token).key)
+            storage.history.change_settings(history=history, owner=owners.resolve(None, token).key)
             speak(page, text)
         for page, own, other in ((anna, "Hers alone.", "His alone."), (ben, "His alone.", "Hers alone.")):
             wait_for(page, "player.finished")

@@ -122,7 +122,7 @@ def test_cancelled_events_are_not_remembered_for_ever() -> None:
 
 def test_invented_sessions_of_a_served_page_stay_few(
     serve: Callable[..., str],
-    studio: Storage,
+    storage: Storage,
     library: VoiceLibrary,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -136,7 +136,7 @@ def test_invented_sessions_of_a_served_page_stay_few(
 
     monkeypatch.setattr(gradio_internals, "limit_sessions", noted)
     anna = library.add(voice("Anna")).id
-    visitor = Visitor(serve(FakeEngine(), studio))
+    visitor = Visitor(serve(FakeEngine(), storage))
     visitor.arrive()
     function = visitor._function("click", "rp-speak", 1)
     for number in range(12):

@@ -32,7 +32,7 @@ def names(picker: gr.Dropdown) -> list[str]:
 
 
 def test_a_newcomer_can_speak_at_once(
-    events: PageLoadHandlers, library: VoiceLibrary, studio: Storage, samples: list[VoiceRecord]
+    events: PageLoadHandlers, library: VoiceLibrary, storage: Storage, samples: list[VoiceRecord]
 ) -> None:
     ada, ben = samples
     _, _, welcome, said, picker, bell = events.load_page(None, None, NOBODY)
@@ -40,7 +40,7 @@ def test_a_newcomer_can_speak_at_once(
     assert (picker.value, welcome.visible, said) == (ada.id, True, "")
     assert set(bell["what"].split()) >= {"voices", "history"}, "the tabs are to show what there is"
     assert events.load_page(None, ben.id, NOBODY)[4].value == ben.id
-    studio.history.add(spoken())
+    storage.history.add(spoken())
     assert not events.load_page(None, None, NOBODY)[2].visible, "who has heard one needs no telling"
     mine = library.add(voice("Zoe"))
     _, _, welcome, _, picker, _ = events.load_page(None, None, NOBODY)
@@ -83,9 +83,9 @@ def test_the_heading_names_the_model_of_the_moment(
 
 
 def test_a_browser_gets_a_key_once_and_another_for_a_forged_one(
-    engine: FakeEngine, studio: Storage, context: WebContext
+    engine: FakeEngine, storage: Storage, context: WebContext
 ) -> None:
-    events = PageLoadHandlers(furnished(engine, studio, context.folder, "browser"))
+    events = PageLoadHandlers(furnished(engine, storage, context.folder, "browser"))
     _, token, _, said, _, _ = events.load_page(None, None, NOBODY)
     assert isinstance(token, str)
     assert said == ""

@@ -143,14 +143,14 @@ async function render(kind, rate, seconds, chunks) {
 
 
 @pytest.fixture(scope="module")
-def studio(chromium: Browser, url: str) -> Iterator[Page]:
+def storage(chromium: Browser, url: str) -> Iterator[Page]:
     """A page on a secure origin with the player's outputs as globals."""
     with opened(chromium, url) as page:
         page.evaluate(f"window.ECHO = {json.dumps(ECHO)};" + RENDER)
         yield page
 
 
-def rendered(studio: Page, kind: str, factor: float, chunk: float, seconds: float = 4.0) -> tuple[np.ndarray, Any]:
+def rendered(storage: Page, kind: str, factor: float, chunk: float, seconds: float = 4.0) -> tuple[np.ndarray, Any]:
     """What sounds of a take made at a real-time factor in chunks of so many seconds; and the last report."""
     count, total = int(chunk * RATE), int(seconds * RATE)
     starts = range(0, total, count)
@@ -158,7 +158,7 @@ def rendered(studio: Page, kind: str, factor: float, chunk: float, seconds: floa
         [factor * min(start + count, total) / RATE, start, min(count, total - start)] for start in starts
     ]  # arrives when it is made
     length = seconds * max(1.0, factor) + chunk + 8.0
-    answer = studio.evaluate("(args) => render(...args)", [kind, RATE, int(length), chunks])
+    answer = storage.evaluate("(args) => render(...args)", [kind, RATE, int(length), chunks])
     return np.frombuffer(base64.b64decode(answer["rendered"]), np.float32), answer["at"]
 
 
@@ -182,9 +182,9 @@ FADE_STEP = 0.5 / (0.005 * RATE)  # of the loudest sample in 5 ms
 @pytest.mark.parametrize("kind", OUTPUTS)
 @pytest.mark.parametrize("chunk", [0.0465, 0.2, 1.0])
 @pytest.mark.parametrize("factor", [0.2, 0.9])
-def test_no_gap_up_to_nine_tenths_of_real_time(studio: Page, kind: str, factor: float, chunk: float) -> None:
+def test_no_gap_up_to_nine_tenths_of_real_time(storage: Page, kind: str, factor: float, chunk: float) -> None:
     seconds = 3 * chunk if chunk >= 1 else 1.5
-    sound, at = rendered(studio, kind, factor, chunk, seconds)
+    sound, at = rendered(storage, kind, factor, chunk, seconds)
     take = tone(seconds) / 32768.0
     first = int(np.flatnonzero(np.abs(sound) > 1e-5)[0])
     assert gaps(sound) == []
@@ -198,8 +198,8 @@ def test_no_gap_up_to_nine_tenths_of_real_time(studio: Page, kind: str, factor: 
 
 
 @pytest.mark.parametrize("kind", OUTPUTS)
-def test_a_slower_engine_leaves_gaps_but_no_clicks_and_nothing_is_lost(studio: Page, kind: str) -> None:
-    sound, at = rendered(studio, kind, 1.6, 0.2)
+def test_a_slower_engine_leaves_gaps_but_no_clicks_and_nothing_is_lost(storage: Page, kind: str) -> None:
+    sound, at = rendered(storage, kind, 1.6, 0.2)
     found = gaps(sound)
     assert len(found) == at["underruns"] >= 1
     assert click(sound) < TONE_STEP + FADE_STEP + 0.005

@@ -19,10 +19,10 @@ Serve = Callable[..., str]
 
 
 @pytest.fixture
-def url(serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage) -> str:
+def url(serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage) -> str:
     engine.notice = "Cannot <sing>."
     library.add(voice("Wilhelmina"))
-    return serve(engine, studio)
+    return serve(engine, storage)
 
 
 def test_nothing_is_recorded_and_nobody_is_told(url: str) -> None:
@@ -68,11 +68,11 @@ def test_uploads_are_bounded(url: str) -> None:
 
 def test_what_is_old_goes_and_the_log_says_so_only_then(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock(datetime(2026, 11, 21, tzinfo=UTC))
-    with Storage.open(tmp_path / "v.db", clock=clock) as studio, caplog.at_level(logging.INFO):
-        studio.history.add(spoken())
-        expire(studio)
+    with Storage.open(tmp_path / "v.db", clock=clock) as storage, caplog.at_level(logging.INFO):
+        storage.history.add(spoken())
+        expire(storage)
         assert caplog.text == ""
         clock.pass_time(days=31)
-        expire(studio)
+        expire(storage)
         assert "older than their owners keep them: 1." in caplog.text
-        assert studio.history.page().total == 0
+        assert storage.history.page().total == 0

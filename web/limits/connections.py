@@ -12,7 +12,7 @@ import contextlib
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from web.http.hosts import is_loopback
 
@@ -42,7 +42,8 @@ class BoundedConnection(H11Protocol):
     @property
     def idle(self) -> bool:
         """Whether no request is being answered."""
-        return self.cycle is None or self.cycle.response_complete
+        cycle: RequestResponseCycle | None = self.cycle  # uvicorn declares it without None
+        return cycle is None or cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Make room for the connection, and wait for a request."""
@@ -63,7 +64,7 @@ class BoundedConnection(H11Protocol):
             self._await_head()
         super().data_received(data)
         if not self.idle:
-            self._head = _stopped(self._head)
+            self._stop_waiting_for_head()
 
     def on_response_complete(self) -> None:
         """Mark the connection idle."""
@@ -73,16 +74,18 @@ class BoundedConnection(H11Protocol):
     def pause_writing(self) -> None:
         """Start the timeout of a client that reads nothing."""
         super().pause_writing()
-        self._stalled = self._stalled or self.loop.call_later(STALLED_SECONDS, self.drop)
+        if self._stalled is None:
+            self._stalled = self.loop.call_later(STALLED_SECONDS, self.drop)
 
     def resume_writing(self) -> None:
         """Stop that timeout."""
         super().resume_writing()
-        self._stalled = _stopped(self._stalled)
+        self._stop_waiting_for_reader()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all timeouts."""
-        self._head, self._stalled = _stopped(self._head), _stopped(self._stalled)
+        self._stop_waiting_for_head()
+        self._stop_waiting_for_reader()
         super().connection_lost(exc)
 
     def drop(self) -> None:
@@ -90,7 +93,18 @@ class BoundedConnection(H11Protocol):
         self.transport.abort()
 
     def _await_head(self) -> None:
-        self._head = self._head or self.loop.call_later(HEAD_SECONDS, self._too_slow)
+        if self._head is None:
+            self._head = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+
+    def _stop_waiting_for_head(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+    def _stop_waiting_for_reader(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     def _too_slow(self) -> None:
         self._head = None
@@ -101,11 +115,6 @@ class BoundedConnection(H11Protocol):
 def _make_room(others: list[BoundedConnection], new: BoundedConnection) -> None:
     idle = [each for each in others if each.idle]
     min(idle, key=lambda each: each._waiting_since, default=new).drop()
-
-
-def _stopped(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()
 
 
 def _allow_files() -> None:

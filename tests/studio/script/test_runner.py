@@ -81,23 +81,23 @@ def actor() -> Actor:
 
 
 @pytest.fixture
-def runner(actor: Actor, studio: Storage, tmp_path: Path) -> ScriptRunner:
-    return ScriptRunner(furnished(actor, studio, tmp_path).engine, studio)
+def runner(actor: Actor, storage: Storage, tmp_path: Path) -> ScriptRunner:
+    return ScriptRunner(furnished(actor, storage, tmp_path).engine, storage)
 
 
 @pytest.fixture
-def script(studio: Storage) -> str:
-    ann = studio.voices.add(voice("Ann"), owner=OWNER)
-    return studio.scripts.create("Play", [Card(text) for text in TEXTS], voice_id=ann.id, owner=OWNER).id
+def script(storage: Storage) -> str:
+    ann = storage.voices.add(voice("Ann"), owner=OWNER)
+    return storage.scripts.create("Play", [Card(text) for text in TEXTS], voice_id=ann.id, owner=OWNER).id
 
 
 @pytest.fixture
-def cards(studio: Storage, script: str) -> Callable[[], list[CardRecord]]:
-    return lambda: studio.scripts.cards(script, owner=OWNER)
+def cards(storage: Storage, script: str) -> Callable[[], list[CardRecord]]:
+    return lambda: storage.scripts.cards(script, owner=OWNER)
 
 
-def begin(studio: Storage, runner: ScriptRunner, script: str, owner: str = OWNER) -> None:
-    studio.scripts.queue(script, owner=owner)
+def begin(storage: Storage, runner: ScriptRunner, script: str, owner: str = OWNER) -> None:
+    storage.scripts.queue(script, owner=owner)
     runner.start(owner, script)
 
 
@@ -106,17 +106,17 @@ def finished(runner: ScriptRunner, script: str, owner: str = OWNER) -> Callable[
 
 
 def test_all_is_spoken_in_order_and_kept(
-    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.slots = 2  # one for others and one for the script, whose order is then plain
     before = runner.real_time_factor
     assert before is None
-    begin(studio, runner, script)
+    begin(storage, runner, script)
     until(finished(runner, script))
     assert actor.said == list(TEXTS)
     assert [card.state for card in cards()] == ["spoken"] * 4
     assert runner.real_time_factor is not None
-    (take,) = studio.scripts.takes(cards()[0].id, owner=OWNER)
+    (take,) = storage.scripts.takes(cards()[0].id, owner=OWNER)
     assert (take.text, take.voice_name, take.seed, take.model, take.stop_reason) == (TEXTS[0], "Ann", 7, "fake", "end")
     assert take.settings == {"temperature": actor.usual.temperature, "top_p": 0.8, "top_k": 30}
     assert take.duration == pytest.approx(actor.speeches[0].result.seconds)  # type: ignore[union-attr]
@@ -124,10 +124,10 @@ def test_all_is_spoken_in_order_and_kept(
 
 
 def test_two_cards_at_once_and_the_third_when_one_is_done(
-    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.hold(*TEXTS[:2])
-    begin(studio, runner, script)
+    begin(storage, runner, script)
     until(lambda: len(actor.said) == 2)
     assert sorted(runner.speaking(OWNER, script) or ()) == sorted(card.id for card in cards()[:2])
     actor.gates[TEXTS[1]].set()
@@ -141,11 +141,11 @@ def test_two_cards_at_once_and_the_third_when_one_is_done(
 
 
 def test_an_engine_with_one_place_speaks_one_at_a_time(
-    actor: Actor, runner: ScriptRunner, studio: Storage, script: str
+    actor: Actor, runner: ScriptRunner, storage: Storage, script: str
 ) -> None:
     actor.slots = 1
     actor.hold(TEXTS[0])
-    begin(studio, runner, script)
+    begin(storage, runner, script)
     until(lambda: actor.said)
     assert len(runner.speaking(OWNER, script) or ()) == 1
     actor.gates[TEXTS[0]].set()
@@ -154,29 +154,29 @@ def test_an_engine_with_one_place_speaks_one_at_a_time(
 
 
 def test_a_card_that_fails_says_why_and_the_next_is_spoken(
-    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.errors = {TEXTS[0]: [InvalidText("This cannot be said.")], TEXTS[2]: [ValueError("a mistake of ours")]}
-    studio.voices.add(voice("Ben"), owner=OWNER)
-    begin(studio, runner, script)
+    storage.voices.add(voice("Ben"), owner=OWNER)
+    begin(storage, runner, script)
     until(finished(runner, script))
     assert [card.state for card in cards()] == ["failed", "spoken", "failed", "spoken"]
     assert cards()[0].failure == "This cannot be said."
     assert "not your doing" in str(cards()[2].failure)
-    begin(studio, runner, script)
+    begin(storage, runner, script)
     until(finished(runner, script))
     assert [card.state for card in cards()] == ["spoken"] * 4, "what failed is spoken when it is asked for again"
 
 
 def test_a_card_without_a_voice_or_with_one_that_is_gone_fails(
-    runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
+    runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
-    ben = studio.voices.add(voice("Ben"), owner=OWNER)
+    ben = storage.voices.add(voice("Ben"), owner=OWNER)
     first, second, *_ = cards()
-    studio.scripts.set_voice(first.id, None, owner=OWNER)
-    studio.scripts.set_voice(second.id, ben.id, owner=OWNER)
-    studio.voices.delete(ben.id, owner=OWNER)
-    begin(studio, runner, script)
+    storage.scripts.set_voice(first.id, None, owner=OWNER)
+    storage.scripts.set_voice(second.id, ben.id, owner=OWNER)
+    storage.voices.delete(ben.id, owner=OWNER)
+    begin(storage, runner, script)
     until(finished(runner, script))
     assert [card.state for card in cards()] == ["failed", "failed", "spoken", "spoken"]
     assert cards()[0].failure == NO_VOICE
@@ -184,40 +184,40 @@ def test_a_card_without_a_voice_or_with_one_that_is_gone_fails(
 
 
 def test_silence_is_no_take(
-    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.silent = True
-    begin(studio, runner, script)
+    begin(storage, runner, script)
     until(finished(runner, script))
     assert {card.failure for card in cards()} == {NOTHING}
 
 
 def test_stop_ends_what_is_spoken_and_keeps_what_was(
-    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.hold(TEXTS[1], TEXTS[2])
-    begin(studio, runner, script)
+    begin(storage, runner, script)
     until(lambda: len(actor.said) == 3 and cards()[0].state == "spoken")
     runner.stop(OWNER, script)
     assert finished(runner, script)()
-    assert studio.scripts.unqueue(script, owner=OWNER) == 3
+    assert storage.scripts.unqueue(script, owner=OWNER) == 3
     until(lambda: all(speech.closed for speech in actor.speeches))
     assert [card.state for card in cards()] == ["spoken", "new", "new", "new"]
     assert len(actor.said) == 3
     actor.gates.clear()
-    begin(studio, runner, script)
+    begin(storage, runner, script)
     until(finished(runner, script))
     assert [card.state for card in cards()] == ["spoken"] * 4
 
 
-def test_stop_reaches_its_own_script_only(actor: Actor, runner: ScriptRunner, studio: Storage, script: str) -> None:
+def test_stop_reaches_its_own_script_only(actor: Actor, runner: ScriptRunner, storage: Storage, script: str) -> None:
     other = "browser:ben"
-    his = studio.voices.add(voice("Ben"), owner=other)
-    theirs = studio.scripts.create("Other", [Card("His own words.")], voice_id=his.id, owner=other).id
+    his = storage.voices.add(voice("Ben"), owner=other)
+    theirs = storage.scripts.create("Other", [Card("His own words.")], voice_id=his.id, owner=other).id
     actor.slots = 5
     actor.hold(*TEXTS, "His own words.")
-    begin(studio, runner, script)
-    begin(studio, runner, theirs, other)
+    begin(storage, runner, script)
+    begin(storage, runner, theirs, other)
     until(lambda: "His own words." in actor.said)
     runner.stop(OWNER, script)
     runner.stop(OWNER, theirs)
@@ -225,16 +225,16 @@ def test_stop_reaches_its_own_script_only(actor: Actor, runner: ScriptRunner, st
     assert runner.speaking(other, theirs) is not None
     actor.gates["His own words."].set()
     until(finished(runner, theirs, other))
-    assert studio.scripts.get(theirs, owner=other).done == 1
+    assert storage.scripts.get(theirs, owner=other).done == 1
 
 
 def test_words_that_change_while_they_are_spoken_are_spoken_again(
-    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.hold(TEXTS[0])
-    begin(studio, runner, script)
+    begin(storage, runner, script)
     until(lambda: actor.said)
-    studio.scripts.edit(cards()[0].id, "Other words.", owner=OWNER)
+    storage.scripts.edit(cards()[0].id, "Other words.", owner=OWNER)
     actor.gates[TEXTS[0]].set()
     until(finished(runner, script))
     assert "Other words." in actor.said
@@ -243,35 +243,35 @@ def test_words_that_change_while_they_are_spoken_are_spoken_again(
 
 
 def test_a_card_or_a_script_that_goes_meanwhile_stops_nobody(
-    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.hold(TEXTS[0], TEXTS[3])
-    begin(studio, runner, script)
+    begin(storage, runner, script)
     until(lambda: actor.said)
-    studio.scripts.delete_card(cards()[0].id, owner=OWNER)
+    storage.scripts.delete_card(cards()[0].id, owner=OWNER)
     actor.gates[TEXTS[0]].set()
     until(lambda: [card.state for card in cards()][:2] == ["spoken", "spoken"] and TEXTS[3] in actor.said)
-    studio.scripts.discard(script, owner=OWNER)
+    storage.scripts.discard(script, owner=OWNER)
     actor.gates[TEXTS[3]].set()
     until(finished(runner, script))
     assert runner.failure(OWNER, script) == ""
 
 
 def test_an_engine_that_is_full_is_asked_again(
-    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.errors = {TEXTS[0]: [EngineBusy("Too many are waiting.")]}
-    begin(studio, runner, script)
+    begin(storage, runner, script)
     until(finished(runner, script))
     assert [card.state for card in cards()] == ["spoken"] * 4
 
 
 def test_when_the_engine_closes_what_waits_waits_on(
-    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.slots = 1
     actor.errors = {TEXTS[1]: [EngineClosed(), EngineClosed()]}
-    begin(studio, runner, script)
+    begin(storage, runner, script)
     until(finished(runner, script))
     assert [card.state for card in cards()] == ["spoken", "queued", "queued", "queued"]
     assert runner.failure(OWNER, script) == str(EngineClosed())
@@ -283,14 +283,14 @@ def test_when_the_engine_closes_what_waits_waits_on(
 
 
 def test_what_is_queued_while_it_runs_is_spoken_too(
-    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     last = cards()[3].id
     actor.hold(TEXTS[3])
-    studio.scripts.queue(script, [last], owner=OWNER)
+    storage.scripts.queue(script, [last], owner=OWNER)
     runner.start(OWNER, script)
     until(lambda: actor.said == [TEXTS[3]])
-    studio.scripts.queue(script, [cards()[0].id], owner=OWNER)
+    storage.scripts.queue(script, [cards()[0].id], owner=OWNER)
     runner.start(OWNER, script)
     until(lambda: cards()[0].state == "spoken")
     actor.gates[TEXTS[3]].set()
@@ -299,22 +299,22 @@ def test_what_is_queued_while_it_runs_is_spoken_too(
 
 
 def test_a_card_is_spoken_with_its_own_settings(
-    actor: Actor, runner: ScriptRunner, studio: Storage, script: str, cards: Callable[[], list[CardRecord]]
+    actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     first = cards()[0].id
-    studio.scripts.configure(first, seed=5, settings={"temperature": 0.2}, owner=OWNER)
-    studio.scripts.queue(script, [first], owner=OWNER)
+    storage.scripts.configure(first, seed=5, settings={"temperature": 0.2}, owner=OWNER)
+    storage.scripts.queue(script, [first], owner=OWNER)
     runner.start(OWNER, script)
     until(finished(runner, script))
     assert actor.asked[0][2] == SpeakOptions(temperature=0.2, seed=5)
 
 
 def test_whoever_admitted_a_script_is_told_once_that_it_is_over(
-    actor: Actor, runner: ScriptRunner, studio: Storage, script: str
+    actor: Actor, runner: ScriptRunner, storage: Storage, script: str
 ) -> None:
     over: list[str] = []
     actor.hold(TEXTS[0])
-    studio.scripts.queue(script, owner=OWNER)
+    storage.scripts.queue(script, owner=OWNER)
     runner.start(OWNER, script, lambda: over.append("spoken"))
     runner.start(OWNER, script, lambda: over.append("asked again"))
     until(lambda: actor.said)
@@ -324,7 +324,7 @@ def test_whoever_admitted_a_script_is_told_once_that_it_is_over(
     assert over == ["spoken", "asked again"]
     assert set(actor.owners) == {OWNER}, "its turns are its owner's"
     actor.hold(TEXTS[0])
-    studio.scripts.queue(script, [studio.scripts.cards(script, owner=OWNER)[0].id], owner=OWNER)
+    storage.scripts.queue(script, [storage.scripts.cards(script, owner=OWNER)[0].id], owner=OWNER)
     runner.start(OWNER, script, lambda: over.append("stopped"))
     until(lambda: len(actor.said) > len(TEXTS))
     runner.stop(OWNER, script)

@@ -56,9 +56,9 @@ def test_the_shelf_forgets_after_hours() -> None:
 
 
 @pytest.mark.parametrize("history", [True, False])
-def test_a_take_is_its_owners_alone_wherever_it_is(studio: Storage, history: bool) -> None:
-    studio.history.change_settings(history=history, owner=ANNA)
-    takes = TakeStore(studio.history)
+def test_a_take_is_its_owners_alone_wherever_it_is(storage: Storage, history: bool) -> None:
+    storage.history.change_settings(history=history, owner=ANNA)
+    takes = TakeStore(storage.history)
     kept = takes.save(spoken(), owner=ANNA, started=takes.begin())
     assert kept is not None
     assert kept.listed == history
@@ -74,18 +74,18 @@ def test_a_take_is_its_owners_alone_wherever_it_is(studio: Storage, history: boo
             act()
     assert takes.star(kept.id, True, owner=ANNA).starred
     assert takes.get(kept.id, owner=ANNA).starred
-    assert [record.id for record in studio.history.page(owner=ANNA).records] == ([kept.id] if history else [])
+    assert [record.id for record in storage.history.page(owner=ANNA).records] == ([kept.id] if history else [])
     takes.delete(kept.id, owner=ANNA)
     with pytest.raises(GenerationNotFound):
         takes.get(kept.id, owner=ANNA)
 
 
-def test_where_the_history_fails_the_take_is_still_there(studio: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_history_fails_the_take_is_still_there(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise DatabaseUnavailable("The disk is full.")
 
-    monkeypatch.setattr(studio.history, "add", fail)
-    takes = TakeStore(studio.history)
+    monkeypatch.setattr(storage.history, "add", fail)
+    takes = TakeStore(storage.history)
     kept = takes.save(spoken(), owner=ANNA, started=takes.begin())
     assert kept is not None
     assert takes.audio(kept.id, owner=ANNA) == spoken().audio
@@ -97,11 +97,11 @@ def test_where_the_history_fails_the_take_is_still_there(studio: Storage, monkey
 
 @pytest.mark.parametrize("history", [True, False])
 def test_what_was_being_spoken_when_everything_was_forgotten_is_not_kept(
-    studio: Storage, history: bool, monkeypatch: pytest.MonkeyPatch
+    storage: Storage, history: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    studio.history.change_settings(history=history, owner=ANNA)
+    storage.history.change_settings(history=history, owner=ANNA)
     temporary, clock = TemporaryTakes(), Clock()
-    takes = TakeStore(studio.history, temporary, clock=clock)
+    takes = TakeStore(storage.history, temporary, clock=clock)
     started = takes.begin()
     with takes.deleting_owner(ANNA):
         pass
@@ -111,13 +111,13 @@ def test_what_was_being_spoken_when_everything_was_forgotten_is_not_kept(
     started = takes.begin()
     assert takes.save(spoken(), owner=ANNA, started=started) is not None, "what began afterwards is wanted again"
 
-    place, name = (studio.history, "add") if history else (temporary, "add")
+    place, name = (storage.history, "add") if history else (temporary, "add")
     add = getattr(place, name)
     clock.now = 2.0
 
     def forgotten_meanwhile(*given: object, **more: object) -> object:
         with takes.deleting_owner(ANNA):
-            studio.forget(ANNA)
+            storage.forget(ANNA)
         kept.append(add(*given, **more))
         return kept[-1]
 
@@ -128,9 +128,9 @@ def test_what_was_being_spoken_when_everything_was_forgotten_is_not_kept(
         takes.get(kept[0].id, owner=ANNA)
 
 
-def test_nothing_is_forgotten_when_the_database_fails(studio: Storage) -> None:
-    takes = TakeStore(studio.history)
-    studio.history.change_settings(history=False, owner=ANNA)
+def test_nothing_is_forgotten_when_the_database_fails(storage: Storage) -> None:
+    takes = TakeStore(storage.history)
+    storage.history.change_settings(history=False, owner=ANNA)
     started = takes.begin()
     kept = takes.save(spoken(), owner=ANNA, started=started)
     assert kept is not None

@@ -64,9 +64,9 @@ def links(library: VoiceLibrary, clock: Clock) -> DownloadLinks:
 
 @pytest.fixture
 def http(
-    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage, links: DownloadLinks
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage, links: DownloadLinks
 ) -> Iterator[httpx.Client]:
-    url = serve(engine, studio, "browser", routes=links.routes())
+    url = serve(engine, storage, "browser", routes=links.routes())
     with httpx.Client(base_url=url, timeout=60) as client:
         yield client
 
@@ -179,13 +179,13 @@ def test_our_own_failures_tell_nothing(http: httpx.Client, links: DownloadLinks)
 
 
 def test_links_work_where_a_proxy_serves_the_page(
-    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage, clock: Clock
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage, clock: Clock
 ) -> None:
     for root in ("/reprise", "https://voices.example/reprise/"):
         links = DownloadLinks(SECRET, {"voice": voice_producer(library)}, root_path=root, clock=clock)
         assert links.sign(ANNA, "voice", "1").startswith("/reprise/reprise/files/")
     links = DownloadLinks(SECRET, {"voice": voice_producer(library)}, root_path="/reprise", clock=clock)
-    url = serve(engine, studio, "browser", routes=links.routes(), root_path="/reprise")
+    url = serve(engine, storage, "browser", routes=links.routes(), root_path="/reprise")
     link = links.sign(ANNA, "voice", library.add(voice("Hers"), owner=ANNA.key).id)
     # Proxies pass the path on as it came, or without the place that they serve.
     for passed_on in (link, link.removeprefix("/reprise")):
@@ -223,7 +223,7 @@ def test_a_range_that_cannot_be_read_is_no_range(text: str) -> None:
         assert parse_range(asked, 100) is None
 
 
-def test_exports_have_a_line_of_their_own(serve: Serve, engine: FakeEngine, studio: Storage) -> None:
+def test_exports_have_a_line_of_their_own(serve: Serve, engine: FakeEngine, storage: Storage) -> None:
     """Two of an owner that take long: a third is refused, and what is quick is not held up."""
     go, begun = threading.Event(), []
 
@@ -235,7 +235,7 @@ def test_exports_have_a_line_of_their_own(serve: Serve, engine: FakeEngine, stud
     links = DownloadLinks(
         SECRET, {"script": script, "take": lambda _owner, _id: DownloadFile(TAKE, "Take.wav", "audio/wav")}
     )
-    url = serve(engine, studio, "browser", routes=links.routes())
+    url = serve(engine, storage, "browser", routes=links.routes())
     answers: list[int] = []
 
     def fetch(number: int) -> None:

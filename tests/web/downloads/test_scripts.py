@@ -31,18 +31,18 @@ def spoken(text: str, seconds: float) -> Spoken:
 
 
 @pytest.fixture
-def script(studio: Storage) -> str:
+def script(storage: Storage) -> str:
     """Three cards, the second without a take."""
     cards = [Card("One.", "Ann", 0.5), Card("Two.", "Ben", 0.25), Card("Three.", None, 9.0)]
-    made = studio.scripts.create("A play / in parts", cards, owner=OWNER).id
-    one, _, three = studio.scripts.cards(made, owner=OWNER)
-    studio.scripts.attach(one.id, spoken("One.", 1.0), owner=OWNER)
-    studio.scripts.attach(three.id, spoken("Three.", 2.0), owner=OWNER)
+    made = storage.scripts.create("A play / in parts", cards, owner=OWNER).id
+    one, _, three = storage.scripts.cards(made, owner=OWNER)
+    storage.scripts.attach(one.id, spoken("One.", 1.0), owner=OWNER)
+    storage.scripts.attach(three.id, spoken("Three.", 2.0), owner=OWNER)
     return made
 
 
-def made(studio: Storage, script: str, format: str, owner: str = OWNER) -> tuple[str, bytes]:
-    file = script_producer(studio.scripts)(owner, f"{script}.{format}")
+def made(storage: Storage, script: str, format: str, owner: str = OWNER) -> tuple[str, bytes]:
+    file = script_producer(storage.scripts)(owner, f"{script}.{format}")
     if isinstance(file, DownloadFile):
         return file.name, file.data
     with file.file:
@@ -50,8 +50,8 @@ def made(studio: Storage, script: str, format: str, owner: str = OWNER) -> tuple
 
 
 @pytest.mark.parametrize("format", ["wav", "flac", "mp3", "opus"])
-def test_sound_has_the_takes_and_the_pauses_between(studio: Storage, script: str, format: str) -> None:
-    name, data = made(studio, script, format)
+def test_sound_has_the_takes_and_the_pauses_between(storage: Storage, script: str, format: str) -> None:
+    name, data = made(storage, script, format)
     assert name == f"A play / in parts.{format}"
     samples, rate = soundfile.read(io.BytesIO(data), dtype="float32")
     assert len(samples) / rate == pytest.approx(1.0 + 0.5 + 2.0, abs=0.1)
@@ -61,45 +61,45 @@ def test_sound_has_the_takes_and_the_pauses_between(studio: Storage, script: str
     assert loud[round(1.6 * rate) :].any()
 
 
-def test_subtitles_are_timed_by_the_same_takes(studio: Storage, script: str) -> None:
-    name, data = made(studio, script, "srt")
+def test_subtitles_are_timed_by_the_same_takes(storage: Storage, script: str) -> None:
+    name, data = made(storage, script, "srt")
     assert name.endswith(".srt")
     assert data.decode() == "1\n00:00:00,000 --> 00:00:01,000\nOne.\n\n2\n00:00:01,500 --> 00:00:03,500\nThree.\n\n"
-    assert made(studio, script, "vtt")[1].decode().startswith("WEBVTT\n\n00:00:00.000 --> 00:00:01.000\n<v Ann>One.")
+    assert made(storage, script, "vtt")[1].decode().startswith("WEBVTT\n\n00:00:00.000 --> 00:00:01.000\n<v Ann>One.")
     assert [card.text for card in parse(data.decode(), "a.srt").cards] == ["One.", "Three."]
 
 
 @pytest.mark.parametrize("format", SCRIPT_FORMATS)
-def test_nothing_spoken_nothing_strange_and_nobody_elses(studio: Storage, script: str, format: str) -> None:
-    empty = studio.scripts.create("Empty", [Card("One.")], owner=OWNER).id
+def test_nothing_spoken_nothing_strange_and_nobody_elses(storage: Storage, script: str, format: str) -> None:
+    empty = storage.scripts.create("Empty", [Card("One.")], owner=OWNER).id
     with pytest.raises(InvalidInput, match=UNSPOKEN.partition(":")[0]):
-        made(studio, empty, format)
+        made(storage, empty, format)
     with pytest.raises(LibraryError):
-        made(studio, script, format, owner="browser:ben")
+        made(storage, script, format, owner="browser:ben")
     for wrong in ("exe", "", f"{format}.{format}"):
         with pytest.raises(LibraryError):
-            made(studio, script, wrong)
+            made(storage, script, wrong)
 
 
-def test_a_damaged_take_leaves_no_file_open(studio: Storage, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    two = studio.scripts.cards(script, owner=OWNER)[1]
+def test_a_damaged_take_leaves_no_file_open(storage: Storage, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    two = storage.scripts.cards(script, owner=OWNER)[1]
     broken = Spoken(text="Two.", audio=b"fLaC and nothing", duration=1.0, seed=7, voice_name="Ann")
-    studio.scripts.attach(two.id, broken, owner=OWNER)
+    storage.scripts.attach(two.id, broken, owner=OWNER)
     with tempfile.TemporaryFile() as file:
         monkeypatch.setattr(tempfile, "TemporaryFile", lambda: file)
         with pytest.raises(InvalidInput, match="damaged"):
-            made(studio, script, "wav")
+            made(storage, script, "wav")
         assert file.closed
 
 
 def test_a_link_sends_it_all_and_keeps_nothing(
-    serve: Serve, engine: FakeEngine, studio: Storage, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, engine: FakeEngine, storage: Storage, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (temporary := tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))  # of this test alone: others run beside it
-    context = furnished(engine, studio, tmp_path, "browser")
-    url = serve(engine, studio, "browser").rstrip("/")
-    produced = script_producer(studio.scripts)(OWNER, f"{script}.wav")
+    context = furnished(engine, storage, tmp_path, "browser")
+    url = serve(engine, storage, "browser").rstrip("/")
+    produced = script_producer(storage.scripts)(OWNER, f"{script}.wav")
     assert isinstance(produced, DownloadStream)
     expected = produced.file.read()
     before = set(temporary.iterdir())
@@ -113,5 +113,5 @@ def test_a_link_sends_it_all_and_keeps_nothing(
     assert set(temporary.iterdir()) == before
     nobodys = url + context.links.sign(Owner("browser", "ben"), "script", f"{script}.wav")
     assert httpx.get(nobodys).status_code == 404
-    studio.scripts.discard(script, owner=OWNER)
+    storage.scripts.discard(script, owner=OWNER)
     assert httpx.get(link).status_code == 404

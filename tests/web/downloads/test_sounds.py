@@ -19,8 +19,8 @@ SOUND = buzz(0, SAMPLE_RATE * 2, 120)
 
 
 @pytest.fixture
-def takes(studio: Storage) -> TakeStore:
-    return TakeStore(studio.history)
+def takes(storage: Storage) -> TakeStore:
+    return TakeStore(storage.history)
 
 
 @pytest.fixture

@@ -141,8 +141,8 @@ def test_other_calls_are_not_there(calls: CallValidator, call: str) -> None:
     assert refused(calls, call, quick()) == 404
 
 
-def test_the_real_page_is_known(engine: FakeEngine, studio: Storage, tmp_path: Path) -> None:
-    demo = create_app(furnished(engine, studio, tmp_path))
+def test_the_real_page_is_known(engine: FakeEngine, storage: Storage, tmp_path: Path) -> None:
+    demo = create_app(furnished(engine, storage, tmp_path))
     calls = CallValidator(demo.config, tmp_path)
     for event in demo.config["dependencies"]:
         body = quick(fn_index=event["id"], data=[None] * len(event["inputs"]))

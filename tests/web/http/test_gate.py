@@ -26,8 +26,8 @@ EVIL = "http://evil.example"
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with Storage.open(tmp_path_factory.mktemp("gate") / "voices.db") as studio, serving() as serve:
-        yield serve(FakeEngine(), studio, "local", allowed_hosts=["voices.example.org", ".house.example"])
+    with Storage.open(tmp_path_factory.mktemp("gate") / "voices.db") as storage, serving() as serve:
+        yield serve(FakeEngine(), storage, "local", allowed_hosts=["voices.example.org", ".house.example"])
 
 
 @pytest.fixture(scope="module")
@@ -244,8 +244,8 @@ def test_every_answer_is_dressed(ask: Ask, path: str) -> None:
     assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
 
 
-def test_cookies_stay_with_the_page(serve: Serve, engine: FakeEngine, studio: Storage) -> None:
-    visitor = Visitor(serve(engine, studio, "user", accounts=load_accounts(["anna:a good password"])))
+def test_cookies_stay_with_the_page(serve: Serve, engine: FakeEngine, storage: Storage) -> None:
+    visitor = Visitor(serve(engine, storage, "user", accounts=load_accounts(["anna:a good password"])))
     answer = visitor.http.post("login", data={"username": "anna", "password": "a good password"})
     cookies = answer.headers.get_list("set-cookie")
     assert len(cookies) == 2
@@ -260,9 +260,9 @@ def test_cookies_stay_with_the_page(serve: Serve, engine: FakeEngine, studio: St
 
 @pytest.fixture(scope="module")
 def link(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with Storage.open(tmp_path_factory.mktemp("machine") / "voices.db") as studio, serving() as serve:
-        studio.voices.add(voice("The machine's"))
-        yield serve(FakeEngine(), studio, "machine")
+    with Storage.open(tmp_path_factory.mktemp("machine") / "voices.db") as storage, serving() as serve:
+        storage.voices.add(voice("The machine's"))
+        yield serve(FakeEngine(), storage, "machine")
 
 
 def test_without_the_token_the_machines_page_is_locked(link: str) -> None:

@@ -104,12 +104,12 @@ def test_the_page_behind_https_and_a_sibling_that_attacks_it(proxy: Proxy, tmp_p
     if not shutil.which(proxy.__name__) or not shutil.which("openssl"):
         pytest.skip(f"{proxy.__name__} is not installed (Debian: apt-get install nginx-light caddy openssl)")
     with ExitStack() as stack:
-        studio = stack.enter_context(Storage.open(tmp_path / "voices.db"))
+        storage = stack.enter_context(Storage.open(tmp_path / "voices.db"))
         serve = stack.enter_context(serving())
         strange = stack.enter_context(strangers())
-        kept = studio.voices.add(voice(SECRET), owner="user:anna")
+        kept = storage.voices.add(voice(SECRET), owner="user:anna")
         engine, accounts = FakeEngine(), load_accounts([f"anna:{PASSWORD}"])
-        url = serve(engine, studio, "user", allowed_hosts=[NAME], accounts=accounts)
+        url = serve(engine, storage, "user", allowed_hosts=[NAME], accounts=accounts)
         (folder := tmp_path / "proxy").mkdir()
         target = stack.enter_context(proxied(proxy, folder, url.split("/")[2], strange))
         names = f"--host-resolver-rules=MAP *.{NAME.partition('.')[2]} 127.0.0.1"
@@ -137,7 +137,7 @@ def test_the_page_behind_https_and_a_sibling_that_attacks_it(proxy: Proxy, tmp_p
         sibling = target.replace(NAME, SIBLING)
         read = attacks(context, [sibling], target, [*calls, *deletions])
         assert read == []
-        assert [each.name for each in studio.voices.list(owner="user:anna")] == [SECRET]
+        assert [each.name for each in storage.voices.list(owner="user:anna")] == [SECRET]
         assert len(engine.speeches) == 1
 
 
@@ -152,9 +152,9 @@ def test_a_proxy_that_says_nothing_lets_nobody_in(tmp_path: Path) -> None:
         config.write_text(re.sub(r"proxy_(set_header|http_version) [^;]*;", "", config.read_text()))
         return command, environment
 
-    with Storage.open(tmp_path / "voices.db") as studio, serving() as serve:
-        studio.voices.add(voice(SECRET))
-        link = serve(FakeEngine(), studio, "machine")
+    with Storage.open(tmp_path / "voices.db") as storage, serving() as serve:
+        storage.voices.add(voice(SECRET))
+        link = serve(FakeEngine(), storage, "machine")
         (folder := tmp_path / "proxy").mkdir()
         with proxied(silent, folder, link.split("/")[2], 1) as page:
             through = page.replace(NAME, "127.0.0.1")

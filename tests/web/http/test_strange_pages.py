@@ -133,10 +133,10 @@ def attacks(context: BrowserContext, origins: Sequence[str], target: str, calls:
 
 
 def test_a_strange_page_gets_nothing_of_this_machines_library(open_browser: Browser, tmp_path: Path) -> None:
-    with Storage.open(tmp_path / "voices.db") as studio, serving() as serve, strangers() as port:
-        kept = studio.voices.add(voice(SECRET))
+    with Storage.open(tmp_path / "voices.db") as storage, serving() as serve, strangers() as port:
+        kept = storage.voices.add(voice(SECRET))
         engine = FakeEngine()
-        link = serve(engine, studio, "machine")
+        link = serve(engine, storage, "machine")
         target = link.partition("?")[0]
         server = urlsplit(target).port
         with visit(open_browser, link) as page:
@@ -153,6 +153,6 @@ def test_a_strange_page_gets_nothing_of_this_machines_library(open_browser: Brow
                 assert answer.status == 421
             assert SECRET not in json.dumps(read)
             assert read == []
-        assert [each.name for each in studio.voices.list(owner=LOCAL)] == [SECRET]
-        assert studio.history.page(owner=LOCAL).total == 0
+        assert [each.name for each in storage.voices.list(owner=LOCAL)] == [SECRET]
+        assert storage.history.page(owner=LOCAL).total == 0
         assert engine.speeches == []

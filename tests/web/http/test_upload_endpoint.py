@@ -141,8 +141,8 @@ def test_what_nobody_uses_goes(send: Send, taken: UploadEndpoint, clock: Clock, 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with Storage.open(tmp_path_factory.mktemp("uploads") / "voices.db") as studio, serving() as serve:
-        yield serve(FakeEngine(), studio)
+    with Storage.open(tmp_path_factory.mktemp("uploads") / "voices.db") as storage, serving() as serve:
+        yield serve(FakeEngine(), storage)
 
 
 def test_a_broken_off_upload_leaves_nothing_and_gives_its_place_back(served: str) -> None:
@@ -163,9 +163,9 @@ def test_a_broken_off_upload_leaves_nothing_and_gives_its_place_back(served: str
 
 
 def test_who_is_not_logged_in_sends_nothing(served: str, tmp_path: Path) -> None:
-    with Storage.open(tmp_path / "voices.db") as studio, serving() as serve:
+    with Storage.open(tmp_path / "voices.db") as storage, serving() as serve:
         accounts = load_accounts(["anna:a good password"])
-        anna, nobody = (Visitor(url) for url in [serve(FakeEngine(), studio, "user", accounts=accounts)] * 2)
+        anna, nobody = (Visitor(url) for url in [serve(FakeEngine(), storage, "user", accounts=accounts)] * 2)
         file = {"files": ("a", b"x")}
         assert nobody.http.post("gradio_api/upload", files=file).status_code == 401
         assert anna.log_in("anna", "a good password") == 200

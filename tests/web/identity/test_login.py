@@ -203,12 +203,12 @@ def test_everything_else_passes() -> None:
 def test_a_served_page_makes_wrong_passwords_wait_and_logs_nothing_of_them(
     serve: Serve,
     engine: FakeEngine,
-    studio: Storage,
+    storage: Storage,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     logging.getLogger("web").setLevel(logging.INFO)  # as app.py has it
-    url = serve(engine, studio, "user", accounts=load_accounts(["anna-canary:right-canary"]))
+    url = serve(engine, storage, "user", accounts=load_accounts(["anna-canary:right-canary"]))
     with httpx.Client(base_url=url) as visitor:
         assert LOGIN_NOTE in visitor.get("").text
         wrong = {"username": "anna-canary", "password": "wrong-canary"}

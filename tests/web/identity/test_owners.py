@@ -162,9 +162,9 @@ def test_on_the_hub_a_user_is_a_number_and_the_signed_out_are_browsers() -> None
 
 
 def test_browsers_do_not_see_nor_reach_each_others_voices(
-    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
-    url = serve(engine, studio, "browser")
+    url = serve(engine, storage, "browser")
     anna, ben = Visitor(url), Visitor(url)
     assert anna.arrive() == ben.arrive() == {"voices": {}, "notice": ""}
     owner = OwnerResolver("browser", library.secret("signing")).resolve(None, anna.token).key
@@ -194,9 +194,9 @@ def test_browsers_do_not_see_nor_reach_each_others_voices(
 
 
 def test_users_log_in_and_keep_to_themselves(
-    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
-    url = serve(engine, studio, "user", accounts=load_accounts(["anna:one of hers", "ben:one of his"]))
+    url = serve(engine, storage, "user", accounts=load_accounts(["anna:one of hers", "ben:one of his"]))
     anna, ben, nobody = (Visitor(url) for _ in range(3))
     assert nobody.log_in("anna", "one of his") == 400
     assert page_config(nobody.http.get("").text)["dependencies"] == [], "not even the page"
@@ -214,12 +214,12 @@ def test_users_log_in_and_keep_to_themselves(
 
 
 def test_signed_in_users_are_told_apart_from_browsers(
-    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = {"access_token": "t", "scope": "openid", "userinfo": {"sub": "17", "preferred_username": "anna"}}
     monkeypatch.setattr("gradio.oauth._get_mocked_oauth_info", lambda: info)
     with pytest.warns(UserWarning, match="OAuth"):
-        url = serve(engine, studio, "hub")
+        url = serve(engine, storage, "hub")
     library.add(voice("Hers"), owner="hub:17")
     visitor = Visitor(url)
     assert visitor.arrive()["voices"] == {}
@@ -232,18 +232,18 @@ def test_signed_in_users_are_told_apart_from_browsers(
 
 
 def test_who_comes_through_a_proxy_is_not_the_machines_owner(
-    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
-    url = serve(engine, studio, "machine")
+    url = serve(engine, storage, "machine")
     library.add(voice("The machine's"))
     assert list(Visitor(url).arrive()["voices"].values()) == ["The machine's"]
     assert Visitor(url, **{"x-forwarded-for": "203.0.113.7"}).arrive()["voices"] == {}
 
 
 def test_a_browser_keeps_its_key_and_its_voices(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
-    url = serve(engine, studio, "browser")
+    url = serve(engine, storage, "browser")
     one, two = chromium.new_context(), chromium.new_context()
     page, other = one.new_page(), two.new_page()
     for opened in (page, other):
@@ -275,12 +275,12 @@ def test_a_browser_keeps_its_key_and_its_voices(
 
 
 def test_a_browser_that_keeps_nothing_is_told(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     context = chromium.new_context()
     context.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw new Error('no') } })")
     page = context.new_page()
-    page.goto(serve(engine, studio, "browser"))
+    page.goto(serve(engine, storage, "browser"))
     expect(page.locator("#rp-owner")).to_contain_text("This browser does not store anything for this page")
     context.close()
 
@@ -342,9 +342,9 @@ def test_the_servers_secret_stays_the_same(library: VoiceLibrary, tmp_path: Path
 
 
 def test_nothing_of_the_secret_is_served(
-    serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
-    url = serve(engine, studio, "browser")
+    url = serve(engine, storage, "browser")
     page = httpx.get(url).text
     assert library.secret("signing").hex() not in page
     assert "reprise.owner" in page, "what keeps the key is part of the page"

@@ -20,8 +20,8 @@ PATIENCE = 20.0  # seconds: a busy machine is slow, not wrong
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with Storage.open(tmp_path_factory.mktemp("connections") / "voices.db") as studio, serving() as serve:
-        yield serve(FakeEngine(), studio)
+    with Storage.open(tmp_path_factory.mktemp("connections") / "voices.db") as storage, serving() as serve:
+        yield serve(FakeEngine(), storage)
 
 
 @pytest.fixture

@@ -167,14 +167,14 @@ def test_a_browser_shows_its_language(
     serve: Serve,
     engine: FakeEngine,
     library: VoiceLibrary,
-    studio: Storage,
+    storage: Storage,
     locale: str,
     language: str,
 ) -> None:
     texts: Mapping[str, str] = TRANSLATIONS.languages[language]
     context = chromium.new_context(locale=locale)
     page = context.new_page()
-    page.goto(serve(engine, studio))
+    page.goto(serve(engine, storage))
     expect(page.get_by_role("button", name=texts["speech.speak"], exact=True)).to_be_visible()
     for key in ("heading.tagline", "welcome.text"):
         expect(page.get_by_text(texts[key], exact=True)).to_be_visible()

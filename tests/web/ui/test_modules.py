@@ -45,8 +45,8 @@ def test_every_import_is_there_and_every_export_is_imported() -> None:
 
 
 @pytest.fixture
-def url(serve: Serve, engine: FakeEngine, studio: Storage) -> str:
-    return serve(engine, studio)
+def url(serve: Serve, engine: FakeEngine, storage: Storage) -> str:
+    return serve(engine, storage)
 
 
 def sources(url: str, language: str) -> list[str]:
@@ -92,8 +92,8 @@ def test_a_visitor_is_sent_one_language(url: str, language: str) -> None:
     assert "locked.text" not in words, "what the server alone says"
 
 
-def test_paths_are_relative_to_the_page_behind_a_proxy(serve: Serve, engine: FakeEngine, studio: Storage) -> None:
-    url = serve(engine, studio, root_path="/voices")
+def test_paths_are_relative_to_the_page_behind_a_proxy(serve: Serve, engine: FakeEngine, storage: Storage) -> None:
+    url = serve(engine, storage, root_path="/voices")
     html = httpx.get(url).text
     assert set(re.findall(r'(?:href|src)="([^"]*/reprise/static/)', html)) == {"./reprise/static/"}
     main = sources(url, "en")[1]

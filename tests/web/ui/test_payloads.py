@@ -107,13 +107,13 @@ def test_out_of_step_is_said_in_the_readers_language() -> None:
 def test_forged_events_are_answered_without_a_traceback(
     serve: Serve,
     engine: FakeEngine,
-    studio: Storage,
+    storage: Storage,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    studio.voices.add(voice("Anna"))
+    storage.voices.add(voice("Anna"))
     with caplog.at_level(logging.INFO, "web"):
-        url = serve(engine, studio)
+        url = serve(engine, storage)
         refused(url + "gradio_api/")
         report = forge_events(url, count=200, seed=10)
     assert report.failures == []
@@ -204,16 +204,16 @@ def test_of_a_path_the_files_name_is_said() -> None:
 def test_nothing_that_visitors_write_or_are_given_is_logged(
     serve: Serve,
     engine: FakeEngine,
-    studio: Storage,
+    storage: Storage,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    url = serve(engine, studio, "browser")
+    url = serve(engine, storage, "browser")
     with caplog.at_level(logging.INFO, "web"):
         visitor = Visitor(url)
         visitor.arrive()
-        owner = furnished(engine, studio, Path(), "browser").owner(visitor.token, NOBODY)
-        anna = studio.voices.add(voice(f"{SECRET} voice"), owner=owner.key)
+        owner = furnished(engine, storage, Path(), "browser").owner(visitor.token, NOBODY)
+        anna = storage.voices.add(voice(f"{SECRET} voice"), owner=owner.key)
         link = visitor.speak(f"{SECRET} speaks.", anna.id)["wav"]["url"]
         assert httpx.get(url.rstrip("/") + link).status_code == 200
         assert httpx.get(url.rstrip("/") + link + "x").status_code == 403

@@ -18,10 +18,10 @@ SERIOUS = ("serious", "critical")
 
 
 @pytest.fixture
-def url(serve: Serve, engine: FakeEngine, studio: Storage) -> str:
-    install_samples(studio.voices)
-    studio.voices.add(voice("A voice with a rather long name, as people give them"))
-    return serve(engine, studio)
+def url(serve: Serve, engine: FakeEngine, storage: Storage) -> str:
+    install_samples(storage.voices)
+    storage.voices.add(voice("A voice with a rather long name, as people give them"))
+    return serve(engine, storage)
 
 
 def visited(chromium: Browser, url: str, size: str, theme: str) -> Iterator[Page]:

@@ -2,7 +2,7 @@
 
 Each take has a thread of `TakeStreams`, of which there are more than takes can be admitted; it blocks there while the
 take waits in the engine. Gradio consumes a generator whether or not a page fetches its values; therefore a take is held
-back here while its page is behind, and ended when the page fetches nothing for `UNREAD` seconds.
+back here while its page is behind, and ended when the page fetches nothing for `READER_TIMEOUT` seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from engine.request import UNREAD
+from engine.request import READER_TIMEOUT
 from web.gradio_internals import drop_unread_messages, unread_messages
 from web.limits.budgets import TAKES
 
@@ -35,7 +35,7 @@ REMIND = 5.0  # seconds after which a place is reported again; by it Gradio noti
 class TakeStreams:
     """Makes asynchronous generators of those of `web.tabs.speak.handlers`, for the events of one page."""
 
-    def __init__(self, context: WebContext, demo: gr.Blocks, *, unread: float = UNREAD) -> None:
+    def __init__(self, context: WebContext, demo: gr.Blocks, *, unread: float = READER_TIMEOUT) -> None:
         """unread: seconds after which a page that fetches no messages loses its take."""
         self._context, self._demo, self._unread = context, demo, unread
         self._threads = ThreadPoolExecutor(THREADS, "reprise-speak")

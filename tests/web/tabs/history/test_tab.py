@@ -19,9 +19,9 @@ Serve = Callable[..., str]
 LENGTH = 20 * SAMPLE_RATE  # of a take, so that it does not end while a slow machine looks for it
 
 
-def keep(studio: Storage, text: str, *, owner: str = "local", **how: Any) -> str:
+def keep(storage: Storage, text: str, *, owner: str = "local", **how: Any) -> str:
     flac = encode_audio(buzz(0, LENGTH, 120), SAMPLE_RATE, "flac")
-    made = studio.history.add(Spoken(text, flac, LENGTH / SAMPLE_RATE, 7, "Anna", **how), owner=owner)
+    made = storage.history.add(Spoken(text, flac, LENGTH / SAMPLE_RATE, 7, "Anna", **how), owner=owner)
     assert made is not None
     return made.id
 
@@ -35,11 +35,11 @@ def entry(page: Page, text: str) -> Locator:
 
 
 @pytest.fixture
-def url(serve: Serve, studio: Storage) -> str:
-    anna = studio.voices.add(voice("Anna"))
-    keep(studio, "An older take.", voice_id=anna.id, settings={"temperature": 1.2}, model="fake")
-    keep(studio, "By someone who is gone. " * 20, voice_id="b" * 32)
-    return serve(FakeEngine(Script(pace=0.05)), studio)
+def url(serve: Serve, storage: Storage) -> str:
+    anna = storage.voices.add(voice("Anna"))
+    keep(storage, "An older take.", voice_id=anna.id, settings={"temperature": 1.2}, model="fake")
+    keep(storage, "By someone who is gone. " * 20, voice_id="b" * 32)
+    return serve(FakeEngine(Script(pace=0.05)), storage)
 
 
 def test_what_is_spoken_is_in_the_history_and_can_be_used_again(chromium: Browser, url: str) -> None:
@@ -58,7 +58,7 @@ def test_what_is_spoken_is_in_the_history_and_can_be_used_again(chromium: Browse
         expect(page.locator("#rp-seed textarea, #rp-seed input")).to_have_value("7")
 
 
-def test_takes_play_are_starred_downloaded_and_deleted(chromium: Browser, url: str, studio: Storage) -> None:
+def test_takes_play_are_starred_downloaded_and_deleted(chromium: Browser, url: str, storage: Storage) -> None:
     with visit(chromium, url) as page:
         open_tab(page, "History")
         older = entry(page, "An older take.")
@@ -93,11 +93,11 @@ def test_takes_play_are_starred_downloaded_and_deleted(chromium: Browser, url: s
         expect(entries(page)).to_have_count(1)
         expect(page.locator(".rp-entry-play")).to_be_focused()
         expect(page.locator("#rp-history-notice")).to_have_text("The take is deleted.")
-    assert studio.history.page().total == 1
+    assert storage.history.page().total == 1
 
 
 def test_the_history_is_switched_off_emptied_and_everything_forgotten(
-    chromium: Browser, url: str, studio: Storage
+    chromium: Browser, url: str, storage: Storage
 ) -> None:
     with visit(chromium, url) as page:
         open_tab(page, "History")
@@ -116,13 +116,13 @@ def test_the_history_is_switched_off_emptied_and_everything_forgotten(
         expect(page.locator("#rp-kept-notice")).to_have_text("All your data is deleted.")
         expect(page.get_by_label("Keep a history of my takes")).to_be_checked()
         assert page.evaluate("Object.keys(localStorage).filter((key) => key !== 'reprise.owner')") == []
-    assert studio.holdings().empty
-    assert studio.history.settings().history
+    assert storage.holdings().empty
+    assert storage.history.settings().history
 
 
-def test_two_visitors_have_histories_of_their_own(chromium: Browser, serve: Serve, studio: Storage) -> None:
-    install_samples(studio.voices)
-    url = serve(FakeEngine(), studio, way="browser")
+def test_two_visitors_have_histories_of_their_own(chromium: Browser, serve: Serve, storage: Storage) -> None:
+    install_samples(storage.voices)
+    url = serve(FakeEngine(), storage, way="browser")
     with visit(chromium, url) as mine, visit(chromium, url) as theirs:
         expect(picker(mine)).not_to_have_value("")
         speak(mine, "My secret.")
@@ -134,10 +134,10 @@ def test_two_visitors_have_histories_of_their_own(chromium: Browser, serve: Serv
         expect(entries(theirs)).to_have_count(0)
 
 
-def test_a_long_history_is_shown_bit_by_bit(chromium: Browser, serve: Serve, studio: Storage) -> None:
+def test_a_long_history_is_shown_bit_by_bit(chromium: Browser, serve: Serve, storage: Storage) -> None:
     for number in range(45):
-        keep(studio, f"Number {number}.")
-    with visit(chromium, serve(FakeEngine(), studio)) as page:
+        keep(storage, f"Number {number}.")
+    with visit(chromium, serve(FakeEngine(), storage)) as page:
         open_tab(page, "History")
         expect(page.locator(".rp-history-count")).to_have_text("Takes: 45")
         expect(entries(page)).to_have_count(20)

@@ -57,12 +57,12 @@ def names(library: VoiceLibrary, **which: str) -> list[str]:
 
 
 def test_the_list_says_all_that_is_known_of_a_voice(
-    events: LibraryHandlers, library: VoiceLibrary, studio: Storage, samples: list[VoiceRecord]
+    events: LibraryHandlers, library: VoiceLibrary, storage: Storage, samples: list[VoiceRecord]
 ) -> None:
     mine = library.add(
         replace(voice("Zoe", 2.0), description="<b>Low</b>", language="fr", tags=("warm",), consent=CONSENT)
     )
-    studio.history.add(spoken(voice_id=mine.id, duration=3.5))
+    storage.history.add(spoken(voice_id=mine.id, duration=3.5))
     listed = events.list_voices(None, None)
     card = listed["voices"][0]
     assert [each["name"] for each in listed["voices"]] == ["Zoe", "Ada", "Ben"]
@@ -80,7 +80,7 @@ def test_the_list_says_all_that_is_known_of_a_voice(
     assert card["made"] == mine.created.isoformat()
     assert card["agreed"] == "2026-11-20T00:00:00+00:00"
     assert listed["voices"][1]["shared"]
-    used = studio.storage_use()
+    used = storage.storage_use()
     assert listed["bytes"] == {"voices": used.voices, "takes": used.generations}
     assert used.voices > 0 < used.generations
     assert all(each[link].startswith("/reprise/files/") for each in listed["voices"] for link in ("clip", "file"))
@@ -325,9 +325,9 @@ def test_voices_of_others_are_out_of_reach(events: LibraryHandlers, library: Voi
 
 
 def test_a_page_without_a_key_changes_nothing(
-    engine: FakeEngine, studio: Storage, library: VoiceLibrary, tmp_path: Path
+    engine: FakeEngine, storage: Storage, library: VoiceLibrary, tmp_path: Path
 ) -> None:
-    events = LibraryHandlers(furnished(engine, studio, tmp_path, "browser"))
+    events = LibraryHandlers(furnished(engine, storage, tmp_path, "browser"))
     request: Any = SimpleNamespace(headers={}, username=None, request=None)
     assert events.list_voices("forged", request) == gr.skip()
     ben = library.add(voice("Ben"))

@@ -44,11 +44,11 @@ def rename(page: Page, before: str, after: str) -> None:
 
 
 def test_describe_find_hear_and_speak_with(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(replace(voice("Anna", 2.0), language="de"))
     library.add(voice("Ben", 4.0))
-    with visit(chromium, serve(engine, studio)) as page:
+    with visit(chromium, serve(engine, storage)) as page:
         expect(picker(page)).to_have_value("Anna")
         pick(page, "Ben")
         open_tab(page, "Library")
@@ -97,10 +97,10 @@ def test_describe_find_hear_and_speak_with(
 
 
 def test_delete_undo_reload_and_delete_for_good(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     ben, anna = library.add(voice("Ben")), library.add(voice("Anna"))
-    with visit(chromium, serve(engine, studio)) as page:
+    with visit(chromium, serve(engine, storage)) as page:
         expect(picker(page)).to_have_value("Anna")
         open_tab(page, "Library")
         card(page, "Anna").get_by_role("button", name="Delete").focus()
@@ -132,11 +132,11 @@ def test_delete_undo_reload_and_delete_for_good(
 
 
 def test_undoing_the_deletion_of_the_picked_voice_picks_it_again_unless_another_was_picked(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     for name in ("Anna", "Ben", "Zoe"):
         library.add(voice(name))
-    with visit(chromium, serve(engine, studio)) as page:
+    with visit(chromium, serve(engine, storage)) as page:
         pick(page, "Zoe")
         open_tab(page, "Library")
         for name, now in (("Zoe", "Anna"), ("Anna", "Ben")):
@@ -161,10 +161,10 @@ def test_undoing_the_deletion_of_the_picked_voice_picks_it_again_unless_another_
 
 
 def test_voices_go_out_and_come_in(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage, tmp_path: Path
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage, tmp_path: Path
 ) -> None:
     install_samples(library)
-    with visit(chromium, serve(engine, studio)) as page:
+    with visit(chromium, serve(engine, storage)) as page:
         open_tab(page, "Library")
         expect(page.get_by_text("Export all")).to_be_hidden()
         adam = card(page, "Adam")
@@ -202,11 +202,11 @@ def test_voices_go_out_and_come_in(
 
 
 def test_two_pages_of_a_browser_stay_in_step_and_nothing_typed_is_lost(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(voice("Anna"))
     ben = library.add(voice("Ben"))
-    with visit(chromium, serve(engine, studio)) as page:
+    with visit(chromium, serve(engine, storage)) as page:
         other = page.context.new_page()
         other.goto(page.url)
         pick(other, "Ben")
@@ -233,11 +233,11 @@ def test_two_pages_of_a_browser_stay_in_step_and_nothing_typed_is_lost(
 
 
 def test_a_phone_needs_no_scrolling_sideways(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, studio: Storage
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(replace(voice("W" * 80), description="x" * 300, tags=("y" * 40,)))
     phone = {"width": 390, "height": 844}
-    with visit(chromium, serve(engine, studio), viewport=phone) as page:
+    with visit(chromium, serve(engine, storage), viewport=phone) as page:
         open_tab(page, "Library")
         page.get_by_role("button", name="Edit").click()
         boxes = [page.get_by_role("form").bounding_box(), page.locator(".rp-lib-bar").bounding_box()]

@@ -46,9 +46,9 @@ def in_sight(page: Page, *selectors: str) -> None:
 
 
 def test_the_other_tabs_show_that_the_microphone_is_open_and_it_records_on(
-    chromium: Browser, serve: Serve, studio: Storage, engine: FakeEngine
+    chromium: Browser, serve: Serve, storage: Storage, engine: FakeEngine
 ) -> None:
-    with visit(chromium, serve(engine, studio)) as page:
+    with visit(chromium, serve(engine, storage)) as page:
         begin_recording(page)
         page.get_by_role("tab", name="Speak", exact=True).click()
         expect(page.get_by_role("tab", name="Recording: New voice")).to_be_visible()
@@ -63,10 +63,10 @@ def test_the_other_tabs_show_that_the_microphone_is_open_and_it_records_on(
 
 
 def test_on_a_phone_all_that_recording_needs_is_in_sight(
-    chromium: Browser, serve: Serve, studio: Storage, engine: FakeEngine
+    chromium: Browser, serve: Serve, storage: Storage, engine: FakeEngine
 ) -> None:
     needed = [".rp-script-text", ".rp-record", ".rp-levels", ".rp-say"]
-    with visit(chromium, serve(engine, studio), viewport=PHONE) as page:
+    with visit(chromium, serve(engine, storage), viewport=PHONE) as page:
         begin_recording(page)
         in_sight(page, *needed)
         page.get_by_role("button", name="Stop", exact=True).first.click()
@@ -79,9 +79,9 @@ def test_on_a_phone_all_that_recording_needs_is_in_sight(
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
 def test_what_is_missing_is_seen_at_once_and_the_keyboard_is_where_it_begins(
-    chromium: Browser, serve: Serve, studio: Storage, engine: FakeEngine, size: dict[str, int]
+    chromium: Browser, serve: Serve, storage: Storage, engine: FakeEngine, size: dict[str, int]
 ) -> None:
-    with visit(chromium, serve(engine, studio), viewport=size) as page:
+    with visit(chromium, serve(engine, storage), viewport=size) as page:
         open_tab(page, "New voice")
         save, notice = page.locator("#rp-save"), page.locator("#rp-form-notice .rp-bad")
         save.click()
@@ -107,7 +107,7 @@ def test_what_is_missing_is_seen_at_once_and_the_keyboard_is_where_it_begins(
 
 
 def test_saving_is_seen_and_then_there_is_a_text_to_write(
-    chromium: Browser, serve: Serve, studio: Storage, engine: FakeEngine
+    chromium: Browser, serve: Serve, storage: Storage, engine: FakeEngine
 ) -> None:
     allowed = Event()
     encode = engine.encode_voice
@@ -117,7 +117,7 @@ def test_saving_is_seen_and_then_there_is_a_text_to_write(
         return encode(*given, **more)
 
     engine.encode_voice = waiting  # type: ignore[method-assign]
-    with visit(chromium, serve(engine, studio), viewport=DESKTOP) as page:
+    with visit(chromium, serve(engine, storage), viewport=DESKTOP) as page:
         open_tab(page, "New voice")
         upload(page, CLIP)
         page.get_by_label("The words in this clip").fill("Hello there.")

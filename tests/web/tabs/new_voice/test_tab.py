@@ -49,9 +49,9 @@ def upload(page: Page, *files: Path) -> None:
 
 
 def test_four_actions_after_the_recording_until_the_new_voice_is_heard(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage, engine: FakeEngine
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine
 ) -> None:
-    with visit(chromium, serve(engine, studio)) as page:
+    with visit(chromium, serve(engine, storage)) as page:
         open_tab(page, "New voice")
         expect(page.locator(".rp-script-text")).to_have_text(READING_TEXTS[0])
         record(page, 4)
@@ -78,9 +78,9 @@ def test_four_actions_after_the_recording_until_the_new_voice_is_heard(
 
 
 def test_several_clips_trimmed_and_named_after_somebody_else_become_one_voice(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage, engine: FakeEngine
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine
 ) -> None:
-    with visit(chromium, serve(engine, studio)) as page:
+    with visit(chromium, serve(engine, storage)) as page:
         open_tab(page, "New voice")
         words = page.get_by_label("The words in this clip")
         upload(page, STORY)
@@ -108,10 +108,10 @@ def test_several_clips_trimmed_and_named_after_somebody_else_become_one_voice(
 
 
 def test_a_taken_name_costs_nothing_but_another_name(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage, engine: FakeEngine
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine
 ) -> None:
     library.add(voice("Anna"))
-    with visit(chromium, serve(engine, studio)) as page:
+    with visit(chromium, serve(engine, storage)) as page:
         open_tab(page, "New voice")
         upload(page, CLIP)
         page.get_by_label("The words in this clip").fill("Hello there.")
@@ -128,12 +128,12 @@ def test_a_taken_name_costs_nothing_but_another_name(
 
 
 def test_by_keyboard_alone_in_german_over_plain_http(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage, engine: FakeEngine, tmp_path: Path
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine, tmp_path: Path
 ) -> None:
     samples, rate = soundfile.read(STORY, dtype="float32")
     soundfile.write(tmp_path / "leise.wav", samples * 0.002, rate, subtype="FLOAT")
     texts = Translations.load().languages["de"]
-    url = serve(engine, studio).replace("127.0.0.1", PLAIN_HTTP_HOST)
+    url = serve(engine, storage).replace("127.0.0.1", PLAIN_HTTP_HOST)
     context = chromium.new_context(locale="de-DE")
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
@@ -160,11 +160,11 @@ def test_by_keyboard_alone_in_german_over_plain_http(
 
 @pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1920, "light")])
 def test_with_clips_nothing_sticks_out_and_axe_finds_nothing_serious(
-    chromium: Browser, serve: Serve, studio: Storage, engine: FakeEngine, width: int, theme: str, tmp_path: Path
+    chromium: Browser, serve: Serve, storage: Storage, engine: FakeEngine, width: int, theme: str, tmp_path: Path
 ) -> None:
     samples, rate = soundfile.read(STORY, dtype="float32")
     soundfile.write(tmp_path / "quiet.wav", samples * 0.002, rate, subtype="FLOAT")
-    url = f"{serve(engine, studio)}?__theme={theme}"
+    url = f"{serve(engine, storage)}?__theme={theme}"
     with visit(chromium, url, viewport={"width": width, "height": 800}) as page:
         open_tab(page, "New voice")
         upload(page, STORY, tmp_path / "quiet.wav")
@@ -235,10 +235,10 @@ def outline(page: Page) -> np.ndarray:
 
 
 def test_each_promised_format_becomes_a_clip_that_is_drawn_and_judged_and_goes_into_a_voice(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage, engine: FakeEngine, tmp_path: Path
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine, tmp_path: Path
 ) -> None:
     outlines: dict[str, np.ndarray] = {}
-    with visit(chromium, serve(engine, studio)) as page:
+    with visit(chromium, serve(engine, storage)) as page:
         lines = page.locator(".rp-clip-line")
         open_tab(page, "New voice")
         for kind in PROMISED:
@@ -297,9 +297,9 @@ def uploads() -> list[Path]:
 
 
 def test_rubbish_is_one_sentence_and_costs_nothing_of_what_was_there(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage, engine: FakeEngine, tmp_path: Path
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine, tmp_path: Path
 ) -> None:
-    with visit(chromium, serve(engine, studio)) as page:
+    with visit(chromium, serve(engine, storage)) as page:
         open_tab(page, "New voice")
         upload(page, in_format(tmp_path / "memo.m4a"))
         words, name = page.get_by_label("The words in this clip"), page.get_by_label("Name of the voice")

@@ -78,13 +78,13 @@ def events(context: WebContext) -> ScriptHandlers:
 
 
 @pytest.fixture
-def page(events: ScriptHandlers, studio: Storage) -> Page:
-    studio.voices.add(voice("Ann"))
+def page(events: ScriptHandlers, storage: Storage) -> Page:
+    storage.voices.add(voice("Ann"))
     return Page(events)
 
 
-def test_a_text_becomes_cards_in_the_picked_voice(page: Page, studio: Storage) -> None:
-    ben = studio.voices.add(voice("Ben")).id
+def test_a_text_becomes_cards_in_the_picked_voice(page: Page, storage: Storage) -> None:
+    ben = storage.voices.add(voice("Ben")).id
     page.make("One thing.\n\nAnother.", ben)
     assert [(card["speaker"], card["text"], card["voice"], card["state"]) for card in page.cards] == [
         (None, "One thing.", ben, "new"),
@@ -97,12 +97,12 @@ def test_a_text_becomes_cards_in_the_picked_voice(page: Page, studio: Storage) -
     page.make("One. Two.", "no such voice")
     assert page.cards[0]["voice"] in voices.values()
     (listed,) = [each for each in page.ask("list")["scripts"] if each["id"] == page.script]
-    assert listed["changed"] == studio.scripts.get(page.script).updated.isoformat()
+    assert listed["changed"] == storage.scripts.get(page.script).updated.isoformat()
 
 
-def test_a_dialogue_is_spoken_by_several(page: Page, studio: Storage) -> None:
-    (ann,) = (record.id for record in studio.voices.list())
-    ben = studio.voices.add(voice("Ben")).id
+def test_a_dialogue_is_spoken_by_several(page: Page, storage: Storage) -> None:
+    (ann,) = (record.id for record in storage.voices.list())
+    ben = storage.voices.add(voice("Ben")).id
     page.make(PLAY, ben)
     assert [(card["speaker"], card["voice"]) for card in page.cards] == [("Ann", ann), ("Ben", ben), ("Ann", ann)]
     page.make(PLAY.replace("Ben", "Carl"), ann)
@@ -182,7 +182,7 @@ def test_only_what_changed_is_sent(page: Page) -> None:
 
 
 def test_two_pages_see_the_same_and_a_page_left_behind_is_sent_all(
-    page: Page, context: WebContext, studio: Storage
+    page: Page, context: WebContext, storage: Storage
 ) -> None:
     other = Page(page.events)
     other.open(page.make(PLAY))
@@ -194,15 +194,15 @@ def test_two_pages_see_the_same_and_a_page_left_behind_is_sent_all(
     answer = other.ask("poll")
     assert answer["state"]["since"] == ""
     assert other.state == page.state
-    studio.scripts.discard(page.script)
+    storage.scripts.discard(page.script)
     assert page.ask("poll")["gone"] is True
 
 
-def test_what_goes_behind_the_scripts_back_shows_when_looked_at(page: Page, studio: Storage) -> None:
+def test_what_goes_behind_the_scripts_back_shows_when_looked_at(page: Page, storage: Storage) -> None:
     page.make("One.")
     page.ask("speak")
     page.spoken()
-    studio.history.delete(page.cards[0]["take"])
+    storage.history.delete(page.cards[0]["take"])
     page.ask("open")
     assert (page.cards[0]["take"], page.cards[0]["state"]) == (None, "new")
 
@@ -242,8 +242,8 @@ def test_speaking_stopping_and_redoing(page: Page, engine: FakeEngine) -> None:
     assert page.cards[1]["state"] == "spoken", "what was there is kept"
 
 
-def test_cards_are_edited_in_every_way(page: Page, studio: Storage) -> None:
-    ben = studio.voices.add(voice("Ben")).id
+def test_cards_are_edited_in_every_way(page: Page, storage: Storage) -> None:
+    ben = storage.voices.add(voice("Ben")).id
     page.make(PLAY)
     first, second, third = (card["id"] for card in page.cards)
     page.ask("cast", speaker="Ben", voice=ben)
@@ -262,7 +262,7 @@ def test_cards_are_edited_in_every_way(page: Page, studio: Storage) -> None:
     assert page.texts == ["Good morning!", "Something new.", "It is."]
     page.ask("rename", id=page.script, name="A morning")
     assert page.state["head"]["name"] == "A morning"
-    studio.voices.delete(ben)
+    storage.voices.delete(ben)
     page.ask("insert", card=page.cards[1]["id"], text="With no voice.")
     assert page.cards[2]["voice"] is None, "a voice that is gone is not passed on"
     (line,) = page.ask("discard", id=page.script)["scripts"] or [None]
@@ -304,8 +304,8 @@ def test_no_question_breaks_anything(page: Page, question: dict[str, Any]) -> No
     assert answer["asked"] == (asked if type(asked) is int and 0 <= asked <= 2**53 else None)
 
 
-def test_nobody_sees_or_changes_anothers(engine: FakeEngine, studio: Storage, tmp_path: Path) -> None:
-    context = furnished(engine, studio, tmp_path, "browser")
+def test_nobody_sees_or_changes_anothers(engine: FakeEngine, storage: Storage, tmp_path: Path) -> None:
+    context = furnished(engine, storage, tmp_path, "browser")
     events = ScriptHandlers(context)
     owners: OwnerResolver = context.owners
     ann, eve = (Page(events, owners.resolve_or_issue(REQUEST, None).token) for _ in range(2))
@@ -334,8 +334,8 @@ def test_a_name_from_the_text_is_short(page: Page) -> None:
     assert page.state["head"]["name"] == "A sentence with so many words that no list of…"
 
 
-def test_a_version_that_nobody_has_costs_a_whole_script(context: WebContext, page: Page, studio: Storage) -> None:
-    views = ScriptPatcher(studio, ScriptRunner(context.engine, studio))
+def test_a_version_that_nobody_has_costs_a_whole_script(context: WebContext, page: Page, storage: Storage) -> None:
+    views = ScriptPatcher(storage, ScriptRunner(context.engine, storage))
     script = page.make("One.")
     first = views.patch("local", script)
     assert first is not None

@@ -32,9 +32,9 @@ HEARD = """
 
 
 @pytest.fixture
-def actor(studio: Storage) -> Actor:
+def actor(storage: Storage) -> Actor:
     for name in ("Ann", "Ben"):
-        studio.voices.add(voice(name))
+        storage.voices.add(voice(name))
     made = Actor()
     made.script.seconds_per_character = 0.02
     return made
@@ -70,10 +70,10 @@ def save(page: Page, format: str) -> tuple[str, bytes]:
 
 
 def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
-    chromium: Browser, serve: Serve, studio: Storage, actor: Actor
+    chromium: Browser, serve: Serve, storage: Storage, actor: Actor
 ) -> None:
     actor.hold(HELD)
-    with visit(chromium, serve(actor, studio)) as page:
+    with visit(chromium, serve(actor, storage)) as page:
         page.evaluate(HEARD)
         make(page, PLAY)
         expect(text(page, 3)).to_have_value(HELD)
@@ -81,7 +81,7 @@ def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
         expect(page.get_by_label("Voice of Ben").locator("option:checked")).to_have_text("Ben")
         page.get_by_label("Voice of Narrator").select_option("Ben")
         expect(page.get_by_label("Voice of card 2", exact=True).locator("option:checked")).to_have_text("Ben")
-        ids = [each.id for each in studio.scripts.cards(studio.scripts.list()[0].id)]
+        ids = [each.id for each in storage.scripts.cards(storage.scripts.list()[0].id)]
 
         page.get_by_role("button", name="Speak all").click()
         state(page, 5, "spoken")
@@ -100,7 +100,7 @@ def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
         expect(page.get_by_role("progressbar", name="Cards that are spoken")).to_be_hidden()
 
         page.get_by_role("button", name="Speak card 2 again").click()
-        until(lambda: len(studio.scripts.takes(ids[1])) == 2)
+        until(lambda: len(storage.scripts.takes(ids[1])) == 2)
         state(page, 2, "spoken")
         page.get_by_role("button", name="More for card 2", exact=True).click()
         expect(card(page, 2).get_by_text("Take 1 ·")).to_be_visible()
@@ -119,11 +119,11 @@ def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
 
         page.evaluate(HEARD)
         page.get_by_role("button", name="Play all").click()
-        takes = [str(each.take_id) for each in studio.scripts.cards(studio.scripts.list()[0].id)]
+        takes = [str(each.take_id) for each in storage.scripts.cards(storage.scripts.list()[0].id)]
         page.wait_for_function("window.heard.length === 5")
         assert page.evaluate("window.heard") == takes
 
-        cards = studio.scripts.cards(studio.scripts.list()[0].id)
+        cards = storage.scripts.cards(storage.scripts.list()[0].id)
         assert [each.id for each in cards] == [ids[1], ids[0], ids[2], ids[4], ids[3]]
         seconds = sum(each.duration or 0 for each in cards) + sum(each.pause for each in cards[:-1])
         name, wav = save(page, "WAV")
@@ -140,13 +140,13 @@ def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
 
 
 def test_cards_are_written_parted_joined_and_failures_are_told(
-    chromium: Browser, serve: Serve, studio: Storage, actor: Actor, tmp_path: Path
+    chromium: Browser, serve: Serve, storage: Storage, actor: Actor, tmp_path: Path
 ) -> None:
     file = tmp_path / "A film.srt"
     file.write_text(
         "1\n00:00:01,000 --> 00:00:02,000\nHello there. How are you?\n\n2\n00:00:04,000 --> 00:00:05,000\nFine.\n"
     )
-    with visit(chromium, serve(actor, studio), viewport={"width": 390, "height": 844}) as page:
+    with visit(chromium, serve(actor, storage), viewport={"width": 390, "height": 844}) as page:
         open_tab(page, "Script")
         with page.expect_file_chooser() as chooser:
             page.get_by_role("button", name="Choose a file").click()
@@ -162,7 +162,7 @@ def test_cards_are_written_parted_joined_and_failures_are_told(
         page.keyboard.type("Refuse this one.")
         page.keyboard.press("Enter")
         expect(text(page, 3)).to_have_value("How are you?")
-        until(lambda: "Refuse this one." in [each.text for each in studio.scripts.cards(studio.scripts.list()[0].id)])
+        until(lambda: "Refuse this one." in [each.text for each in storage.scripts.cards(storage.scripts.list()[0].id)])
         actor.errors["Refuse this one."] = [ValueError("a mistake of ours")]
         page.get_by_role("button", name="Speak all").click()
         state(page, 4, "spoken")
@@ -200,24 +200,24 @@ def test_cards_are_written_parted_joined_and_failures_are_told(
         page.get_by_role("button", name="Discard “A better name”").click()
         page.get_by_role("button", name="Discard for good").click()
         expect(page.get_by_role("status").filter(has_text="“A better name” is discarded.")).to_be_visible()
-        assert studio.scripts.list() == []
+        assert storage.scripts.list() == []
 
 
-def test_two_pages_of_one_owner_and_a_stranger(chromium: Browser, serve: Serve, studio: Storage, actor: Actor) -> None:
+def test_two_pages_of_one_owner_and_a_stranger(chromium: Browser, serve: Serve, storage: Storage, actor: Actor) -> None:
     actor.slots = 5
     actor.hold("One.", "Mine.")
-    url = serve(actor, studio, "browser")
+    url = serve(actor, storage, "browser")
     with visit(chromium, url) as page, visit(chromium, url) as stranger:
         for someone, words in ((page, "One.\n\nTwo."), (stranger, "Mine.")):
             make(someone, words)
             expect(text(someone, 1)).to_be_visible()
-        with studio._database.read() as session:
+        with storage._database.read() as session:
             owners = session.scalars(select(ScriptRow.owner)).all()
         assert len(set(owners)) == 2
         for owner in owners:
-            theirs = studio.voices.add(voice("Own"), owner=owner)
-            (script,) = studio.scripts.list(owner=owner)
-            studio.scripts.cast(script.id, None, theirs.id, owner=owner)
+            theirs = storage.voices.add(voice("Own"), owner=owner)
+            (script,) = storage.scripts.list(owner=owner)
+            storage.scripts.cast(script.id, None, theirs.id, owner=owner)
         page.get_by_role("button", name="Speak all").click()
         state(page, 2, "spoken")
         stranger.get_by_role("button", name="Speak all").click()

@@ -129,30 +129,30 @@ def test_stop_before_the_first_chunk_keeps_nothing(speaking: SpeakHandlers, anna
 
 
 def test_a_page_that_leaves_ends_the_speech_and_what_was_spoken_is_kept(
-    speaking: SpeakHandlers, engine: FakeEngine, studio: Storage, anna: str
+    speaking: SpeakHandlers, engine: FakeEngine, storage: Storage, anna: str
 ) -> None:
     take = messages(speaking, "Long text. " * 20, anna)
     next(take), next(take)
     take.close()  # type: ignore[attr-defined]
     assert engine.speeches[0].closed
-    until(lambda: studio.history.page().total)
-    (left,) = studio.history.page().records
+    until(lambda: storage.history.page().total)
+    (left,) = storage.history.page().records
     assert (left.stop_reason, left.text) == ("cancelled", "Long text. " * 20)
     assert left.duration == pytest.approx(CHUNK * FRAME / 22_050)
 
 
 def test_a_page_that_leaves_after_the_end_has_its_take_once(
-    speaking: SpeakHandlers, studio: Storage, anna: str
+    speaking: SpeakHandlers, storage: Storage, anna: str
 ) -> None:
     take = messages(speaking, "Hi.", anna)
     while next(take)["kind"] != "end":
         pass
     take.close()  # type: ignore[attr-defined]
-    assert studio.history.page().total == 1
+    assert storage.history.page().total == 1
 
 
 def test_a_take_under_way_when_everything_is_forgotten_is_not_kept(
-    speaking: SpeakHandlers, context: WebContext, studio: Storage, anna: str
+    speaking: SpeakHandlers, context: WebContext, storage: Storage, anna: str
 ) -> None:
     take = messages(speaking, "Long text. " * 5, anna)
     next(take), next(take)
@@ -160,7 +160,7 @@ def test_a_take_under_way_when_everything_is_forgotten_is_not_kept(
     end = list(take)[-1]
     assert (end["take"], end["wav"]["url"], end["stop_reason"]) == (None, None, "end")
     assert "deleted in the meantime" in end["status"]
-    assert studio.history.page().total == 0
+    assert storage.history.page().total == 0
 
 
 @pytest.mark.parametrize(
@@ -215,9 +215,9 @@ def test_an_error_on_the_way_keeps_what_was_spoken(
     assert engine.speeches[0].closed
 
 
-def test_the_history_has_what_it_takes_to_say_it_again(speaking: SpeakHandlers, studio: Storage, anna: str) -> None:
+def test_the_history_has_what_it_takes_to_say_it_again(speaking: SpeakHandlers, storage: Storage, anna: str) -> None:
     end = list(messages(speaking, "Hello there.", anna, settings=("", 0.9, 0.5, 7)))[-1]
-    (record,) = studio.history.page().records
+    (record,) = storage.history.page().records
     assert record.id == end["take"]
     assert (record.text, record.voice_id, record.voice_name) == ("Hello there.", anna, "Anna")
     assert (record.seed, record.model, record.stop_reason) == (7, "fake", "end")
@@ -227,12 +227,12 @@ def test_the_history_has_what_it_takes_to_say_it_again(speaking: SpeakHandlers, 
 
 
 def test_without_a_history_the_take_is_kept_for_its_page_alone(
-    speaking: SpeakHandlers, context: WebContext, studio: Storage, anna: str
+    speaking: SpeakHandlers, context: WebContext, storage: Storage, anna: str
 ) -> None:
-    studio.history.change_settings(history=False)
+    storage.history.change_settings(history=False)
     sent = list(messages(speaking, "Hello there.", anna))
     np.testing.assert_array_equal(kept(context, sent[-1]), received(sent))
-    assert studio.history.page().total == 0
+    assert storage.history.page().total == 0
 
 
 def test_the_same_again_and_another_take(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:

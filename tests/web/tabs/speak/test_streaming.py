@@ -33,7 +33,7 @@ def talkative(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def anna(library: VoiceLibrary, studio: Storage) -> str:
+def anna(library: VoiceLibrary, storage: Storage) -> str:
     made = library.add(voice("Anna"))
     return made.id
 
@@ -66,17 +66,17 @@ def messages(said: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.usefixtures("impatient")
 def test_a_take_that_no_page_fetches_is_ended_and_kept(
-    serve: Serve, studio: Storage, anna: str, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, storage: Storage, anna: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages: list[Any] = []
     unread = streaming.unread_messages
     monkeypatch.setattr(streaming, "unread_messages", lambda demo, session: pages.append(demo) or unread(demo, session))
     engine = FakeEngine(Script(pace=0.02))
-    visitor = Visitor(serve(engine, studio))
+    visitor = Visitor(serve(engine, storage))
     assert join(visitor, LONG, anna) == 200
     until(lambda: engine.speeches and engine.speeches[0].closed)
-    until(lambda: studio.history.page().total)
-    (left,) = studio.history.page().records
+    until(lambda: storage.history.page().total)
+    (left,) = storage.history.page().records
     assert left.stop_reason == "cancelled"
     heard = int(left.duration * 22_050 / 8_192)
     assert heard <= streaming.AHEAD, "no more was made than a page may be behind"
@@ -85,10 +85,10 @@ def test_a_take_that_no_page_fetches_is_ended_and_kept(
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_connection_that_is_never_read_is_no_reader(serve: Serve, studio: Storage, anna: str) -> None:
+def test_a_connection_that_is_never_read_is_no_reader(serve: Serve, storage: Storage, anna: str) -> None:
     """What fits into the buffers between is made, and nothing more."""
     engine = FakeEngine()
-    visitor = Visitor(serve(engine, studio))
+    visitor = Visitor(serve(engine, storage))
     text = LONG * 10
     with socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
@@ -97,16 +97,16 @@ def test_a_connection_that_is_never_read_is_no_reader(serve: Serve, studio: Stor
         path = f"/gradio_api/queue/data?session_hash={visitor._session}"
         deaf.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         until(lambda: engine.speeches and engine.speeches[0].closed)
-    until(lambda: studio.history.page().total)
-    (left,) = studio.history.page().records
+    until(lambda: storage.history.page().total)
+    (left,) = storage.history.page().records
     assert left.stop_reason == "cancelled"
     assert left.duration < 0.5 * len(text) * engine.script.seconds_per_character
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_slow_reader_hears_everything(serve: Serve, studio: Storage, anna: str) -> None:
+def test_a_slow_reader_hears_everything(serve: Serve, storage: Storage, anna: str) -> None:
     engine = FakeEngine()
-    visitor = Visitor(serve(engine, studio))
+    visitor = Visitor(serve(engine, storage))
     join(visitor, LONG, anna)
     chunks = []
     with listening(visitor) as said:
@@ -117,9 +117,9 @@ def test_a_slow_reader_hears_everything(serve: Serve, studio: Storage, anna: str
     assert chunks[-1]["stop_reason"] == "end"
 
 
-def test_a_page_that_is_gone_leaves_the_line(serve: Serve, studio: Storage, anna: str) -> None:
+def test_a_page_that_is_gone_leaves_the_line(serve: Serve, storage: Storage, anna: str) -> None:
     engine = FakeEngine(Script(pace=5, line=True))
-    url = serve(engine, studio)
+    url = serve(engine, storage)
     first, second = Visitor(url), Visitor(url)
     join(first, LONG, anna)
     until(lambda: engine.speeches)
@@ -132,16 +132,16 @@ def test_a_page_that_is_gone_leaves_the_line(serve: Serve, studio: Storage, anna
     engine.speeches[0].cancel()
 
 
-def test_many_posts_of_one_visitor_leave_room_for_another(serve: Serve, studio: Storage, anna: str) -> None:
+def test_many_posts_of_one_visitor_leave_room_for_another(serve: Serve, storage: Storage, anna: str) -> None:
     """Browsers' owners: 24 sessions of one visitor, who reads none of them."""
     engine = FakeEngine(Script(pace=0.01, line=True))
     engine.slots = 5
-    url = serve(engine, studio, "browser")
+    url = serve(engine, storage, "browser")
     greedy, other = Visitor(url), Visitor(url)
     for visitor in (greedy, other):
         visitor.arrive()
-    theirs = studio.voices.add(voice("Everyone's"), owner=f"browser:{greedy.token.rpartition('.')[0]}").id
-    mine = studio.voices.add(voice("Mine"), owner=f"browser:{other.token.rpartition('.')[0]}").id
+    theirs = storage.voices.add(voice("Everyone's"), owner=f"browser:{greedy.token.rpartition('.')[0]}").id
+    mine = storage.voices.add(voice("Mine"), owner=f"browser:{other.token.rpartition('.')[0]}").id
     statuses = [join(greedy, LONG, theirs, f"greedy{number}", f"greedy{number}") for number in range(24)]
     assert statuses == [200] * 24, "none is kept from its sentence"
     assert other.speak("Only this.", mine)["stop_reason"] == "end"
@@ -151,9 +151,9 @@ def test_many_posts_of_one_visitor_leave_room_for_another(serve: Serve, studio: 
     assert "4 takes of yours" in refused["status"]
 
 
-def test_quick_events_do_not_wait_for_takes(serve: Serve, studio: Storage, anna: str) -> None:
+def test_quick_events_do_not_wait_for_takes(serve: Serve, storage: Storage, anna: str) -> None:
     engine = FakeEngine(Script(pace=0.1, line=True))
-    url = serve(engine, studio)
+    url = serve(engine, storage)
     visitor = Visitor(url)
     for number in range(60):
         join(visitor, "Hello. " * 9, anna, f"{number}", f"session{number}")

@@ -39,10 +39,10 @@ def open_settings(page: Page) -> None:
     page.wait_for_timeout(500)  # Gradio fills in what it has just shown
 
 
-def test_keys_alone_speak_and_stop(chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage) -> None:
+def test_keys_alone_speak_and_stop(chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage) -> None:
     library.add(voice("Ben"))
     engine = FakeEngine(Script(pace=0.5))
-    with visit(chromium, serve(engine, studio)) as page:
+    with visit(chromium, serve(engine, storage)) as page:
         expect(picker(page)).to_have_value("Ben")
         page.get_by_label(TEXT).focus()
         page.keyboard.press("Control+a")
@@ -76,11 +76,11 @@ def test_keys_alone_speak_and_stop(chromium: Browser, serve: Serve, library: Voi
 
 
 def test_what_would_be_refused_costs_nothing_and_is_mended_by_writing(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(voice("Ben"))
     engine = FakeEngine()
-    with visit(chromium, serve(engine, studio)) as page:
+    with visit(chromium, serve(engine, storage)) as page:
         expect(picker(page)).to_have_value("Ben")
         status, field = page.locator(".rp-status"), page.get_by_label(TEXT)
         take = said(page, "A take that stays.")
@@ -106,10 +106,10 @@ def test_what_would_be_refused_costs_nothing_and_is_mended_by_writing(
 
 
 def test_the_downloads_are_a_menu_on_any_screen(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(voice("Ben"))
-    with visit(chromium, serve(FakeEngine(), studio), viewport={"width": 390, "height": 844}) as page:
+    with visit(chromium, serve(FakeEngine(), storage), viewport={"width": 390, "height": 844}) as page:
         expect(picker(page)).to_have_value("Ben")
         said(page, "A take to be kept.")
         menu, summary = row(page).locator(".rp-menu-list"), row(page).locator(".rp-menu summary")
@@ -129,10 +129,10 @@ def test_the_downloads_are_a_menu_on_any_screen(
 
 
 def test_takes_are_played_compared_starred_saved_and_deleted(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(voice("Ben"))
-    with visit(chromium, serve(FakeEngine(), studio), accept_downloads=True) as page:
+    with visit(chromium, serve(FakeEngine(), storage), accept_downloads=True) as page:
         expect(picker(page)).to_have_value("Ben")
         first, second = said(page, "The first of two takes."), said(page, "The second take, a little longer.")
         expect(row(page).locator(".rp-take-facts")).to_contain_text("Ben · ")
@@ -153,7 +153,7 @@ def test_takes_are_played_compared_starred_saved_and_deleted(
 
         page.get_by_role("button", name="Star: The second").click()
         expect(row(page).locator(".rp-take-star")).to_have_attribute("aria-pressed", "true")
-        assert [record.id for record in studio.history.page(starred=True).records] == [second]
+        assert [record.id for record in storage.history.page(starred=True).records] == [second]
 
         starts = {"WAV": (b"RIFF",), "FLAC": (b"fLaC",), "MP3": (b"\xff\xfb", b"\xff\xf3", b"ID3"), "OPUS": (b"OggS",)}
         for name, start in starts.items():
@@ -164,24 +164,24 @@ def test_takes_are_played_compared_starred_saved_and_deleted(
             assert data.startswith(start)
 
         row(page).get_by_role("button", name="Delete").click()
-        assert len(studio.history.page().records) == 2, "it asks first"
+        assert len(storage.history.page().records) == 2, "it asks first"
         row(page).get_by_role("button", name="Delete for good?").click()
         expect(page.locator(".rp-take")).to_have_count(1)
         expect(row(page).get_by_role("button", name="Play: The first")).to_be_focused()
-        assert [record.id for record in studio.history.page().records] == [first]
-        studio.history.delete(first)
+        assert [record.id for record in storage.history.page().records] == [first]
+        storage.history.delete(first)
         page.evaluate("window.repriseTakes.refresh()")
         expect(page.locator(".rp-take")).to_have_count(0)
         expect(page.get_by_role("heading", name="Takes")).to_be_hidden()
 
 
 def test_the_same_again_another_take_and_keeping_a_seed(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(voice("Ben"))
-    studio.history.change_settings(history=False)
+    storage.history.change_settings(history=False)
     engine = FakeEngine()
-    with visit(chromium, serve(engine, studio), accept_downloads=True) as page:
+    with visit(chromium, serve(engine, storage), accept_downloads=True) as page:
         expect(picker(page)).to_have_value("Ben")
         open_settings(page)
         page.locator("#rp-seed input").fill("42")
@@ -201,17 +201,17 @@ def test_the_same_again_another_take_and_keeping_a_seed(
         row(page, 1).locator(".rp-menu summary").click()
         _, again = downloaded(page, row(page, 1).get_by_role("button", name="Download WAV"))
         assert np.abs(read_wav(again)[0].astype(int)).max() > 300
-        assert studio.history.page().total == 0
+        assert storage.history.page().total == 0
 
         row(page, 2).get_by_role("button", name="Seed 42").click()
         expect(page.locator("#rp-seed input")).to_have_value("42")
 
 
-def test_what_helps_with_the_text(chromium: Browser, serve: Serve, library: VoiceLibrary, studio: Storage) -> None:
+def test_what_helps_with_the_text(chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage) -> None:
     install_samples(library)
     adam, ben = library.list()[:2]
     engine = FakeEngine(Script(pace=0.1))
-    with visit(chromium, serve(engine, studio)) as page:
+    with visit(chromium, serve(engine, storage)) as page:
         field = page.get_by_label(TEXT)
         expect(picker(page)).to_have_value("Adam (sample)")
         pick(page, "Ben (sample)")

@@ -21,8 +21,8 @@ SOUND = encode_flac(buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE)
 
 
 @pytest.fixture
-def context(engine: FakeEngine, studio: Storage, tmp_path: Any) -> WebContext:
-    return furnished(engine, studio, tmp_path, "browser")
+def context(engine: FakeEngine, storage: Storage, tmp_path: Any) -> WebContext:
+    return furnished(engine, storage, tmp_path, "browser")
 
 
 @pytest.fixture
@@ -68,9 +68,9 @@ def test_whatever_the_browser_sends_as_ids_is_no_trouble(context: WebContext, an
 
 @pytest.mark.parametrize("history", [True, False])
 def test_nobody_sees_stars_or_deletes_anothers_take(
-    context: WebContext, studio: Storage, anna: Any, ben: Any, history: bool
+    context: WebContext, storage: Storage, anna: Any, ben: Any, history: bool
 ) -> None:
-    studio.history.change_settings(history=history, owner=anna.owner.key)
+    storage.history.change_settings(history=history, owner=anna.owner.key)
     hers, events = keep(context, anna), TakeListHandlers(context)
     his_list = events.list_takes(ben.token, None, event(ids=[hers]))  # type: ignore[arg-type]
     assert (his_list["takes"], his_list["gone"]) == ([], [hers])
@@ -83,16 +83,16 @@ def test_nobody_sees_stars_or_deletes_anothers_take(
 
 
 @pytest.mark.parametrize("history", [True, False])
-def test_a_star_and_deleting_reach_the_history(context: WebContext, studio: Storage, anna: Any, history: bool) -> None:
-    studio.history.change_settings(history=history, owner=anna.owner.key)
+def test_a_star_and_deleting_reach_the_history(context: WebContext, storage: Storage, anna: Any, history: bool) -> None:
+    storage.history.change_settings(history=history, owner=anna.owner.key)
     take, events = keep(context, anna), TakeListHandlers(context)
     answer, said, rung = events.star_take(anna.token, None, event(ids=[take], id=take, starred=True))  # type: ignore[arg-type]
     assert answer["takes"][0]["starred"]
     assert (said, rung["what"]) == ("", "history")
-    assert studio.history.page(owner=anna.owner.key, starred=True).total == int(history)
+    assert storage.history.page(owner=anna.owner.key, starred=True).total == int(history)
     answer, said, _ = events.delete_take(anna.token, None, event(ids=[take], id=take))  # type: ignore[arg-type]
     assert (answer["takes"], answer["gone"], said) == ([], [take], "")
-    assert studio.history.page(owner=anna.owner.key).total == 0
+    assert storage.history.page(owner=anna.owner.key).total == 0
 
 
 def test_the_card_shows_what_the_owner_may_see(

@@ -42,7 +42,7 @@ def waiting(context: WebContext, *sessions: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def choosing(engine: FakeEngine, studio: Storage, tmp_path: Path) -> WebContext:
+def choosing(engine: FakeEngine, storage: Storage, tmp_path: Path) -> WebContext:
     """A context whose host allows two models."""
 
     def load(model: str, _report: object) -> FakeEngine:
@@ -52,7 +52,7 @@ def choosing(engine: FakeEngine, studio: Storage, tmp_path: Path) -> WebContext:
         made.name = model
         return made
 
-    context = furnished(engine, studio, tmp_path)
+    context = furnished(engine, storage, tmp_path)
     context.engine._catalog = ModelCatalog(NOTICES, lambda *_: None, load)  # type: ignore[arg-type]
     return context
 

@@ -20,9 +20,9 @@ def row(page: Page, name: str) -> Any:
     return page.locator(".rp-status-rows > div").filter(has=page.get_by_text(name, exact=True)).locator("dd")
 
 
-def test_what_the_server_does_is_seen_while_one_looks(chromium: Browser, serve: Serve, studio: Storage) -> None:
-    studio.voices.add(voice("Anna"))
-    with visit(chromium, serve(FakeEngine(Script(pace=0.01)), studio)) as page:
+def test_what_the_server_does_is_seen_while_one_looks(chromium: Browser, serve: Serve, storage: Storage) -> None:
+    storage.voices.add(voice("Anna"))
+    with visit(chromium, serve(FakeEngine(Script(pace=0.01)), storage)) as page:
         open_tab(page, "Status")
         expect(row(page, "Model")).to_have_text("fake")
         expect(row(page, "Speaking now")).to_have_text("0 of 1")
@@ -35,8 +35,8 @@ def test_what_the_server_does_is_seen_while_one_looks(chromium: Browser, serve: 
         expect(row(page, "Real-time factor of the last takes")).to_contain_text("as fast as real time")
 
 
-def test_nobody_is_asked_while_nobody_looks(chromium: Browser, serve: Serve, studio: Storage) -> None:
-    with visit(chromium, serve(FakeEngine(), studio)) as page:
+def test_nobody_is_asked_while_nobody_looks(chromium: Browser, serve: Serve, storage: Storage) -> None:
+    with visit(chromium, serve(FakeEngine(), storage)) as page:
         open_tab(page, "Status")
         expect(row(page, "Model")).to_have_text("fake")
         open_tab(page, "Speak")
@@ -53,9 +53,9 @@ def test_nobody_is_asked_while_nobody_looks(chromium: Browser, serve: Serve, stu
 
 
 def test_another_model_is_loaded_and_named_everywhere(
-    chromium: Browser, serve: Serve, studio: Storage, monkeypatch: pytest.MonkeyPatch
+    chromium: Browser, serve: Serve, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    studio.voices.add(voice("Anna"))
+    storage.voices.add(voice("Anna"))
 
     def load(model: str, _report: object) -> FakeEngine:
         made = FakeEngine(Script(notice=NOTICES[model]))
@@ -64,7 +64,7 @@ def test_another_model_is_loaded_and_named_everywhere(
 
     choice = ModelCatalog(NOTICES, lambda *_: None, load)  # type: ignore[arg-type]
     monkeypatch.setattr(conftest, "ModelManager", lambda engine: ModelManager(engine, choice))
-    with visit(chromium, serve(load("fake", None), studio)) as page:
+    with visit(chromium, serve(load("fake", None), storage)) as page:
         open_tab(page, "Status")
         page.get_by_label("Another model").click()
         page.get_by_role("option", name="large").click()
