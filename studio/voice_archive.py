@@ -44,11 +44,11 @@ _DAMAGES = (
 )
 Reason = Literal["damaged", "odd", "large", "many"]
 _SENTENCES: dict[Reason, str] = {
-    "damaged": "“{name}” is damaged, or no .zip that can be read here: unpack it, and import the voices in it.",
-    "odd": "“{name}” has paths or passwords in it that no archive of voices needs: unpack it, and import the voices in "
-    "it.",
-    "large": "What is in “{name}” takes more than {most} MB: unpack it, and import the voices in it.",
-    "many": "There are more than {most} files in “{name}”: unpack it, and import the voices in it.",
+    "damaged": "“{name}” is damaged or is not a .zip that can be read here. Unpack it and import the voices inside.",
+    "odd": "“{name}” contains paths or passwords that no archive of voices needs. Unpack it and import the voices "
+    "inside.",
+    "large": "“{name}” holds more than {most} MB. Unpack it and import the voices inside.",
+    "many": "There are more than {most} files in “{name}”. Unpack it and import the voices inside.",
 }
 
 

@@ -50,7 +50,7 @@ def test_so_many_takes_at_once_of_one_owner(budgets: Budgets) -> None:
     with ExitStack() as held:
         for _ in range(4):
             held.enter_context(budgets.reserve_take(browser("ann"), 1, WORDS))
-        with pytest.raises(BudgetExceeded, match="4 takes of yours are running or waiting already"):
+        with pytest.raises(BudgetExceeded, match="4 of your takes are already running or waiting"):
             held.enter_context(budgets.reserve_take(browser("ann", "192.0.2.2"), 1, WORDS))
         held.enter_context(budgets.reserve_take(browser("ben"), 1, WORDS))
     speak(budgets, browser("ann"), 1)
@@ -70,14 +70,14 @@ def test_there_is_an_end_to_all(budgets: Budgets) -> None:
     with ExitStack() as held:
         for number in range(TAKES):
             held.enter_context(budgets.reserve_take(browser(f"{number}", f"192.0.2.{number}"), 1, WORDS))
-        with pytest.raises(BudgetExceeded, match="no place free"):
+        with pytest.raises(BudgetExceeded, match="engine is busy"):
             held.enter_context(budgets.reserve_take(LOCAL, 1, WORDS))
     speak(budgets, LOCAL, 1)
 
 
 def test_a_take_is_half_an_hour_at_most(budgets: Budgets) -> None:
     speak(budgets, browser("ann"), 30)
-    with pytest.raises(BudgetExceeded, match="about 31 minutes of speech, and a take has 30 at most"):
+    with pytest.raises(BudgetExceeded, match="about 31 minutes of speech, and a take can have at most 30"):
         speak(budgets, browser("ben"), 30.5)
 
 
@@ -100,7 +100,7 @@ def test_what_was_not_spoken_is_not_spent(budgets: Budgets) -> None:
     with ExitStack() as held:
         held.enter_context(budgets.reserve_take(browser("ann"), 30 * 60, WORDS))
         held.enter_context(budgets.reserve_take(browser("ann"), 30 * 60, WORDS))
-        with pytest.raises(BudgetExceeded, match="within an hour"):
+        with pytest.raises(BudgetExceeded, match="hourly limit"):
             speak(budgets, browser("ann"), 1)
     speak(budgets, browser("ann"), 30)
 
@@ -122,7 +122,7 @@ def test_scripts_are_counted_until_they_are_over(budgets: Budgets) -> None:
         budgets.reserve_script(browser("ann"), WORDS)
     for _ in range(SCRIPTS - 2):
         budgets.reserve_script(LOCAL, WORDS)
-    with pytest.raises(BudgetExceeded, match="no place free"):
+    with pytest.raises(BudgetExceeded, match="engine is busy"):
         budgets.reserve_script(LOCAL, WORDS)
 
 
@@ -159,10 +159,10 @@ def test_a_refused_take_asks_nothing_of_the_engine(context: WebContext, engine: 
     for take in running:
         assert [next(take)["kind"], next(take)["kind"]] == ["start", "chunk"]
     (refused,) = messages(context, "Me too.", anna, "fifth")
-    assert "4 takes of yours" in refused["status"]
+    assert "4 of your takes" in refused["status"]
     assert refused["problem"]
     (long,) = messages(context, "Words and words. " * 3_000, anna, "long")
-    assert "Make a script of it" in long["status"]
+    assert "Turn it into a script" in long["status"]
     assert len(engine.asked) == 4
     assert engine.owners == [LOCAL.key] * 4
     running[0].close()

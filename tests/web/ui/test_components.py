@@ -98,14 +98,14 @@ def test_a_clip_that_is_forgotten_leaves_nothing_behind(clip: dict[str, Any], tm
     (made,) = chosen_clips({"clips": [clip]}, tmp_path)
     beside = made.path.with_name("other.wav")
     beside.write_bytes(b"somebody else's")
-    made.forget(tmp_path)
+    made.delete(tmp_path)
     assert beside.exists()
     beside.unlink()
-    made.forget(tmp_path)
+    made.delete(tmp_path)
     assert list(tmp_path.iterdir()) == []
     loose = ChosenClip(tmp_path / "loose.wav", "loose")
     loose.path.write_bytes(b"")
-    loose.forget(tmp_path)
+    loose.delete(tmp_path)
     assert tmp_path.is_dir(), "the folder of all uploads stays"
 
 

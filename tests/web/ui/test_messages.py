@@ -64,7 +64,7 @@ def test_sentences_are_in_the_readers_language() -> None:
     assert "0,8 s" in messages.ending(waited, GERMAN)
     assert "0,45" in messages.figures(waited, GERMAN)
     assert "Protokoll" in messages.error_message(KeyError("x"), GERMAN)
-    assert "keinen Platz" in messages.error_message(EngineBusy("All 4 places are taken."), GERMAN)
+    assert "ausgelastet" in messages.error_message(EngineBusy("All 4 places are taken."), GERMAN)
     assert messages.error_message(EngineBusy("All 4 places are taken.")) == "All 4 places are taken."
 
 

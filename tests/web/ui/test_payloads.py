@@ -164,7 +164,7 @@ def test_no_door_shows_where_things_lie_on_the_server(
         raise failure
 
     told = [list(SpeakHandlers(context).speak("Hi.", anna.id, "", 0.7, 0.8, 30, None, "t", NOBODY))]
-    for name in ("list", "get", "update", "set_aside", "duplicate", "aside"):
+    for name in ("list", "get", "update", "trash", "duplicate", "trashed"):
         monkeypatch.setattr(context.storage.voices, name, fail)
     for name in ("star", "get", "page", "settings", "clear"):
         monkeypatch.setattr(context.storage.history, name, fail)
@@ -240,7 +240,7 @@ def test_a_trace_says_where_and_of_what_kind_and_not_what() -> None:
             raise RuntimeError("CUDA error") from error
     except RuntimeError as error:
         told = trace(error)
-    assert "test_events.py" in told
+    assert "test_payloads.py" in told
     assert told.splitlines()[-1] == "RuntimeError: CUDA error"
     assert "KeyError" in told
     assert f"KeyError: {SECRET}" not in told

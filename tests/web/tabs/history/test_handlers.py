@@ -152,7 +152,7 @@ def test_an_entry_goes_and_a_script_keeps_its_take(context: WebContext, events: 
     context.storage.scripts.attach(only.id, spoken("One."))
     take = context.storage.history.page(search="one").records[0]
     assert "deleted" in events.delete_entry(None, pressed(id=kept.id), NOBODY)[0]
-    assert "its script still has it" in events.delete_entry(None, pressed(id=take.id), NOBODY)[0]
+    assert "its script still has the take" in events.delete_entry(None, pressed(id=take.id), NOBODY)[0]
     assert listed(events) == []
     assert context.storage.scripts.list()[0].done == 1
 
@@ -178,7 +178,7 @@ def test_using_again_says_what_is_different_now(context: WebContext, events: His
     anna = context.storage.voices.add(voice("Anna"))
     other = keep(context, voice_id=anna.id, model="large", settings={})
     _, _, _, *settings, _, said, _, _ = events.reuse_entry(None, pressed(id=other.id), NOBODY)
-    assert "large spoke it, and with fake" in said
+    assert "large spoke this take, so it will sound different with fake" in said
     assert settings == [gr.skip()] * 3, "what is not known stays as it is"
     context.storage.voices.delete(anna.id)
     text, picked, *_, said, _, _ = events.reuse_entry(None, pressed(id=other.id), NOBODY)
@@ -195,12 +195,12 @@ def test_the_history_is_switched_off_and_on(context: WebContext, events: History
     assert bell["what"] == "history"
     assert not events.show_tab("", "", False, PAGE_SIZE, None, NOBODY)[2]
     assert not events.search_history("", "", False, None, NOBODY)[0]["kept"]
-    assert "is kept" in events.set_history_enabled(True, None, NOBODY)[0]
+    assert "are kept" in events.set_history_enabled(True, None, NOBODY)[0]
     assert context.storage.history.settings().history
 
 
 def test_the_days_are_chosen(context: WebContext, events: HistoryHandlers) -> None:
-    assert "7 days old" in events.set_retention(7, None, NOBODY)[0]
+    assert "after 7 days" in events.set_retention(7, None, NOBODY)[0]
     assert context.storage.history.settings().retention_days == 7
     for wrong in (None, "many", 0, -1, 2.5, float("nan"), float("inf"), 10**9, True):
         assert 'role="alert"' in events.set_retention(wrong, None, NOBODY)[0], wrong

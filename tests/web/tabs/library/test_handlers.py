@@ -119,7 +119,7 @@ def test_speaking_with_a_voice_picks_it_and_shows_the_tab(
 
 def test_everything_that_describes_a_voice_can_be_changed(events: LibraryHandlers, library: VoiceLibrary) -> None:
     ben = library.add(voice("Ben"))
-    assert answer(events.update_voice, id=ben.id, name=" Zoe ") == ("good", "It is “Zoe” now.")
+    assert answer(events.update_voice, id=ben.id, name=" Zoe ") == ("good", "Renamed to “Zoe”.")
     said = answer(
         events.update_voice, id=ben.id, language="pt-BR", description="Low.", tags=["#warm", "Warm", " a  b "]
     )
@@ -174,8 +174,8 @@ def test_samples_are_copied_and_handed_out_and_otherwise_left_alone(
         assert kind == "bad"
         assert "“Ada” is a sample voice" in text
     assert library.list() == samples
-    assert answer(events.duplicate_voice, id=ada.id) == ("good", "“Ada” is a copy of your own.")
-    assert answer(events.duplicate_voice, id=ada.id) == ("good", "“Ada 2” is a copy of your own.")
+    assert answer(events.duplicate_voice, id=ada.id) == ("good", "“Ada” is your own copy.")
+    assert answer(events.duplicate_voice, id=ada.id) == ("good", "“Ada 2” is your own copy.")
     assert names(library) == ["Ada", "Ada 2", "Ada", "Ben"]
 
 
@@ -191,7 +191,7 @@ def test_deleting_can_be_undone(events: LibraryHandlers, library: VoiceLibrary, 
     assert (aside["id"], aside["name"]) == (ben.id, "Ben")
     assert 590 < aside["left"] <= 600
     assert events.list_voices(None, None)["aside"] != [], "whoever reloads the page is offered it as well"
-    assert answer(events.restore_voice, id=ben.id) == ("good", "“Ben” is back.")
+    assert answer(events.restore_voice, id=ben.id) == ("good", "“Ben” is restored.")
     assert library.list() == [ben]
     assert answer(events.restore_voice, id=ben.id)[0] == "bad", "once"
 
@@ -202,7 +202,7 @@ def test_deleting_the_picked_voice_says_who_speaks_now_and_undoing_picks_it_agai
     zoe, ben = library.add(voice("Zoe")), library.add(voice("Ben"))
     listed, _, picker = press(events.delete_voice, id=zoe.id, picked=True)
     assert (picker.value, picker.choices) == (ben.id, [("Ben", ben.id)])
-    assert (listed["answer"]["text"], listed["answer"]["instead"]) == ("“Ben” speaks now.", ben.id)
+    assert (listed["answer"]["text"], listed["answer"]["instead"]) == ("The voice is now “Ben”.", ben.id)
     _, _, picker = press(events.restore_voice, id=zoe.id, picked=True)
     assert (picker.value, len(picker.choices)) == (zoe.id, 2)
 
@@ -220,14 +220,14 @@ def test_undoing_says_where_the_name_is_taken_by_now(events: LibraryHandlers, li
     press(events.delete_voice, id=ben.id)
     library.add(voice("ben"))
     kind, text = answer(events.restore_voice, id=ben.id)
-    assert (kind, text) == ("good", "“Ben” is back as “Ben 2”, because another voice has its name by now.")
+    assert (kind, text) == ("good", "“Ben” is restored as “Ben 2”, because another voice has its name now.")
 
 
 def test_deleting_for_good(events: LibraryHandlers, library: VoiceLibrary) -> None:
     ben = library.add(voice("Ben"))
     press(events.delete_voice, id=ben.id)
     listed, _ = events.purge_deleted(None, None)
-    assert (listed["aside"], listed["answer"]["text"]) == ([], "It is deleted for good.")
+    assert (listed["aside"], listed["answer"]["text"]) == ([], "Deleted for good.")
     assert answer(events.restore_voice, id=ben.id)[0] == "bad"
 
 

@@ -146,7 +146,7 @@ def test_clips_that_do_not_fit_are_left_out_and_said(
     *_, said, _, _ = save(events, *clips)
     (only,) = library.load(library.find("Anna").id).references
     assert only.transcript == "Hello there. Third."
-    assert "Left out, because the others fill the voice: “second”." in said
+    assert "Left out, because the other clips fill the voice: “second”." in said
     assert list(context.folder.iterdir()) == []
 
 

@@ -38,7 +38,7 @@ def build(folder: str) -> None:
 
     private: dict[str, Any] = {"preprocess": False, "show_progress": "hidden", "queue": False}
     context: Any = SimpleNamespace(engine=FakeEngine(), folder=Path(folder), words=TRANSLATIONS.words)
-    clips = clip_input(TRANSLATIONS, ClipServer(context).functions(), scripts=[SCRIPT, OTHER])
+    clips = clip_input(ClipServer(context).functions(), scripts=[SCRIPT, OTHER])
     changes = gr.Textbox(label="Value", elem_id="value")
     clips.change(show, clips, changes, **private)
     gr.Button("Best part").click(doctor, clips, clips, **private)

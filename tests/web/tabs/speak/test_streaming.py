@@ -148,7 +148,7 @@ def test_many_posts_of_one_visitor_leave_room_for_another(serve: Serve, storage:
     assert [text for text, _, _ in engine.asked].count(LONG) == 4
     with listening(greedy, "greedy23") as said:
         refused = list(messages(said))[-1]
-    assert "4 takes of yours" in refused["status"]
+    assert "4 of your takes" in refused["status"]
 
 
 def test_quick_events_do_not_wait_for_takes(serve: Serve, storage: Storage, anna: str) -> None:
