@@ -157,14 +157,14 @@ test("why there is no microphone, and what to do", () => {
   const location = { port: "7860" };
   const page = { navigator: {}, location };
   assert.equal(obstacle({ ...page, navigator: { mediaDevices: { getUserMedia() {} } }, isSecureContext: true }), "");
-  assert.match(obstacle({ ...page, isSecureContext: false }), /http:\/\/localhost:7860 .* https .* choose a file/);
+  assert.match(obstacle({ ...page, isSecureContext: false }), /http:\/\/localhost:7860 .* https.* choose a file/);
   assert.match(obstacle({ ...page, isSecureContext: true }), /no microphone/);
   assert.match(obstacle({ ...page, location: { port: "" }, isSecureContext: false }), /http:\/\/localhost on/);
 });
 
 test("one sentence or two for each refusal", () => {
   for (const name of ["NotAllowedError", "NotFoundError", "NotReadableError", "OverconstrainedError"]) {
-    assert.match(refusal({ name, message: "?" }), /^The |^No /);
+    assert.match(refusal({ name, message: "?" }), /^The |^This |^No /);
     assert.doesNotMatch(refusal({ name, message: "?" }), /\?/);
   }
   assert.match(refusal({ name: "AbortError", message: "it broke" }), /it broke/);
