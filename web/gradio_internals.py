@@ -155,3 +155,12 @@ def upload_folder(demo: gr.Blocks) -> str:
 def running_server(demo: gr.Blocks) -> uvicorn.Server:
     """The server that `launch` started."""
     return demo.server
+
+
+def serve_own_assets(demo: gr.Blocks) -> None:
+    """Serve the page of a started `demo` with scripts of this server, through the tunnel of `share=True` too.
+
+    Gradio's template for shared pages loads its script from a content delivery network, which the page's
+    Content-Security-Policy refuses. The template is chosen by `share`, which nothing else reads after the start.
+    """
+    demo.share = False

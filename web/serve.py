@@ -108,6 +108,7 @@ def launch(
         **launch_style(),
         **options,
     )
+    gradio_internals.serve_own_assets(demo)
     connections.limit_connections(gradio_internals.running_server(demo))
     return str(url)
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,3 +77,13 @@ def test_what_is_old_goes_and_the_log_says_so_only_then(tmp_path: Path, caplog: 
         expire(storage)
         assert "older than their owners keep them: 1." in caplog.text
         assert storage.history.page().total == 0
+
+
+def test_a_shared_page_takes_no_script_from_elsewhere(
+    serve: Serve, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gradio.networking.setup_tunnel", lambda **_: "https://a1b2.gradio.live")
+    answer = httpx.get(serve(FakeEngine(), storage, share=True))
+    sources = re.findall(r'<(?:script|link)[^>]* (?:src|href)="(https?://[^"]+)"', answer.text)
+    assert sources == []
+    assert 'src="./assets/' in answer.text
