@@ -106,9 +106,11 @@ def test_a_busy_connection_is_not_sacrificed(url: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(connections, "HEAD_SECONDS", PATIENCE)
     body = json.dumps({"data": [], "fn_index": 0, "session_hash": "abc"}).encode()
     head = b"POST /gradio_api/run/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    head += b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
+    head += b"Connection: close\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body)
     with connected(url) as busy, contextlib.ExitStack() as stack:
-        busy.sendall(head + body[:5])
+        busy.sendall(head)
+        assert busy.recv(1_000).startswith(b"HTTP/1.1 100"), "the server has begun with it"
+        busy.sendall(body[:5])
         monkeypatch.setattr(connections, "MOST", 5)
         for _ in range(20):
             stack.enter_context(connected(url))
