@@ -136,6 +136,7 @@ def load_weights(
     device = torch.device(device)
     for block, names in _by_block(module.state_dict()).items():
         state = {name: tensors[name].read(device).to(device, dtype, copy=copy) for name in names}
+        # Not strict: this is one block of a module whose tensors `compare` has found to be complete.
         module.load_state_dict(state, strict=False, assign=True)
         del state  # a reference here would keep the weights that `after_block` replaces
         if after_block is not None and block:

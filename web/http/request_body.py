@@ -23,13 +23,13 @@ class Disconnected(Exception):
     """The client disconnected before its body was complete."""
 
 
-async def read_body(headers: Headers, receive: Receive, *, most: int = MAX_BODY) -> bytes:
-    """Read the whole body. Raises BodyRejected, Disconnected."""
+async def read_body(headers: Headers, receive: Receive, *, most: int = MAX_BODY, seconds: float | None = None) -> bytes:
+    """Read the whole body within `seconds`, BODY_SECONDS by default. Raises BodyRejected, Disconnected."""
     declared = headers.get("content-length", "0")
     if not declared.isdigit() or int(declared) > most:
         raise _too_large(most)
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(BODY_SECONDS if seconds is None else seconds):
             return await _read(receive, most)
     except TimeoutError as error:
         raise BodyRejected(408, "The request took too long to arrive. Send it again.") from error

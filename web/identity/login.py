@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from typing import Any
 
+from starlette.datastructures import Headers
 from starlette.formparsers import MultiPartException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from web.http.request_body import replay_body
+from web.http.request_body import BodyRejected, Disconnected, read_body, replay_body
 from web.identity.account_lines import normalize_username
 from web.identity.addresses import client_address
 from web.limits.throttle import LoginThrottle
@@ -39,7 +39,7 @@ class LoginMiddleware:
         if not _is_login(scope):
             await self._app(scope, receive, send)
             return
-        body, problem = await _body(receive)
+        body, problem = await _body(scope, receive)
         account = await _account(scope, body) if problem is None else None
         if problem or account is None:
             answer = problem or _refuse(400, NO_FORM)
@@ -77,22 +77,14 @@ def _is_login(scope: Scope) -> bool:
     return str(scope["path"]).rstrip("/").endswith("/login")
 
 
-async def _body(receive: Receive) -> tuple[bytes, JSONResponse | None]:
+async def _body(scope: Scope, receive: Receive) -> tuple[bytes, JSONResponse | None]:
     """The request's body, or the response to one that is too large or too slow."""
-    body = b""
     try:
-        async with asyncio.timeout(MAX_SECONDS):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    return b"", _refuse(400, NO_FORM)
-                body += message.get("body", b"")
-                if len(body) > MAX_BODY:
-                    return b"", _refuse(413, TOO_LARGE)
-                if not message.get("more_body", False):
-                    return body, None
-    except TimeoutError:
-        return b"", _refuse(408, TOO_SLOW)
+        return await read_body(Headers(scope=scope), receive, most=MAX_BODY, seconds=MAX_SECONDS), None
+    except Disconnected:
+        return b"", _refuse(400, NO_FORM)
+    except BodyRejected as rejected:
+        return b"", _refuse(rejected.status, TOO_LARGE if rejected.status == 413 else TOO_SLOW)
 
 
 async def _account(scope: Scope, body: bytes) -> str | None:
