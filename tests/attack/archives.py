@@ -13,7 +13,7 @@ from engine.errors import RepriseError
 from engine.voice import Voice
 from studio.voice_archive import MOST_BYTES, MOST_FILES, VoiceArchive
 from tests.attack.attack import Attack, Broken, randoms
-from tests.attack.spoiling import spoiled
+from tests.attack.mutations import spoiled
 from tests.storage.making import voice
 
 NAMES = (

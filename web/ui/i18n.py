@@ -81,11 +81,6 @@ class Translations:
         return known.get(first) or known.get(first.partition("-")[0]) or ENGLISH
 
 
-def english() -> Words:
-    """The words of the command line."""
-    return Words(ENGLISH, _texts(LOCALES / ENGLISH))
-
-
 def _texts(folder: Path) -> dict[str, str]:
     texts: dict[str, str] = {}
     for path in sorted(folder.glob("*.json")):

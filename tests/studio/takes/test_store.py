@@ -6,19 +6,13 @@ from engine.errors import DatabaseUnavailable, GenerationNotFound
 from storage import Storage
 from storage.repositories.generations import GenerationRecord, Spoken
 from studio.takes.store import TakeStore, TemporaryTakes
+from tests.clock import Clock
 
 ANNA, BEN = "browser:anna", "browser:ben"
 
 
 def spoken(text: str = "Hello there.", size: int = 10) -> Spoken:
     return Spoken(text, b"fLaC" + bytes(size - 4), 1.5, 7, "Anna", settings={"temperature": 0.7})
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def held(temporary: TemporaryTakes, *records: GenerationRecord) -> list[bool]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
 from engine.voice import Voice
 from storage import Storage, VoiceLibrary
+from tests.clock import Clock
 from tests.fake_engine import FakeEngine, voice
 from tests.waiting import until
 from web.downloads.links import (
@@ -31,18 +32,9 @@ TAKE = bytes(range(256)) * 40
 SECRET = b"signing"
 
 
-class Clock:
-    """A time that a test may change."""
-
-    now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1_000_000.0)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from storage import Storage
+from tests.clock import Clock
 from tests.fake_engine import FakeEngine
 from tests.web.conftest import serving
 from tests.web.visitor import Visitor
@@ -20,13 +21,6 @@ from web.identity.accounts import load_accounts
 from web.uploads import uploaded_path
 
 Send = Callable[..., httpx.Response]
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

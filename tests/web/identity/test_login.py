@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from storage import Storage
+from tests.clock import Clock
 from tests.fake_engine import FakeEngine
 from tests.looping import run
 from tests.web.visitor import page_config
@@ -24,16 +25,6 @@ from web.limits.throttle import PAIR, LoginThrottle
 
 RIGHT = "her password"
 Serve = Callable[..., str]
-
-
-class Clock:
-    """Time that passes when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Behind:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from studio.script import Card
+from tests.clock import Clock
 from tests.fake_engine import voice
 from web.context import WebContext
 from web.identity.owners import Owner
@@ -24,16 +25,9 @@ def browser(name: str, address: str = "192.0.2.1") -> Owner:
     return Owner("browser", name, address=address)
 
 
-class Clock:
-    now = 5_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(5_000.0)
 
 
 @pytest.fixture

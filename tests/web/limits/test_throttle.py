@@ -2,24 +2,15 @@
 
 import pytest
 
+from tests.clock import Clock
 from web.limits.throttle import ADDRESS, ATTACK, FORGOTTEN, PAIR, PAIR_THAT_LOGGED_IN, LoginThrottle
 
 HOME, ELSEWHERE = "192.0.2.1", "198.51.100.1"
 
 
-class Clock:
-    """Time that passes when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1_000.0)
 
 
 @pytest.fixture

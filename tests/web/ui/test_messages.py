@@ -8,9 +8,9 @@ from engine.errors import EngineBusy, InvalidText
 from engine.request import AudioChunk, SegmentResult, SpeechResult
 from studio import error_text
 from web.ui import messages
-from web.ui.i18n import Translations, english
+from web.ui.i18n import Translations
 
-WORDS = english()
+WORDS = Translations.load().words(None)
 GERMAN = Translations.load().words(SimpleNamespace(headers={"accept-language": "de"}))  # type: ignore[arg-type]
 
 

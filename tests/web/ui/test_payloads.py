@@ -24,7 +24,7 @@ from web.tabs.history.handlers import HistoryHandlers
 from web.tabs.library.handlers import LibraryHandlers
 from web.tabs.speak.handlers import SpeakHandlers
 from web.tabs.speak.take_list import TakeListHandlers
-from web.ui.i18n import Translations, english
+from web.ui.i18n import Translations
 from web.ui.messages import error_message
 from web.ui.payloads import (
     MOST_IDS,
@@ -156,7 +156,7 @@ def test_no_door_shows_where_things_lie_on_the_server(
     context: WebContext, engine: FakeEngine, failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     anna = context.storage.voices.add(voice("Anna"))
-    sent = error_message(failure, english())
+    sent = error_message(failure, Translations.load().words(None))
     assert sent
     engine.script.fail_after, engine.script.failure = 0, failure
 
@@ -191,7 +191,7 @@ def test_no_door_shows_where_things_lie_on_the_server(
 
 
 def test_of_a_path_the_files_name_is_said() -> None:
-    words = english()
+    words = Translations.load().words(None)
     assert error_message(FAILURES[0], words) == "The voice library voices.db cannot be used: disk I/O error."
     assert error_message(UnusableReference("At 16,000 Hz and/or 8 kHz, see https://a.example/b."), words) == (
         "At 16,000 Hz and/or 8 kHz, see https://a.example/b."

@@ -19,9 +19,9 @@ from tests.waiting import until
 from web.context import WebContext
 from web.tabs.history.handlers import HistoryHandlers
 from web.tabs.speak.handlers import SpeakHandlers, parse_options
-from web.ui.i18n import english
+from web.ui.i18n import Translations
 
-WORDS = english()
+WORDS = Translations.load().words(None)
 SETTINGS = ("", 0.7, 0.8, 30)
 
 
