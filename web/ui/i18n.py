@@ -11,10 +11,8 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import gradio as gr
+import gradio as gr
 
 LOCALES = Path(__file__).parents[1] / "locales"
 ENGLISH = "en"
@@ -37,8 +35,6 @@ class Translations:
 
     def __init__(self, languages: Mapping[str, Mapping[str, str]]) -> None:
         """`languages`: text by key by language, as browsers call it; English must be there."""
-        import gradio as gr  # here, because the command line has words too and needs no page
-
         self._languages = languages
         self._marks = gr.I18n()  # without texts, which would all be in the page
         self._labels: set[str] = set()
