@@ -4,7 +4,6 @@ A case names a file of a small valid release and its replacement. Loading the fo
 error that names the defect.
 """
 
-import base64
 import gzip
 import io
 import json
@@ -27,6 +26,7 @@ from safetensors.torch import load_file, save
 from engine.engine import Engine
 from engine.errors import ReleaseError
 from tests.attack.mutations import spoiled
+from tests.flat_release import flat_release, saved
 
 _MINIATURE = Path(__file__).parents[1] / "fixtures" / "s2_tiny"
 _SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
@@ -95,46 +95,9 @@ def _write(case: Case, folder: Path) -> None:
 @cache
 def _release(layout: str) -> dict[str, bytes]:
     whole = {name: (_MINIATURE / name).read_bytes() for name in _WHOLE}
-    return whole if layout == "s2" else _flat(whole)
-
-
-def _flat(whole: dict[str, bytes]) -> dict[str, bytes]:
-    """The release in S1-mini's layout: one pickle, a flat config, tiktoken."""
-    tensors = {name: tensor for shard in _SHARDS for name, tensor in load_file(_MINIATURE / shard).items()}
-    renamed = {}
-    for name, tensor in tensors.items():
-        if name.startswith("text_model.model."):
-            renamed[name.removeprefix("text_model.model.")] = tensor
-        elif "codebook_embeddings" in name:
-            renamed["codebook_embeddings.weight"] = tensor
-        else:
-            renamed["fast_" + name.removeprefix("audio_decoder.")] = tensor
-    raw = json.loads(whole["config.json"])
-    text, audio = raw["text_config"], raw["audio_decoder_config"]
-    sizes = {"n_fast_layer": "n_layer", **{f"fast_{name}": name for name in _FAST}}
-    config = text | {"model_type": "dual_ar", "codebook_size": audio["vocab_size"], "num_codebooks": 10}
-    config |= {ours: audio[theirs] for ours, theirs in sizes.items()}
-    pairs = "".join(f"{base64.b64encode(bytes([i])).decode()} {i}\n" for i in range(256))
-    special = {"<|im_start|>": 374, "<|im_end|>": 375, "<|voice|>": 376}
-    special |= {f"<|semantic:{i}|>": 400 + i for i in range(256)}
-    return {
-        "config.json": json.dumps(config).encode(),
-        "model.pth": saved(renamed),
-        "tokenizer.tiktoken": pairs.encode(),
-        "special_tokens.json": json.dumps(special).encode(),
-        "codec.pth": whole["codec.pth"],
-        "codec_config.json": whole["codec_config.json"],
-    }
-
-
-_FAST = ("dim", "n_head", "n_local_heads", "head_dim", "intermediate_size")
-
-
-def saved(value: object) -> bytes:
-    """The bytes that `torch.save` writes."""
-    file = io.BytesIO()
-    torch.save(value, file)
-    return file.getvalue()
+    if layout == "s2":
+        return whole
+    return flat_release() | {name: whole[name] for name in ("codec.pth", "codec_config.json")}
 
 
 def crafted() -> list[Case]:

@@ -1,6 +1,5 @@
 """Releases are read strictly, from both layouts, without a second copy of the weights."""
 
-import base64
 import json
 import shutil
 from functools import partial
@@ -23,6 +22,7 @@ from engine.models.fast_ar import FastAR
 from engine.models.quantization import Precision, Stack, quantize_block
 from engine.models.slow_ar import SlowAR
 from engine.serving.memory import held_bytes
+from tests.flat_release import flat_release
 from tests.paths import MINIATURE
 
 SHARDS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
@@ -67,54 +67,24 @@ def test_separate_query_key_and_value_weights_are_joined(release: Path, miniatur
     assert same(load(release), miniature)
 
 
-def flat_release(folder: Path, prefix: str) -> Path:
-    """The miniature in S1-mini's files: one pickle, flat config, tiktoken."""
-    tensors = {k: v for shard in SHARDS for k, v in load_file(MINIATURE / shard).items()}
-    renamed = {}
-    for name, tensor in tensors.items():
-        if name.startswith("text_model.model."):
-            renamed[name.removeprefix("text_model.model.")] = tensor
-        elif "codebook_embeddings" in name:
-            renamed["codebook_embeddings.weight"] = tensor
-        else:
-            renamed["fast_" + name.removeprefix("audio_decoder.")] = tensor
-    renamed["freqs_cis"] = torch.zeros(1)
+def written(folder: Path, prefix: str) -> Path:
     folder.mkdir()
-    torch.save({prefix + name: tensor for name, tensor in renamed.items()}, folder / "model.pth")
-    raw = json.loads((MINIATURE / "config.json").read_text())
-    text, audio = raw["text_config"], raw["audio_decoder_config"]
-    flat = {k: v for k, v in text.items() if k != "model_type"} | {
-        "model_type": "dual_ar",
-        "codebook_size": audio["vocab_size"],
-        "num_codebooks": 10,
-        "n_fast_layer": 2,
-        "fast_dim": 64,
-        "fast_n_head": 4,
-        "fast_n_local_heads": 2,
-        "fast_head_dim": 16,
-        "fast_intermediate_size": 96,
-        "norm_fastlayer_input": True,
-        "scale_codebook_embeddings": True,
-    }
-    (folder / "config.json").write_text(json.dumps(flat))
-    pairs = [f"{base64.b64encode(bytes([i])).decode()} {i}" for i in range(256)]
-    (folder / "tokenizer.tiktoken").write_text("\n".join(pairs) + "\n")
-    special = {"<|im_start|>": 374, "<|im_end|>": 375, "<|voice|>": 376}
-    special |= {f"<|semantic:{i}|>": 400 + i for i in range(256)}
-    (folder / "special_tokens.json").write_text(json.dumps(special))
+    buffers = {"freqs_cis": torch.zeros(1)}
+    for name, data in flat_release(prefix, buffers, norm_fastlayer_input=True, scale_codebook_embeddings=True).items():
+        (folder / name).write_bytes(data)
     return folder
 
 
 @pytest.mark.parametrize("prefix", ["", "model."])
 def test_the_flat_layout_is_the_same_model(tmp_path: Path, miniature: DualAR, prefix: str) -> None:
-    loaded = load(flat_release(tmp_path / "flat", prefix))
+    loaded = load(written(tmp_path / "flat", prefix))
     assert same(loaded, miniature)
     assert torch.equal(loaded.slow(COLUMNS)[1], miniature.slow(COLUMNS)[1])
     assert loaded.tokenizer.encode("hi<|im_end|>") == [104, 105, 375]
 
 
 def test_the_unnormed_vector_goes_to_the_fast_ar_in_s1(tmp_path: Path) -> None:
-    folder = flat_release(tmp_path / "flat", "")
+    folder = written(tmp_path / "flat", "")
     config = json.loads((folder / "config.json").read_text()) | {"norm_fastlayer_input": False}
     (folder / "config.json").write_text(json.dumps(config))
     normed, vectors = load(folder).slow(COLUMNS)
@@ -157,7 +127,7 @@ def test_a_pickle_that_runs_code_is_refused(tmp_path: Path) -> None:
         def __reduce__(self) -> tuple[object, tuple[str]]:
             return (Path.touch, (str(tmp_path / "ran"),))
 
-    folder = flat_release(tmp_path / "flat", "")
+    folder = written(tmp_path / "flat", "")
     torch.save({"x": Evil()}, folder / "model.pth")
     with pytest.raises(InvalidCheckpoint, match="not a plain state dict"):
         load(folder)

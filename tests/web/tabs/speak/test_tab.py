@@ -234,6 +234,7 @@ def test_what_helps_with_the_text(chromium: Browser, serve: Serve, library: Voic
 
         engine.style_tags, engine.english_only = True, False  # another model by now
         pick(page, "Adam (sample)")
+        expect(field).to_have_value(adam.demo)
         page.get_by_role("button", name="whisper").click()
         expect(field).to_have_value(adam.demo + "[whisper]")
         page.get_by_text("Examples", exact=True).click()
