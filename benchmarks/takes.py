@@ -56,8 +56,8 @@ def model_parser(description: str | None) -> argparse.ArgumentParser:
 def sampling(options: argparse.Namespace, engine: Engine) -> SamplingOptions:
     """Sampling options from `model_parser`'s options, else the model's defaults. Raises InvalidOption."""
     asked = {name: getattr(options, name) for name in _SAMPLING if getattr(options, name) is not None}
-    usual = {name: getattr(engine.usual, name) for name in _SAMPLING}
-    return SamplingOptions(**{**usual, **asked})
+    defaults = {name: getattr(engine.default_options, name) for name in _SAMPLING}
+    return SamplingOptions(**{**defaults, **asked})
 
 
 def run_figures(runs: Sequence[Run]) -> dict[str, Estimate]:

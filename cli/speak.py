@@ -52,7 +52,7 @@ def speak(
         with command.engine() as engine:
             speaker = _saved_voice(command, engine, saved) if saved else _one_off_voice(engine, reference, transcript)
             if temperature is None:
-                how = replace(how, temperature=engine.usual.temperature)
+                how = replace(how, temperature=engine.default_options.temperature)
             take, result = _speak(engine, text, speaker, how)
         finish(take, result, output)
 

@@ -105,8 +105,8 @@ class Engine:
     name: the model as given to `load`. device: such as `cpu` or `cuda:0`. sample_rate: of the audio, in Hz.
     frame_length: samples per frame. frame_rate: frames per second. codec_fingerprint: of the codec; a voice's codes are
     valid for this codec only. notice: description, limits and licence of the model. style_tags: whether tags such as
-    `[whisper]` have an effect. english_only: whether the model speaks English only. usual: default options. slots: most
-    requests that speak at once.
+    `[whisper]` have an effect. english_only: whether the model speaks English only. default_options: of the release.
+    slots: most requests that speak at once.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Engine:
         self.name, self.device = name, str(device)
         self._profile = Profile.load(folder)
         self.notice = self._profile.notice
-        self.usual = SpeakOptions(self._profile.temperature)
+        self.default_options = SpeakOptions(self._profile.temperature)
         header = read_header(folder)
         config = header.config
         self._precision = precision or choose_precision(device, config)
@@ -312,7 +312,7 @@ class Engine:
         Raises: InvalidText, InvalidCodes, EngineClosed; EngineBusy when slots and queue are full.
         """
         self._check_open()
-        options = options or self.usual
+        options = options or self.default_options
         voices = [] if voice is None else [voice] if isinstance(voice, Voice) else list(voice)
         references = [r for v in voices for r in self._with_own_codes(v).references]
         segments = plan_segments(text, max_bytes=self._profile.max_segment_bytes)

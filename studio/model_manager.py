@@ -71,7 +71,7 @@ class _EngineInfo:
     frame_rate: float
     slots: int
     codec_fingerprint: str
-    usual: SpeakOptions
+    default_options: SpeakOptions
     style_tags: bool
     english_only: bool
 
@@ -130,8 +130,8 @@ class ModelManager:
         return self._shown.codec_fingerprint
 
     @property
-    def usual(self) -> SpeakOptions:
-        return self._shown.usual
+    def default_options(self) -> SpeakOptions:
+        return self._shown.default_options
 
     @property
     def style_tags(self) -> bool:

@@ -131,7 +131,7 @@ class FakeEngine:
     def __init__(self, script: Script | None = None, prepare: Callable | None = None) -> None:
         self.script = script or Script()
         self.notice = self.script.notice
-        self.usual = SpeakOptions(temperature=0.6)
+        self.default_options = SpeakOptions(temperature=0.6)
         self.codec_fingerprint = "fake-1"
         self.speeches: list[FakeSpeech] = []
         self.asked: list[tuple[str, Voice | None, SpeakOptions]] = []
@@ -156,7 +156,7 @@ class FakeEngine:
     def speak(
         self, text: str, voice: Voice | None = None, options: SpeakOptions | None = None, *, owner: str = ""
     ) -> FakeSpeech:
-        options = options or self.usual
+        options = options or self.default_options
         self.asked.append((text, voice, options))
         self.owners.append(owner)
         earlier = list(self.speeches)

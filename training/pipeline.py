@@ -126,7 +126,7 @@ def _first_words(work: Path, setting: Setting) -> Found:
     engine = Engine.load(work / "release")
     try:
         voice = engine.encode_voice("held out", [(clip, " ".join(each.text for each in reference))]).voice
-        speech = engine.speak(sentence.text, voice, replace(engine.usual, seed=SEED))
+        speech = engine.speak(sentence.text, voice, replace(engine.default_options, seed=SEED))
         take = np.zeros(0, dtype=np.float32)
         for chunk in speech:
             take = np.concatenate([take[: chunk.start], chunk.samples])

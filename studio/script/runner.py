@@ -171,7 +171,8 @@ class ScriptRunner:
         """Speak a card; None when it was stopped. Raises InvalidInput, and what the engine raises."""
         engine = self._engine
         voice = self._voice(run, card)
-        with closing(engine.speak(card.text, voice, options_of(card, engine.usual), owner=run.owner)) as speech:
+        options = options_of(card, engine.default_options)
+        with closing(engine.speak(card.text, voice, options, owner=run.owner)) as speech:
             take = TakeBuffer(speech.sample_rate)
             self._began(run, card, speech)
             for chunk in speech:
@@ -202,7 +203,7 @@ class ScriptRunner:
             text=card.text,
             voice_name=voice.name,
             voice_id=card.voice_id,
-            options=options_of(card, self._engine.usual),
+            options=options_of(card, self._engine.default_options),
             seed=result.seed,
             model=self._engine.name,
         )
@@ -219,7 +220,7 @@ class ScriptRunner:
             log.info("a card was deleted while it was spoken: %s", reason(error))
 
 
-def options_of(card: CardRecord, usual: SpeakOptions) -> SpeakOptions:
+def options_of(card: CardRecord, defaults: SpeakOptions) -> SpeakOptions:
     """How a card is to be spoken: its own settings, else the engine's."""
-    own: dict[str, Any] = {name: card.settings.get(name, getattr(usual, name)) for name in SAMPLING_SETTINGS}
+    own: dict[str, Any] = {name: card.settings.get(name, getattr(defaults, name)) for name in SAMPLING_SETTINGS}
     return SpeakOptions(**own, seed=card.seed)

@@ -47,10 +47,10 @@ def _archives(seed: int, count: int) -> Iterator[bytes]:
 
 def _read(data: bytes) -> None:
     """Read all voice files as an import does; none exceeds the limit of a voice file."""
-    path = Path("parcel.zip")
+    path = Path("archive.zip")
     path.write_bytes(data)
     read = entries = 0
-    for _, content in VoiceArchive(path, "parcel.zip").voice_files():
+    for _, content in VoiceArchive(path, "archive.zip").voice_files():
         read, entries = read + len(content), entries + 1
         if read > MOST_BYTES or entries > MOST_FILES:
             raise Broken(f"An archive gave {entries} files of {read:,} bytes.")

@@ -53,7 +53,7 @@ def _script(ending: str) -> Try:
 def _archive() -> Try:
     from studio.voice_archive import VoiceArchive
 
-    path = Path(tempfile.mkdtemp()) / "parcel.zip"
+    path = Path(tempfile.mkdtemp()) / "archive.zip"
 
     def read(data: bytes) -> None:
         path.write_bytes(data)

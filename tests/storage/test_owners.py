@@ -18,7 +18,7 @@ owners = st.sampled_from(OWNERS)
 texts = st.sampled_from(["One.", "שלום.", "🎉 Two?", "Naïve three!"])
 
 
-class Keeping(RuleBasedStateMachine):
+class OwnerIsolation(RuleBasedStateMachine):
     """The database beside a model of dicts and lists; an id is tried by all owners, and works for its own."""
 
     generations = Bundle("generations")
@@ -192,5 +192,5 @@ class Keeping(RuleBasedStateMachine):
                 ] == [(place, one, self.texts[one], self.chosen[one]) for place, one in enumerate(made)]
 
 
-Keeping.TestCase.settings = settings(deadline=None, max_examples=12, stateful_step_count=25)
-TestOwners = Keeping.TestCase
+OwnerIsolation.TestCase.settings = settings(deadline=None, max_examples=12, stateful_step_count=25)
+TestOwners = OwnerIsolation.TestCase

@@ -33,10 +33,12 @@ from web.ui.i18n import Translations
 def context(engine: FakeEngine, storage: Storage, tmp_path: Path) -> WebContext:
     """For events without a page; uploads lie in `uploads`."""
     (tmp_path / "uploads").mkdir()
-    return furnished(engine, storage, tmp_path / "uploads")
+    return make_context(engine, storage, tmp_path / "uploads")
 
 
-def furnished(engine: Any, storage: Storage, folder: Path, way: OwnerMode = "local", root_path: str = "") -> WebContext:
+def make_context(
+    engine: Any, storage: Storage, folder: Path, way: OwnerMode = "local", root_path: str = ""
+) -> WebContext:
     app = AppContext.create(ModelManager(engine), storage)
     return WebContext(
         app.engine, app.storage, app.takes, app.running, app.scripts,
@@ -72,7 +74,7 @@ def serving() -> Iterator[Callable[..., str]]:
             **options: Any,
         ) -> str:
             folder = Path(stack.enter_context(private_folder()))
-            context = furnished(engine, storage, folder, way, options.get("root_path") or "")
+            context = make_context(engine, storage, folder, way, options.get("root_path") or "")
             demo = create_app(context)
             place = read_deployment(
                 options.get("server_name"), share=False, root_path=options.get("root_path"),

@@ -9,7 +9,7 @@ from storage import Storage, VoiceLibrary, VoiceRecord
 from storage.repositories.shared_voices import Sample
 from tests.fake_engine import FakeEngine, voice
 from tests.storage.speaking import spoken
-from tests.web.conftest import furnished
+from tests.web.conftest import make_context
 from web.context import WebContext
 from web.page_load import PageLoadHandlers
 
@@ -85,7 +85,7 @@ def test_the_heading_names_the_model_of_the_moment(
 def test_a_browser_gets_a_key_once_and_another_for_a_forged_one(
     engine: FakeEngine, storage: Storage, context: WebContext
 ) -> None:
-    events = PageLoadHandlers(furnished(engine, storage, context.folder, "browser"))
+    events = PageLoadHandlers(make_context(engine, storage, context.folder, "browser"))
     _, token, _, said, _, _ = events.load_page(None, None, NOBODY)
     assert isinstance(token, str)
     assert said == ""

@@ -16,7 +16,7 @@ from studio.script import Card
 from studio.script.runner import NO_VOICE, NOTHING, ScriptRunner
 from tests.fake_engine import FakeEngine, FakeSpeech, Script, voice
 from tests.waiting import until
-from tests.web.conftest import furnished
+from tests.web.conftest import make_context
 
 OWNER = "browser:ann"
 TEXTS = ("The first card.", "The second card.", "The third card.", "The fourth card.")
@@ -82,7 +82,7 @@ def actor() -> Actor:
 
 @pytest.fixture
 def runner(actor: Actor, storage: Storage, tmp_path: Path) -> ScriptRunner:
-    return ScriptRunner(furnished(actor, storage, tmp_path).engine, storage)
+    return ScriptRunner(make_context(actor, storage, tmp_path).engine, storage)
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_all_is_spoken_in_order_and_kept(
     assert runner.real_time_factor is not None
     (take,) = storage.scripts.takes(cards()[0].id, owner=OWNER)
     assert (take.text, take.voice_name, take.seed, take.model, take.stop_reason) == (TEXTS[0], "Ann", 7, "fake", "end")
-    assert take.settings == {"temperature": actor.usual.temperature, "top_p": 0.8, "top_k": 30}
+    assert take.settings == {"temperature": actor.default_options.temperature, "top_p": 0.8, "top_k": 30}
     assert take.duration == pytest.approx(actor.speeches[0].result.seconds)  # type: ignore[union-attr]
     assert cards()[0].duration == take.duration > 0
 

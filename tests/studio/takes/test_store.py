@@ -25,7 +25,7 @@ def held(temporary: TemporaryTakes, *records: GenerationRecord) -> list[bool]:
     return found
 
 
-def test_the_shelf_forgets_the_oldest_of_an_owner_and_of_all() -> None:
+def test_the_store_forgets_the_oldest_of_an_owner_and_of_all() -> None:
     temporary = TemporaryTakes(most=2, most_bytes=35)
     bens = temporary.add(spoken(), owner=BEN)
     hers = [temporary.add(spoken(), owner=ANNA) for _ in range(3)]
@@ -36,7 +36,7 @@ def test_the_shelf_forgets_the_oldest_of_an_owner_and_of_all() -> None:
     assert held(temporary, large, larger) == [False, True], "the one that was just spoken stays"
 
 
-def test_the_shelf_forgets_after_hours() -> None:
+def test_the_store_forgets_after_hours() -> None:
     clock = Clock()
     temporary = TemporaryTakes(hours=1, clock=clock)
     take = temporary.add(spoken(), owner=ANNA)

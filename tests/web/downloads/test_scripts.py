@@ -15,7 +15,7 @@ from storage import Storage
 from storage.repositories.generations import Spoken
 from studio.script import Card, parse
 from tests.fake_engine import SAMPLE_RATE, FakeEngine, buzz
-from tests.web.conftest import furnished
+from tests.web.conftest import make_context
 from web.downloads.links import DownloadFile, DownloadStream
 from web.downloads.scripts import SCRIPT_FORMATS, UNSPOKEN, script_producer
 from web.identity.owners import Owner
@@ -97,7 +97,7 @@ def test_a_link_sends_it_all_and_keeps_nothing(
 ) -> None:
     (temporary := tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))  # of this test alone: others run beside it
-    context = furnished(engine, storage, tmp_path, "browser")
+    context = make_context(engine, storage, tmp_path, "browser")
     url = serve(engine, storage, "browser").rstrip("/")
     produced = script_producer(storage.scripts)(OWNER, f"{script}.wav")
     assert isinstance(produced, DownloadStream)

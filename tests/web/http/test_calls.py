@@ -8,7 +8,7 @@ import pytest
 
 from storage import Storage
 from tests.fake_engine import FakeEngine
-from tests.web.conftest import furnished
+from tests.web.conftest import make_context
 from web.http.calls import ITEMS, NO_FILE, CallRejected, CallValidator
 from web.page import create_app
 
@@ -142,7 +142,7 @@ def test_other_calls_are_not_there(calls: CallValidator, call: str) -> None:
 
 
 def test_the_real_page_is_known(engine: FakeEngine, storage: Storage, tmp_path: Path) -> None:
-    demo = create_app(furnished(engine, storage, tmp_path))
+    demo = create_app(make_context(engine, storage, tmp_path))
     calls = CallValidator(demo.config, tmp_path)
     for event in demo.config["dependencies"]:
         body = quick(fn_index=event["id"], data=[None] * len(event["inputs"]))

@@ -15,7 +15,7 @@ from storage import Storage
 from studio.traces import reason, trace
 from tests.attack.events import forge_events
 from tests.fake_engine import FakeEngine, voice
-from tests.web.conftest import furnished
+from tests.web.conftest import make_context
 from tests.web.visitor import Visitor
 from web.context import WebContext
 from web.http.request_body import MAX_BODY
@@ -212,7 +212,7 @@ def test_nothing_that_visitors_write_or_are_given_is_logged(
     with caplog.at_level(logging.INFO, "web"):
         visitor = Visitor(url)
         visitor.arrive()
-        owner = furnished(engine, storage, Path(), "browser").owner(visitor.token, NOBODY)
+        owner = make_context(engine, storage, Path(), "browser").owner(visitor.token, NOBODY)
         anna = storage.voices.add(voice(f"{SECRET} voice"), owner=owner.key)
         link = visitor.speak(f"{SECRET} speaks.", anna.id)["wav"]["url"]
         assert httpx.get(url.rstrip("/") + link).status_code == 200

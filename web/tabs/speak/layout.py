@@ -48,7 +48,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
 
 def _settings(context: WebContext) -> list[Any]:
     label = context.label
-    seed, temperature, top_p, top_k = _defaults(context)
+    seed, temperature, top_p, top_k = _default_values(context)
     with gr.Row():
         parts: list[Any] = [
             gr.Textbox(  # not a Number: that makes 0 of an empty field
@@ -71,15 +71,15 @@ def _settings(context: WebContext) -> list[Any]:
                 label=label("speech.top_k"), info=label("speech.top_k_info"), min_width=140,
             ),
         ]  # fmt: skip
-    usual = gr.Button(label("speech.usual"), size="sm", elem_id="rp-usual")
-    usual.click(lambda: _defaults(context), None, parts, queue=False, api_visibility="private")
+    reset = gr.Button(label("speech.reset"), size="sm", elem_id="rp-reset")
+    reset.click(lambda: _default_values(context), None, parts, queue=False, api_visibility="private")
     return parts
 
 
-def _defaults(context: WebContext) -> list[Any]:
+def _default_values(context: WebContext) -> list[Any]:
     """Default seed, temperature, top-p and top-k of the loaded model."""
-    usual = context.engine.usual
-    return ["", usual.temperature, usual.top_p, usual.top_k]
+    defaults = context.engine.default_options
+    return ["", defaults.temperature, defaults.top_p, defaults.top_k]
 
 
 def _listen_to_voice(handlers: SpeakHandlers, shared: SharedComponents, card: gr.HTML, hints: gr.HTML) -> None:

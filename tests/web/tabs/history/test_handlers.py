@@ -138,8 +138,8 @@ def test_the_links_give_the_sound_in_every_format(
 
 def test_stars_are_set_and_taken_away(context: WebContext, events: HistoryHandlers) -> None:
     kept = keep(context)
-    said, bell = events.star_entry(None, pressed(id=kept.id, starred=True), NOBODY)
-    assert (said, bell["what"]) == ("", "history")
+    said, broadcast = events.star_entry(None, pressed(id=kept.id, starred=True), NOBODY)
+    assert (said, broadcast["what"]) == ("", "history")
     assert context.storage.history.get(kept.id).starred
     events.star_entry(None, pressed(id=kept.id, starred=False), NOBODY)
     assert not context.storage.history.get(kept.id).starred
@@ -190,9 +190,9 @@ def test_using_again_says_what_is_different_now(context: WebContext, events: His
 
 
 def test_the_history_is_switched_off_and_on(context: WebContext, events: HistoryHandlers) -> None:
-    said, bell = events.set_history_enabled(False, None, NOBODY)
+    said, broadcast = events.set_history_enabled(False, None, NOBODY)
     assert "not kept" in said
-    assert bell["what"] == "history"
+    assert broadcast["what"] == "history"
     assert not events.show_tab("", "", False, PAGE_SIZE, None, NOBODY)[2]
     assert not events.search_history("", "", False, None, NOBODY)[0]["kept"]
     assert "are kept" in events.set_history_enabled(True, None, NOBODY)[0]
@@ -220,9 +220,9 @@ def test_the_whole_history_goes_after_a_question(context: WebContext, events: Hi
     assert (question.visible, said) == (True, "")
     assert "Takes: 2, 1 of them starred" in asked
     assert len(listed(events)) == 2, "asking deletes nothing"
-    said, bell, question = events.clear_history(None, NOBODY)
+    said, broadcast, question = events.clear_history(None, NOBODY)
     assert "Takes deleted: 2" in said
-    assert (bell["what"], question.visible) == ("history", False)
+    assert (broadcast["what"], question.visible) == ("history", False)
     assert listed(events) == []
 
 
@@ -244,9 +244,9 @@ def test_everything_goes_after_a_question_with_numbers(
     assert question.visible
     assert "Voices: 1. Takes in the history: 1. Scripts: 1, with 0 takes." in asked
     assert not context.storage.holdings().empty, "asking deletes nothing"
-    said, bell, question, emptied = events.delete_everything(None, NOBODY)
+    said, broadcast, question, emptied = events.delete_everything(None, NOBODY)
     assert "is deleted" in said
-    assert (bell["what"], question.visible) == ("voices history scripts", False)
+    assert (broadcast["what"], question.visible) == ("voices history scripts", False)
     assert emptied["entries"] == []
     assert emptied["forget"], "the browser forgets, too"
     assert context.storage.holdings().empty
@@ -282,10 +282,10 @@ def test_others_see_and_touch_nothing(context: WebContext, events: HistoryHandle
 
 
 def test_a_page_with_a_strange_key_shows_nothing(engine: FakeEngine, context: WebContext) -> None:
-    from tests.web.conftest import furnished
+    from tests.web.conftest import make_context
 
     keep(context)
-    events = HistoryHandlers(furnished(engine, context.storage, context.folder, "browser"))
+    events = HistoryHandlers(make_context(engine, context.storage, context.folder, "browser"))
     assert events.show_tab("", "", False, PAGE_SIZE, "forged", NOBODY) == (gr.skip(),) * 5
     assert events.search_history("", "", False, "forged", NOBODY) == (gr.skip(), gr.skip())
     assert events.show_more("", "", False, PAGE_SIZE, "forged", NOBODY) == (gr.skip(), gr.skip())

@@ -17,7 +17,7 @@ from storage import Storage, VoiceLibrary, VoiceRecord
 from storage.repositories.shared_voices import Sample
 from tests.fake_engine import FakeEngine, voice
 from tests.storage.speaking import spoken
-from tests.web.conftest import furnished
+from tests.web.conftest import make_context
 from web.context import WebContext
 from web.tabs.library.handlers import LibraryHandlers
 from web.ui.voice_picker import select_voice
@@ -327,7 +327,7 @@ def test_voices_of_others_are_out_of_reach(events: LibraryHandlers, library: Voi
 def test_a_page_without_a_key_changes_nothing(
     engine: FakeEngine, storage: Storage, library: VoiceLibrary, tmp_path: Path
 ) -> None:
-    events = LibraryHandlers(furnished(engine, storage, tmp_path, "browser"))
+    events = LibraryHandlers(make_context(engine, storage, tmp_path, "browser"))
     request: Any = SimpleNamespace(headers={}, username=None, request=None)
     assert events.list_voices("forged", request) == gr.skip()
     ben = library.add(voice("Ben"))

@@ -14,7 +14,7 @@ from studio.script.casting import initial_cast
 from studio.script.runner import ScriptRunner
 from tests.fake_engine import FakeEngine, voice
 from tests.waiting import until
-from tests.web.conftest import furnished
+from tests.web.conftest import make_context
 from web.context import WebContext
 from web.identity.owners import OwnerResolver
 from web.tabs.script.handlers import ScriptHandlers
@@ -305,7 +305,7 @@ def test_no_question_breaks_anything(page: Page, question: dict[str, Any]) -> No
 
 
 def test_nobody_sees_or_changes_anothers(engine: FakeEngine, storage: Storage, tmp_path: Path) -> None:
-    context = furnished(engine, storage, tmp_path, "browser")
+    context = make_context(engine, storage, tmp_path, "browser")
     events = ScriptHandlers(context)
     owners: OwnerResolver = context.owners
     ann, eve = (Page(events, owners.resolve_or_issue(REQUEST, None).token) for _ in range(2))

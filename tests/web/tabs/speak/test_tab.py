@@ -35,7 +35,7 @@ def said(page: Page, text: str) -> str:
 
 def open_settings(page: Page) -> None:
     page.locator("#rp-advanced button").first.click()
-    expect(page.locator("#rp-usual")).to_be_visible()
+    expect(page.locator("#rp-reset")).to_be_visible()
     page.wait_for_timeout(500)  # Gradio fills in what it has just shown
 
 

@@ -10,7 +10,7 @@ from storage import Storage, VoiceLibrary
 from storage.repositories.generations import Spoken
 from storage.samples import install_samples
 from tests.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
-from tests.web.conftest import furnished
+from tests.web.conftest import make_context
 from web.context import WebContext
 from web.tabs.speak.handlers import SpeakHandlers
 from web.tabs.speak.take_list import TakeListHandlers
@@ -22,7 +22,7 @@ SOUND = encode_flac(buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE)
 
 @pytest.fixture
 def context(engine: FakeEngine, storage: Storage, tmp_path: Any) -> WebContext:
-    return furnished(engine, storage, tmp_path, "browser")
+    return make_context(engine, storage, tmp_path, "browser")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from engine.errors import DoesNotFit
 from storage import Storage
 from studio.model_manager import ModelCatalog, ModelLoading
 from tests.fake_engine import FakeEngine
-from tests.web.conftest import furnished
+from tests.web.conftest import make_context
 from web.context import WebContext
 from web.tabs.status.handlers import StatusHandlers
 from web.tabs.status.views import process_memory
@@ -52,7 +52,7 @@ def choosing(engine: FakeEngine, storage: Storage, tmp_path: Path) -> WebContext
         made.name = model
         return made
 
-    context = furnished(engine, storage, tmp_path)
+    context = make_context(engine, storage, tmp_path)
     context.engine._catalog = ModelCatalog(NOTICES, lambda *_: None, load)  # type: ignore[arg-type]
     return context
 
