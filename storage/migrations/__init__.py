@@ -7,6 +7,7 @@ review and correct it. Migrations only go forward; an older state is restored fr
 from __future__ import annotations
 
 import threading
+from functools import cache
 from pathlib import Path
 
 from alembic import command
@@ -35,19 +36,26 @@ def upgrade(connection: Connection) -> None:
 
     Raises DatabaseUnavailable when a newer version wrote it.
     """
-    settings = config(connection)
-    if refuse_newer(connection) != set(ScriptDirectory.from_config(settings).get_heads()):
+    heads, _ = _revisions()
+    if refuse_newer(connection) != heads:
         with _ALEMBIC:
-            command.upgrade(settings, "head")
+            command.upgrade(config(connection), "head")
 
 
-def refuse_newer(connection: Connection) -> set[str]:
+def refuse_newer(connection: Connection) -> frozenset[str]:
     """Return the versions of the database; empty for a new one. Raises DatabaseUnavailable for unknown versions."""
     context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-    current = set(context.get_current_heads())
-    known = {script.revision for script in ScriptDirectory.from_config(config()).walk_revisions()}
+    current = frozenset(context.get_current_heads())
+    _, known = _revisions()
     if not current <= known:
         raise DatabaseUnavailable(
             "The voice library was written by a newer version of Reprise. Update Reprise, or choose another database."
         )
     return current
+
+
+@cache
+def _revisions() -> tuple[frozenset[str], frozenset[str]]:
+    """Return the latest versions and all known ones. Alembic reads all scripts for this; they never change."""
+    scripts = ScriptDirectory.from_config(config())
+    return frozenset(scripts.get_heads()), frozenset(script.revision for script in scripts.walk_revisions())
