@@ -1,5 +1,6 @@
 """Filtering against the golden probabilities, drawing against its own statistics, noise against chance."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -42,6 +43,13 @@ def test_probabilities_equal_the_reference(index: int, case: dict[str, Any]) -> 
     ranked = Ranked.of(logits, case["top_k"])
     ours = torch.zeros_like(logits).scatter(1, ranked.values, ranked.probabilities(rows(SamplingOptions(**case))))
     torch.testing.assert_close(ours[0], expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("top_p", "kept"), [(0.5, 1), (0.75, 2), (1.0, 4)])
+def test_a_value_whose_mass_is_exactly_top_p_is_kept(top_p: float, kept: int) -> None:
+    ranked = Ranked.of(torch.tensor([[0.5, 0.25, 0.125, 0.125]]).log(), 4)
+    ranked = replace(ranked, mass=torch.tensor([[0.5, 0.75, 0.875, 1.0]]))
+    assert int((ranked.probabilities(rows(SamplingOptions(1, top_p))) > 0).sum()) == kept
 
 
 @pytest.mark.parametrize(("index", "case"), CASES)
@@ -90,9 +98,10 @@ def test_a_repeated_token_is_drawn_anew_more_freely() -> None:
     two = exponential_noise(torch.full((60,), 3), torch.arange(60), 2, 3)
     fresh = torch.full((60, REPETITION_WINDOW), -1)
     assert set(sample_semantic(logits, strict, fresh, two).tolist()) == {0}
-    seen = fresh.clone()
-    seen[:, 4] = 0
-    assert set(sample_semantic(logits, strict, seen, two).tolist()) == {0, 1}
+    for place in range(REPETITION_WINDOW):
+        seen = fresh.clone()
+        seen[:, place] = 0
+        assert set(sample_semantic(logits, strict, seen, two).tolist()) == {0, 1}
     greedy = rows(*[SamplingOptions(0)] * 60)
     assert set(sample_semantic(logits, greedy, seen, two).tolist()) == {0}
 
