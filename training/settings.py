@@ -66,7 +66,7 @@ def _few(steps: int) -> codec_run.Recipe:
 
 TINY = Setting(
     speech=Extent(
-        hours=1 / 60, shard_seconds=30, at_once=12, references=4, tests=4, seen_tests=4, trained=2, held_out=1
+        hours=1 / 60, shard_seconds=30, at_once=8, references=4, tests=2, seen_tests=2, trained=2, held_out=1
     ),
     codec=_small_codec(),
     batch=2,
@@ -74,7 +74,7 @@ TINY = Setting(
     continued=_few(12),
     gate=None,
     variants=2,
-    ar=train_ar.Recipe(minutes=5, steps=24, positions=512, warmup_steps=8),
+    ar=train_ar.Recipe(minutes=5, steps=8, positions=512, warmup_steps=4),
     adversarial=_few(4),
 )
 

@@ -114,6 +114,21 @@ def test_a_missing_shard_is_named(release: Path) -> None:
         load(release)
 
 
+def test_an_index_and_its_shards_must_agree(release: Path) -> None:
+    index = release / "model.safetensors.index.json"
+    before = json.loads(index.read_text())
+    name, shard = next(iter(before["weight_map"].items()))
+    other = next(each for each in SHARDS if each != shard)
+    index.write_text(json.dumps(before | {"weight_map": before["weight_map"] | {name: other}}))
+    with pytest.raises(InvalidCheckpoint, match=f"{other} lacks {name}, which the index says it has"):
+        load(release)
+    index.write_text(json.dumps(before))
+    tensors = {key: tensor.clone() for key, tensor in load_file(release / shard).items()}
+    save_file(tensors | {"surprise": torch.zeros(1)}, release / shard)
+    with pytest.raises(InvalidCheckpoint, match="tensors that the index lacks: surprise"):
+        load(release)
+
+
 @pytest.mark.parametrize("keep", [0, 100, 5000])
 def test_a_shard_cut_short_is_refused(release: Path, keep: int) -> None:
     path = release / SHARDS[0]
