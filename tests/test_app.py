@@ -18,8 +18,9 @@ from typer.testing import CliRunner, Result
 
 import app
 from cli import terminal
-from cli.context import model_notices
+from cli.context import CommandContext, LoadingProgress, model_notices
 from cli.speak import finish
+from engine import Engine
 from engine.audio import wav_bytes
 from engine.errors import ReleaseNotFound
 from engine.release.hub import BUNDLED
@@ -36,10 +37,23 @@ Run = Callable[..., Result]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command in a folder of its own, with a library of its own."""
+def engine(bundled_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """The bundled model, which stays open when a command closes it."""
+    monkeypatch.setattr(bundled_engine, "close", lambda: None)
+    return bundled_engine
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Run:
+    """Runs a command in a folder of its own, with a library of its own, and the bundled model loaded once for all."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REPRISE_DATABASE", str(tmp_path / "voices.db"))
+
+    def load(command: CommandContext, model: str, progress: LoadingProgress) -> Engine:
+        return request.getfixturevalue("engine") if model == "bundled" else real(command, model, progress)
+
+    real = CommandContext._load
+    monkeypatch.setattr(CommandContext, "_load", load)
     return lambda *arguments, **options: CliRunner().invoke(app.main, list(map(str, arguments)), **options)
 
 

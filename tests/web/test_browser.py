@@ -1,13 +1,12 @@
 """The page as a person uses it to speak: real Gradio, real Chromium."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from engine.engine import Engine
 from storage import Storage, VoiceLibrary
 from storage.samples import install_samples
 from tests.fake_engine import FakeEngine, Script, voice
@@ -19,15 +18,10 @@ from web.identity.owners import OwnerResolver
 Serve = Callable[..., str]
 
 
-@pytest.fixture(scope="module", params=["fake", "bundled"])
-def speaker(request: pytest.FixtureRequest) -> Iterator[Any]:
+@pytest.fixture(params=["fake", "bundled"])
+def speaker(request: pytest.FixtureRequest) -> Any:
     """Each engine that the page must work with."""
-    if request.param == "fake":
-        yield FakeEngine(Script(pace=0.6))
-        return
-    engine = Engine.load("bundled", "cpu")
-    yield engine
-    engine.close()
+    return FakeEngine(Script(pace=0.6)) if request.param == "fake" else request.getfixturevalue("bundled_engine")
 
 
 def download(page: Page) -> tuple[str, bytes]:
