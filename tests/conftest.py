@@ -1,7 +1,9 @@
-"""A library in a real file; property tests without deadlines, since machines are busy."""
+"""A library in a real file; folders in memory; property tests without deadlines, since machines are busy."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,12 +12,17 @@ import pytest
 from hypothesis import settings
 
 from storage import Storage, VoiceLibrary
+from tests.paths import MEMORY
 
 if TYPE_CHECKING:
     from engine import Engine
 
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
+
+if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
+    # Databases sync with every commit, which on a disk takes longer than the tests.
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 @pytest.fixture

@@ -8,3 +8,4 @@ MINIATURE = FIXTURES / "s2_tiny"  # a release in miniature, with the tensors tha
 SPEECH = FIXTURES / "speech"
 CLIP = SPEECH / "flite_slt.flac"  # three seconds of a woman's voice
 BUNDLED = ROOT / "assets" / "bundled"
+MEMORY = Path("/dev/shm")  # files in memory, on Linux

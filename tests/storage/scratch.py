@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_MEMORY = Path("/dev/shm")
+from tests.paths import MEMORY
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A folder that goes afterwards; in memory where the system has room for files there."""
-    place = _MEMORY if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) else None
+    place = MEMORY if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="reprise-test-", dir=place) as name:
         yield Path(name)
