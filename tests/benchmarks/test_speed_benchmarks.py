@@ -35,6 +35,13 @@ def brief(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+@pytest.fixture
+def two_speakers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The evaluation set's first speakers: every voice is encoded anew."""
+    some = EvaluationSet.load()
+    monkeypatch.setattr(EvaluationSet, "load", lambda: replace(some, speakers=some.speakers[:2]))
+
+
 def kept(name: str, found: dict[str, Any]) -> dict[str, Any]:
     """What is read back after saving. The table of both must be the same."""
     read: dict[str, Any] = json.loads(_shared.keep(name, found).read_text("utf-8"))
@@ -125,6 +132,7 @@ def test_clips_have_the_length_and_about_the_words_asked_for() -> None:
     assert first_audio.reference(clip, 3.0, 1) == first_audio.reference(clip, 3.0, 1)
 
 
+@pytest.mark.usefixtures("two_speakers")
 @pytest.mark.parametrize("device", DEVICES)
 def test_stages_add_up_and_each_case_knows_what_it_says(device: str) -> None:
     found = first_audio.measure(str(MINIATURE), device, runs=1, cold_runs=1, lengths=(4.0,))
@@ -143,6 +151,7 @@ def test_stages_add_up_and_each_case_knows_what_it_says(device: str) -> None:
 # Many at once
 
 
+@pytest.mark.usefixtures("two_speakers")
 @pytest.mark.parametrize("device", DEVICES)
 def test_codes_are_frames_times_codebooks(device: str) -> None:
     found = throughput.measure(str(MINIATURE), device, most=2, runs=2, sentences=SENTENCES)
@@ -190,6 +199,7 @@ def test_of_a_hundred_the_99th_and_of_fewer_the_largest() -> None:
 # Memory
 
 
+@pytest.mark.usefixtures("two_speakers")
 @pytest.mark.parametrize("device", DEVICES)
 def test_parts_are_counted_and_speaking_is_watched(device: str) -> None:
     model = str(MINIATURE)

@@ -258,7 +258,7 @@ def test_a_device_that_is_not_there_is_named(device: str) -> None:
 
 
 def test_a_closed_engine_says_so_and_ends_what_it_was_saying() -> None:
-    engine = Engine.load(MINIATURE, "cpu")
+    engine = Engine.load(MINIATURE, "cpu", graphs="off")
     speech = engine.speak("A sentence to break off.")
     next(speech)
     engine.close()
@@ -289,7 +289,7 @@ def test_a_release_says_how_it_usually_speaks(tmp_path: Path) -> None:
     folder = tmp_path / "release"
     shutil.copytree(MINIATURE, folder)
     (folder / "reprise.json").write_text('{"temperature": 0.3}')
-    with closing(Engine.load(folder, "cpu")) as loaded:
+    with closing(Engine.load(folder, "cpu", graphs="off")) as loaded:
         usual, other = (loaded.speak("Hello.", None, options) for options in (None, SpeakOptions(0.9)))
         asked = [speech._request._options.temperature for speech in (usual, other)]
         usual.close()

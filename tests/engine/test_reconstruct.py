@@ -19,7 +19,7 @@ from tests.paths import MINIATURE, SPEECH
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    loaded = Engine.load(MINIATURE, "cpu")
+    loaded = Engine.load(MINIATURE, "cpu", graphs="off")
     yield loaded
     loaded.close()
 
