@@ -114,7 +114,8 @@ def test_forged_and_foreign_tokens_are_refused() -> None:
     name, signature = good.split(".")
     foreign = str(OwnerResolver("browser", b"another server").resolve_or_issue(None, None).token)
     changed = [name[:-1] + ("0" if name[-1] != "0" else "1") + "." + signature, name + ".", name, "." + signature]
-    for token in (foreign, *changed, good + " ", good.upper(), "local." + signature, good[:-2]):
+    elsewhere = owners._signer.sign("nobody").decode()  # signed, but not an id
+    for token in (foreign, elsewhere, *changed, good + " ", good.upper(), "local." + signature, good[:-2]):
         with pytest.raises(InvalidInput):
             owners.resolve(None, token)
         assert owners.resolve_or_issue(None, token).rejected
