@@ -199,6 +199,7 @@ def test_of_a_hundred_the_99th_and_of_fewer_the_largest() -> None:
 # Memory
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_speakers")
 @pytest.mark.parametrize("device", DEVICES)
 def test_parts_are_counted_and_speaking_is_watched(device: str) -> None:

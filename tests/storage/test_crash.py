@@ -62,6 +62,7 @@ def test_killed_at_random_moments() -> None:
         assert check(path) >= ROUNDS
 
 
+@pytest.mark.slow
 def test_killed_before_every_statement() -> None:
     """From an empty database on: while it is made, a voice saved, recoded, renamed, and another deleted."""
     with scratch() as folder:
