@@ -76,11 +76,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"OUTSIDE OF ITS FOLDER: {what}")
     if kept:
         print(f"\nThe findings, each with the command that runs it again, are in {kept}.")
+    found = outside or any(tally.wrong.total() for tally in tallies)
     if options.document:
         machine = _report.machine()
+        tallies = report.merged(tallies)
         report.document(tallies, machine, options.seed)
         _report.save("attack", report.payload(tallies, options.seed, outside))
-    return 1 if outside or any(tally.wrong.total() for tally in tallies) else 0
+    return 1 if found else 0
 
 
 def _moved(folder: Path) -> Path | None:

@@ -1,12 +1,13 @@
 """The results table of a run: for the terminal, as JSON, and in docs/security.md."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks import _report
 from benchmarks._report import Cell
-from tests.attack.outcome import WRONG, Tally
+from tests.attack.outcome import WRONG, Tally, tally_of
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
 BEGIN, END = "<!-- attack -->", "<!-- /attack -->"
@@ -37,6 +38,14 @@ def notes(tallies: Sequence[Tally]) -> list[str]:
 def payload(tallies: Sequence[Tally], seed: int, outside: Sequence[str]) -> dict[str, Any]:
     """The tallies as JSON values."""
     return {"seed": seed, "attacks": [tally.values() for tally in tallies], "outside": list(outside)}
+
+
+def merged(tallies: Sequence[Tally]) -> list[Tally]:
+    """The kept tallies, with those of this run in their places."""
+    kept = _report.RESULTS / "attack.json"
+    before = json.loads(kept.read_text("utf-8"))["attacks"] if kept.exists() else []
+    by_name = {tally.name: tally for tally in (*map(tally_of, before), *tallies)}
+    return list(by_name.values())
 
 
 def print_report(tallies: Sequence[Tally]) -> None:

@@ -195,6 +195,15 @@ def test_the_table_counts_tries_and_what_went_wrong(tmp_path: Path, monkeypatch:
     assert "old" not in text
 
 
+def test_a_part_of_the_attack_replaces_its_rows_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report._report, "RESULTS", tmp_path)
+    voices, moon = Tally("voices", "spoiled", tries=9), Tally("moon", "light", tries=3)
+    assert report.merged([moon]) == [moon]
+    (tmp_path / "attack.json").write_text(json.dumps(report.payload([voices, moon], 1, [])))
+    again, new = Tally("voices", "spoiled", tries=10), Tally("sun", "heat", tries=1)
+    assert report.merged([new, again]) == [again, moon, new]
+
+
 def test_cases_are_the_same_for_a_seed_whatever_their_number() -> None:
     for each in found().values():
         if not each.alone:
