@@ -3,6 +3,7 @@
 import atexit
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -26,6 +27,18 @@ def working_folder() -> Path:
     return Path(os.environ.get("REPRISE_ATTACK_FOLDER") or tempfile.gettempdir())
 
 
+def obeys_permissions() -> bool:
+    """Whether the permissions of files apply to a server that is started here."""
+    return os.geteuid() != 0 or shutil.which("setpriv") is not None
+
+
+def _modest() -> list[str]:
+    """The prefix of a command that takes away root's right to open every file."""
+    if os.geteuid() != 0 or not obeys_permissions():
+        return []
+    return ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
+
+
 class Server:
     """`app.py` on a free port of this machine, with `options` after its own.
 
@@ -42,7 +55,7 @@ class Server:
         self.log: list[str] = []
         self.link = ""
         own = ["--port", str(self.port), "--database", str(self.database), "--device", "cpu"]
-        command = [sys.executable, "-m", "tests.attack.live.guarded", str(working_folder()), *own, *options]
+        command = [*_modest(), sys.executable, "-m", "tests.attack.live.guarded", str(working_folder()), *own, *options]
         self.process = subprocess.Popen(
             command,
             cwd=self.folder,
