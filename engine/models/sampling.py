@@ -120,8 +120,15 @@ def exponential_noise(keys: Tensor, frames: Tensor, draws: int, candidates: int)
     places = torch.arange(draws, device=keys.device)[:, None] * MAX_TOP_K + ranks
     counters = frames[:, None, None] * (draws * MAX_TOP_K) + places
     mixed = _mixed(keys[:, None, None] + counters * _GOLDEN)
-    uniform = (_shifted(mixed, 40).float() + 0.5) * 2.0**-24
-    return uniform.log().neg()
+    return uniform(mixed).log().neg()
+
+
+def uniform(bits: Tensor) -> Tensor:
+    """Turn int64 random bits into fp32 numbers strictly between 0 and 1: the upper 23 bits and a half.
+
+    With 24 bits the largest would be rounded to 1. Its noise would be 0, and 0 / 0 wins every argmax.
+    """
+    return (_shifted(bits, 41).float() + 0.5) * 2.0**-23
 
 
 def _mixed(x: Tensor) -> Tensor:

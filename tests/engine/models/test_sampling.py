@@ -17,6 +17,7 @@ from engine.models.sampling import (
     exponential_noise,
     sample,
     sample_semantic,
+    uniform,
 )
 from tests.engine.conftest import cases, golden
 
@@ -76,6 +77,19 @@ def test_noise_depends_on_key_frame_draw_and_rank_alone() -> None:
     whole = exponential_noise(keys, frames, 11, 40)
     assert torch.equal(exponential_noise(keys[1:2], frames[1:2], 11, 7)[0], whole[1, :, :7])
     assert len(whole.unique()) > 0.99 * whole.numel()
+
+
+@pytest.mark.parametrize("bits", [0, -1, 2**63 - 1, -(2**63), (1 << 41) - 1, -(1 << 41)])
+def test_noise_is_never_zero_nor_infinite(bits: int) -> None:
+    drawn = uniform(torch.tensor([bits]))
+    assert 0 < float(drawn) < 1
+    assert 0 < float(-drawn.log()) < 20
+
+
+def test_the_largest_noise_value_draws_no_token_of_probability_zero() -> None:
+    ranked = Ranked.of(torch.tensor([[9.0, 1.0, 0.0]]), 3)
+    extremes = -uniform(torch.tensor([[0, -1, -1]])).log()  # the best token is the most unlikely draw
+    assert int(ranked.draw(rows(SamplingOptions(1, 0.5)), extremes)) == 0
 
 
 def test_noise_is_exponential_and_uncorrelated() -> None:
