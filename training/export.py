@@ -50,7 +50,7 @@ def release_tensors(state: dict[str, Tensor]) -> dict[str, Tensor]:
         if rest.startswith("codebook_embeddings."):
             key = f"audio_decoder.{rest}"
         else:
-            key = f"text_model.model.{rest}" if stack == "slow" else f"audio_decoder.{rest}"
+            key = f"text_model.model.{rest}" if stack == "slow" else f"audio_decoder.{rest.removeprefix('fast_')}"
         named[key] = tensor.to(torch.float16).contiguous()
     return named
 

@@ -21,7 +21,7 @@ class DecodeState:
     column: int64 `[B, K + 1]`, the next input.
     position: int64 `[B]`, its position in the cache.
     frame: int64 `[B]`, number of frames drawn.
-    recent: int64 `[B, W]`, the latest semantic tokens, -1 before the first.
+    recent: int64 `[B, W]`, the semantic tokens of the last frames, -1 for the first frame and before it.
     key: int64 `[B]`, random key of the noise.
     temperature, top_p: fp32 `[B, 1]`. top_k: int64 `[B, 1]`.
     """
@@ -97,6 +97,8 @@ class FrameStep:
     def next_state(self, state: DecodeState, semantic: Tensor, codes: Tensor) -> DecodeState:
         """Return the state after the frame."""
         column = torch.cat((codes[:, :1] + self._start, codes), dim=1)
-        recent = torch.cat((state.recent[:, 1:], semantic[:, None]), dim=1)
+        # As in the reference, the first frame is not in the window.
+        remembered = torch.where(state.frame > 0, semantic, -1)
+        recent = torch.cat((state.recent[:, 1:], remembered[:, None]), dim=1)
         moved = (column, state.position + 1, state.frame + 1, recent)
         return DecodeState(*moved, state.key, state.temperature, state.top_p, state.top_k)

@@ -23,6 +23,15 @@ class UnfusedRMSNorm(RMSNorm):
         return x * scale * self.weight
 
 
+class QueryKeyNorm(UnfusedRMSNorm):
+    """The norm of queries and keys: normalised and scaled in fp32, then cast back, the reference's order here."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dtype == torch.float32:
+            return super().forward(x)
+        return F.rms_norm(x, (x.shape[-1],), self.weight, self.eps)
+
+
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x `[…, D]` times weight `[E, D]`, transposed, plus bias → `[…, E]`.
 
@@ -57,8 +66,8 @@ class CachedAttention(SelfAttention):
             output_bias=config.attention_o_bias,
         )
         if config.attention_qk_norm:
-            self.q_norm = UnfusedRMSNorm(self.head_dim, config.norm_eps)
-            self.k_norm = UnfusedRMSNorm(self.head_dim, config.norm_eps)
+            self.q_norm = QueryKeyNorm(self.head_dim, config.norm_eps)
+            self.k_norm = QueryKeyNorm(self.head_dim, config.norm_eps)
 
     def forward(self, x: Tensor, rope: Tensor, view: KVView | None, layer: int) -> Tensor:
         q, k, v = self.project(x, rope)

@@ -38,7 +38,7 @@ class PromptBuilder:
         if not references:
             return torch.cat((start, self._fixed(_PLAIN_TASK), self.turn_end()), dim=1)
         transcripts = "\n".join(
-            r.transcript if _SPEAKER_TAG.match(r.transcript) else f"<|speaker:{i}|>{r.transcript}"
+            r.transcript if _SPEAKER_TAG.search(r.transcript) else f"<|speaker:{i}|>{r.transcript}"
             for i, r in enumerate(references)
         )
         codes = torch.cat([r.codes for r in references], dim=1)

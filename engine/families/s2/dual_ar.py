@@ -161,13 +161,18 @@ class SplitTensors:
 
 
 def split_omni(tensors: StoredTensors) -> SplitTensors:
-    """Split S2-Pro's tensors. The codebook table is stored with the Fast AR and belongs to the Slow AR."""
+    """Split S2-Pro's tensors. The codebook table is stored with the Fast AR and belongs to the Slow AR.
+
+    The bundled release calls the projection into the Fast AR `fast_project_in`; S2-Pro's own name is `project_in`.
+    """
     parts = SplitTensors({}, {}, [])
     for name, stored in tensors.items():
         if name.startswith("text_model.model."):
             parts.add("slow", name.removeprefix("text_model.model."), stored)
         elif name.startswith("audio_decoder.codebook_embeddings."):
             parts.add("slow", name.removeprefix("audio_decoder."), stored)
+        elif name.startswith("audio_decoder.project_in."):
+            parts.add("fast", "fast_" + name.removeprefix("audio_decoder."), stored)
         elif name.startswith("audio_decoder."):
             parts.add("fast", name.removeprefix("audio_decoder."), stored)
         else:

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from engine.families.s2.dual_ar import DualAR
+from engine.models.frame_step import DecodeState, FrameStep
 from engine.models.kv_cache import ContiguousView, ExactRowsView, StaticRowsView, attend
-from engine.models.layers import BatchInvariantLinear
+from engine.models.layers import BatchInvariantLinear, QueryKeyNorm, UnfusedRMSNorm
+from engine.models.sampling import REPETITION_WINDOW
 from tests.engine.conftest import golden
 
 GOLDEN = golden("dual_ar")
@@ -147,3 +149,26 @@ def test_a_row_of_a_batch_is_multiplied_as_if_alone(inputs: int, outputs: int) -
         for rows in range(1, 8):
             assert torch.equal(layer(x[:rows]), whole[:rows])
     torch.testing.assert_close(layer(x), whole, rtol=1e-4, atol=1e-5)  # outside inference: the usual product
+
+
+def test_queries_and_keys_are_scaled_before_they_are_rounded() -> None:
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(3, 5, 16, generator=generator).bfloat16()
+    weight = torch.rand(16, generator=generator).bfloat16()
+    normed = x.float() * (x.float().square().mean(-1, keepdim=True) + 1e-6).rsqrt()
+    for norm, expected in (
+        (QueryKeyNorm(16, 1e-6), (normed * weight.float()).bfloat16()),
+        (UnfusedRMSNorm(16, 1e-6), normed.bfloat16() * weight),
+    ):
+        norm.bfloat16().weight.data.copy_(weight)
+        assert torch.equal(norm(x), expected)
+    assert not torch.equal((normed * weight.float()).bfloat16(), normed.bfloat16() * weight)
+
+
+def test_the_repetition_window_begins_with_the_second_frame(miniature: DualAR) -> None:
+    step = FrameStep(miniature.slow, miniature.fast, 64)
+    state = DecodeState.idle(1, miniature.config.num_codebooks, torch.device("cpu"))
+    codes = torch.zeros(1, miniature.config.num_codebooks, dtype=torch.long)
+    for token in range(7, 7 + REPETITION_WINDOW + 2):
+        assert state.recent.tolist()[0] == [-1, *[-1] * REPETITION_WINDOW, *range(8, token)][-REPETITION_WINDOW:]
+        state = step.next_state(state, torch.tensor([token]), codes)

@@ -7,7 +7,7 @@ import torch
 
 from engine.errors import InvalidCheckpoint, ReleaseIncomplete
 from engine.families.s2.dual_ar import DualAR
-from engine.text.prompt import PromptBuilder, PromptReference
+from engine.text.prompt import _CLONING_TASK, PromptBuilder, PromptReference
 from engine.text.tokenizer import Tokenizer
 from tests.engine.conftest import cases, golden
 
@@ -23,6 +23,16 @@ def test_prompt_equals_the_reference(miniature: DualAR, case: dict[str, Any]) ->
         if codes:
             pieces += [builder.frames(GOLDEN[codes]), builder.turn_end()]
     assert torch.equal(torch.cat(pieces, dim=1).int(), GOLDEN[f"prompt_{case['name']}"])
+
+
+def test_a_transcript_with_a_speaker_tag_anywhere_gets_no_other(miniature: DualAR) -> None:
+    builder = PromptBuilder(miniature.tokenizer, miniature.config.num_codebooks)
+    codes = torch.zeros(miniature.config.num_codebooks, 1, dtype=torch.long)
+    for transcript, prefix in (("Yes. <|speaker:3|>No.", ""), ("<|speaker:3|>No.", ""), ("No.", "<|speaker:0|>")):
+        ids = builder.system([PromptReference(transcript, codes)])[0].tolist()
+        before = miniature.tokenizer.encode(_CLONING_TASK)
+        written = before + miniature.tokenizer.encode_speech(prefix + transcript)
+        assert any(ids[at : at + len(written)] == written for at in range(len(ids))), transcript
 
 
 def test_semantic_tokens_are_found_in_the_tokenizer(miniature: DualAR) -> None:

@@ -17,10 +17,11 @@ from engine.errors import (
     ReleaseIncomplete,
 )
 from engine.families.s2 import dual_ar as reading
-from engine.families.s2.dual_ar import DualAR, load_dual_ar
+from engine.families.s2.dual_ar import DualAR, load_dual_ar, read_config
 from engine.models.fast_ar import FastAR
 from engine.models.quantization import Precision, Stack, quantize_block
 from engine.models.slow_ar import SlowAR
+from engine.release.weights import shapes_of
 from engine.serving.memory import held_bytes
 from tests.flat_release import flat_release
 from tests.paths import MINIATURE
@@ -112,6 +113,32 @@ def test_a_missing_shard_is_named(release: Path) -> None:
     (release / SHARDS[1]).unlink()
     with pytest.raises(ReleaseIncomplete, match=SHARDS[1]):
         load(release)
+
+
+def test_a_fast_ar_of_another_width_has_a_projection(release: Path, miniature: DualAR) -> None:
+    config = json.loads((release / "config.json").read_text())
+    config["audio_decoder_config"] |= {"dim": 48}
+    (release / "config.json").write_text(json.dumps(config))
+    with torch.device("meta"):
+        fast = FastAR(read_config(release))
+    generator = torch.Generator().manual_seed(0)
+    weights = {name: torch.randn(shape, generator=generator) for name, shape in shapes_of(fast).items()}
+    assert weights["fast_project_in.weight"].shape == (48, 64)
+
+    def narrow(tensors: dict[str, torch.Tensor]) -> None:
+        for name in [name for name in tensors if name.startswith("audio_decoder.")]:
+            if "codebook_embeddings" not in name:
+                del tensors[name]
+        tensors.update({f"audio_decoder.{name.removeprefix('fast_')}": value for name, value in weights.items()})
+
+    rewrite(release, narrow)
+    loaded = load(release)
+    for name, value in loaded.fast.state_dict().items():
+        assert torch.equal(value, weights[name]), name
+    assert loaded.fast.generate(torch.ones(1, 64), torch.tensor([3]), lambda logits, _: logits.argmax(-1)).shape == (
+        1,
+        10,
+    )
 
 
 def test_an_index_and_its_shards_must_agree(release: Path) -> None:
