@@ -5,6 +5,7 @@ the frames of other turns; its frames are generated and go to the codec worker i
 Audio and errors reach the reader through the turn's `EventStream`.
 """
 
+import atexit
 import logging
 import threading
 import time
@@ -24,6 +25,15 @@ from engine.serving.turn import AudioDecoded, Turn, TurnEnded
 
 log = logging.getLogger(__name__)
 
+_running: "set[EngineLoop]" = set()
+
+
+@atexit.register
+def _close_all() -> None:
+    """End the threads of loops that are still open: computing while Python shuts down, they would abort it."""
+    for loop in tuple(_running):
+        loop.close()
+
 
 class EngineLoop:
     """Owner of the model runner and the codec worker. Its public methods may be called from any thread."""
@@ -36,6 +46,7 @@ class EngineLoop:
         self._prefixes_to_forget: SimpleQueue[Tensor] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="reprise-engine", daemon=True)
         self._thread.start()
+        _running.add(self)
 
     def submit(self, turn: Turn) -> None:
         """Begin a turn. Raises EngineClosed."""
@@ -63,6 +74,7 @@ class EngineLoop:
         self._inbox.close()
         self._thread.join()
         self._codec_worker.close()
+        _running.discard(self)
 
     def _run(self) -> None:
         reason: EngineError = EngineClosed()

@@ -1,6 +1,8 @@
 """The whole engine on the miniature release: real files, real codec, real sampling, random weights."""
 
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -31,7 +33,7 @@ from engine.serving.pacing import CHUNK_FRAMES
 from engine.serving.slots import Prompt
 from engine.serving.turn import Conversation, Turn, is_looping
 from engine.voice import Voice
-from tests.paths import MINIATURE, SPEECH
+from tests.paths import MINIATURE, ROOT, SPEECH
 
 CLIP, OTHER_CLIP = SPEECH / "flite_slt.flac", SPEECH / "espeak_en_gb.flac"
 TRANSCRIPT = "The words of the clip."
@@ -267,6 +269,21 @@ def test_a_closed_engine_says_so_and_ends_what_it_was_saying() -> None:
     assert speech.result is None
     with pytest.raises(EngineClosed):
         engine.speak("Hi.")
+
+
+SCRIPT = """
+import atexit, threading
+atexit.register(lambda: print(sorted(thread.name for thread in threading.enumerate())))
+from engine import Engine
+speech = Engine.load(%r, "cpu", graphs="off").speak("A sentence to break off.")
+next(speech)
+"""
+
+
+def test_a_script_that_forgets_to_close_ends_like_any_other() -> None:
+    command = [sys.executable, "-c", SCRIPT % str(MINIATURE)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "['MainThread']\n", "")
 
 
 @pytest.mark.parametrize(
