@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from playwright.sync_api import Browser, sync_playwright
 
 _OWN = ("--no-sandbox", "--autoplay-policy=no-user-gesture-required")
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+# The first has no window at all, and starts and ends in a third of the time.
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
 class NoChromium(RuntimeError):
@@ -20,7 +21,7 @@ def chromium(*arguments: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         found = next(filter(None, map(shutil.which, (*NAMES, playwright.chromium.executable_path))), None)
         if found is None:
-            raise NoChromium("Chromium is not installed (Debian: apt-get install chromium).")
+            raise NoChromium("Chromium is not installed (Debian: apt-get install chromium-headless-shell).")
         browser = playwright.chromium.launch(executable_path=found, args=[*_OWN, *arguments])
         yield browser
         browser.close()
