@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from storage import Storage, VoiceLibrary
-from tests.paths import MEMORY
+from tests.paths import MEMORY, ROOT
 
 if TYPE_CHECKING:
     from engine import Engine
@@ -31,9 +32,12 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files with slow tests first: one that began last would keep a single core busy while the others rest."""
+    """Put files with slow tests first: one that began last would keep a single core busy while the others rest.
+
+    The others are mixed, always in the same way, so that tests that wait run beside tests that compute.
+    """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: (item.path not in slow, zlib.crc32(str(item.path.relative_to(ROOT)).encode())))
 
 
 @pytest.fixture
