@@ -1,4 +1,4 @@
-"""What is spoken, for tests of its keeping: takes, cards, and a clock that goes when it is told."""
+"""Takes and cards to store, and a clock that tests set."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

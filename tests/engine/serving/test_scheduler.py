@@ -398,7 +398,7 @@ def test_one_turn_from_the_door_to_the_end() -> None:
     assert (ticket.gone, scheduler.open) == (True, 0)
 
 
-def test_a_full_house_refuses_until_someone_leaves() -> None:
+def test_a_full_engine_refuses_until_someone_leaves() -> None:
     scheduler = Scheduler(1, 2)
     inside = [scheduler.enter() for _ in range(3)]
     with pytest.raises(EngineBusy, match="All 3 places are taken"):

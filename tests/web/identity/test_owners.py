@@ -103,9 +103,9 @@ def test_what_is_no_token_is_refused(token: object) -> None:
     owners = OwnerResolver("browser", SECRET)
     with pytest.raises(InvalidInput, match="not from this server"):
         owners.resolve(None, token)
-    arrival = owners.resolve_or_issue(None, token)
-    assert arrival.rejected == bool(token)
-    assert owners.resolve(None, arrival.token) == arrival.owner
+    issued = owners.resolve_or_issue(None, token)
+    assert issued.rejected == bool(token)
+    assert owners.resolve(None, issued.token) == issued.owner
 
 
 def test_forged_and_foreign_tokens_are_refused() -> None:
@@ -187,9 +187,9 @@ def test_browsers_do_not_see_nor_reach_each_others_voices(
         thief = Visitor(url)
         thief.token = forged
         assert "not from this server" in thief.press("duplicate", id=hers)[0]["answer"]["text"]
-        arrival = thief.arrive()
-        assert arrival["voices"] == {}
-        assert ("was given a new one" in arrival["notice"]) == (forged is not None)
+        arrived = thief.arrive()
+        assert arrived["voices"] == {}
+        assert ("was given a new one" in arrived["notice"]) == (forged is not None)
         assert thief.token not in (forged, anna.token, ben.token)
         assert thief.arrive() == {"voices": {}, "notice": ""}, "the new one is good"
 
