@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from engine.audio import Clip, decode_audio, encode_audio, prepare_reference, transcript_for
+from engine.audio.doctor import check_transcript
 from engine.codec.fingerprint import codec_fingerprint
 from engine.config import DualARConfig
 from engine.errors import (
@@ -256,7 +257,8 @@ class Engine:
                 )
             clip = prepare_reference(source, self.sample_rate, device=self.device)
             spoken, note = transcript_for(clip, normalise(transcript))
-            notes += [*clip.notes, *([note] if note else [])]
+            fit = check_transcript(spoken, clip.spoken)
+            notes += [*clip.notes, *([note] if note else []), *([fit.sentence] if fit.light != "green" else [])]
             made.append(self._reference(clip, spoken))
         voice = Voice(
             name=name,

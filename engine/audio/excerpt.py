@@ -12,6 +12,7 @@ FRAME = 160  # samples, 10 ms: resolution of edges
 MARGIN = 0.1  # seconds kept around the speech: breath, the closure before a plosive
 _FARTHEST = 0.3  # seconds that a word's soft edge may extend beyond the detected speech
 _SOFT = 0.01  # of the level of loud speech, -40 dB: anything softer counts as quiet
+_SHORT_PAUSE = 0.6  # seconds
 _ABOVE_NOISE = 3.0  # times the level of the clip's quietest tenth
 
 
@@ -75,6 +76,11 @@ def quietest_point(levels: Tensor, earliest: float, latest: float) -> float:
     first, last = int(earliest * SAMPLE_RATE / FRAME), int(latest * SAMPLE_RATE / FRAME)
     smooth = levels[first:last].unfold(0, 5, 1).mean(dim=1)
     return (first + int(torch.argmin(smooth)) + 2) * FRAME / SAMPLE_RATE
+
+
+def spoken_duration(spans: tuple[Span, ...]) -> float:
+    """Return the seconds of speech including short pauses, which a text's punctuation stands for."""
+    return total_duration(spans) + sum(min(later[0] - sooner[1], _SHORT_PAUSE) for sooner, later in pairwise(spans))
 
 
 def total_duration(spans: tuple[Span, ...]) -> float:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.audio.decode import Recording, Source, decode
-from engine.audio.excerpt import Excerpt, choose_excerpt, total_duration
+from engine.audio.excerpt import Excerpt, choose_excerpt, spoken_duration, total_duration
 from engine.audio.resample import resample
 from engine.audio.vad import SAMPLE_RATE as VAD_RATE
 from engine.audio.vad import Span, speech_spans
@@ -47,6 +47,7 @@ class Clip:
     notes: sentences for the user.
     used: start and end, in seconds, of the part of the original that the samples come from.
     speech_kept: share of the original's speech in the samples; below 1 the transcript is too long for them.
+    spoken: seconds of speech in the samples, including short pauses.
     """
 
     samples: Tensor
@@ -54,6 +55,7 @@ class Clip:
     notes: tuple[str, ...]
     used: Span
     speech_kept: float = 1.0
+    spoken: float = 0.0
 
     @property
     def duration(self) -> float:
@@ -117,7 +119,8 @@ def prepare_reference(source: Source, sample_rate: int, *, device: torch.device 
     notes = (*_judge_clipping(recording, excerpt), *_cut_note(excerpt, spans))
     speech = _levelled(resample(used.to(device), recording.sample_rate, sample_rate))
     samples = _on_16_bits(_ended(speech, sample_rate))
-    return Clip(samples, sample_rate, notes, (excerpt.start, excerpt.end), excerpt.speech_kept)
+    used_seconds, spoken = (excerpt.start, excerpt.end), spoken_duration(excerpt.spans)
+    return Clip(samples, sample_rate, notes, used_seconds, excerpt.speech_kept, spoken)
 
 
 def transcript_for(clip: Clip, transcript: str) -> tuple[str, str | None]:

@@ -253,6 +253,27 @@ def test_bad_requests_get_sentences(engine: Engine) -> None:
         SpeakOptions(seed=-1)
 
 
+WORDS = "The train was late, so we walked along the river."  # of the clip
+STORY = SPEECH / "flite_slt_story.flac"
+
+
+@pytest.mark.parametrize(
+    ("clip", "transcript", "says"),
+    [
+        (CLIP, WORDS, ()),
+        (CLIP, WORDS * 8, ("too many words for the speech, about 2", " s for 2.")),
+        (STORY, "Seven words for fifteen seconds of speech.", ("too few words for the speech, about 2", " s for 1")),
+    ],
+)
+def test_a_transcript_that_cannot_belong_to_its_clip_is_told(
+    engine: Engine, clip: Path, transcript: str, says: tuple[str, ...]
+) -> None:
+    notes = engine.encode_voice("Slt", [(clip, transcript)]).notes
+    assert len(notes) == (1 if says else 0), notes
+    for part in says:
+        assert part in notes[0]
+
+
 @pytest.mark.parametrize("device", ["warp", "cuda:99", "mps"])
 def test_a_device_that_is_not_there_is_named(device: str) -> None:
     with pytest.raises(DeviceUnavailable):

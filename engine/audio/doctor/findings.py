@@ -5,7 +5,7 @@ speech, telephone prompts and audiobooks.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.audio.doctor.fixes import LONG_PAUSE, Fix
@@ -68,6 +68,7 @@ class Finding:
     what: the result, unique for each sentence of a measure.
     value: the measured number, None when there is too little to measure.
     fix: the repair that is offered, None where only another recording helps.
+    more: further values of the sentence's placeholders.
     """
 
     measure: Measure
@@ -75,6 +76,7 @@ class Finding:
     light: Light
     value: float | None
     fix: Fix | None = None
+    more: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -88,10 +90,10 @@ class Finding:
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """Values of the sentence's placeholders: `value`, rounded for display."""
+        """Values of the sentence's placeholders: `value` and `more`, rounded for display."""
         if self.value is None:
             return {}
-        return {"value": round(self.value, _UNITS[self.measure][1] or None)}
+        return {"value": round(self.value, _UNITS[self.measure][1] or None), **self.more}
 
     @property
     def sentence(self) -> str:
@@ -198,12 +200,18 @@ def of_voices(distance: float | None) -> Finding:
     return Finding("voices", "two", "amber", distance, Fix.EXCERPT)
 
 
-def of_transcript(pace: float) -> Finding:
-    """Judge the transcript's time at an ordinary pace over the time of the speech; 0 for an empty transcript."""
-    if pace == 0:
-        return Finding("transcript", "empty", "red", pace)
+def of_transcript(expected: float, spoken: float) -> Finding:
+    """Judge a transcript by its seconds at an ordinary pace (0 for an empty one) and those of the speech."""
+    pace = expected / max(spoken, 0.1)
+    seconds = {"expected": _for_display(expected), "spoken": _for_display(spoken)}
+    if expected == 0:
+        return Finding("transcript", "empty", "red", 0.0)
     if pace > _FAST:
-        return Finding("transcript", "long", "red" if pace > _FASTEST else "amber", pace)
+        return Finding("transcript", "long", "red" if pace > _FASTEST else "amber", pace, more=seconds)
     if pace < _SLOW:
-        return Finding("transcript", "short", "red" if pace < _SLOWEST else "amber", pace)
+        return Finding("transcript", "short", "red" if pace < _SLOWEST else "amber", pace, more=seconds)
     return Finding("transcript", "good", "green", pace)
+
+
+def _for_display(seconds: float) -> float:
+    return round(seconds) if seconds >= 10 else round(seconds, 1)

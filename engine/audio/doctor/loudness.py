@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from pyloudnorm import Meter
 
 TARGET = -20.0  # LUFS: between broadcasting's -23 (EBU R 128) and speech online, -18 (AES TD1008)
 CEILING = 10 ** (-1 / 20)  # of full scale, -1 dBFS: headroom for lossy coding
@@ -23,6 +22,8 @@ def integrated_loudness(samples: NDArray[np.float32], sample_rate: int) -> float
     """
     if not len(samples):
         return -math.inf
+    from pyloudnorm import Meter  # brings SciPy: imported only where loudness is measured
+
     # "DeMan" gives the coefficients of the recommendation at 48,000 Hz; the default approximates them.
     meter = Meter(sample_rate, "DeMan", block_size=min(_BLOCK, math.nextafter(len(samples) / sample_rate, 0)))
     with np.errstate(divide="ignore", invalid="ignore"):  # the logarithm of silent blocks

@@ -18,14 +18,13 @@ from engine.audio.doctor.loudness import clip_loudness
 from engine.audio.doctor.noise import remove_rumble, rumble, signal_to_noise
 from engine.audio.doctor.spectrum import spectra
 from engine.audio.doctor.voices import compare_voices
-from engine.audio.excerpt import total_duration
+from engine.audio.excerpt import spoken_duration, total_duration
 from engine.audio.reference import SHORTEST_SPEECH, SpeechAnalysis, analyse_speech, crest_factor, speech_samples
 from engine.audio.resample import resample
 from engine.audio.vad import SAMPLE_RATE, Span
 from engine.errors import UnusableReference
 from engine.text import speaking_time
 
-_PAUSE = 0.6  # seconds of a pause that count as the text's punctuation
 _HIGHEST_RATE = 48_000  # Hz: speech has no content above half of it
 _WORST_FIRST: tuple[Light, ...] = ("red", "amber", "green")
 
@@ -61,8 +60,7 @@ class Report:
     @property
     def spoken(self) -> float:
         """Seconds of speech including short pauses, for `check_transcript`."""
-        pauses = sum(min(later[0] - sooner[1], _PAUSE) for sooner, later in pairwise(self.speech))
-        return total_duration(self.speech) + pauses
+        return spoken_duration(self.speech)
 
 
 @torch.no_grad()
@@ -100,7 +98,7 @@ def check_transcript(transcript: str, seconds: float) -> Finding:
         seconds: of the speech, from `Report.spoken`; 0 or more.
     """
     words = transcript.strip()
-    return findings.of_transcript(speaking_time(words) / max(seconds, 0.1) if words else 0.0)
+    return findings.of_transcript(speaking_time(words) if words else 0.0, seconds)
 
 
 def _recording(source: Source | NDArray[np.float32], sample_rate: int | None) -> Recording:

@@ -44,9 +44,10 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "voices.two": "Two people seem to speak: if so, keep a part in which only one does.",
         "transcript.good": "The transcript's length fits the speech.",
         "transcript.empty": "The transcript is empty: write down the words that are spoken in the clip.",
-        "transcript.long": "The transcript has too many words for the speech: "
+        "transcript.long": "The transcript has too many words for the speech, about {expected} s for {spoken} s: "
         "is it from a longer clip, or the text to speak?",
-        "transcript.short": "The transcript has too few words for the speech: are some of the spoken words missing?",
+        "transcript.short": "The transcript has too few words for the speech, about {expected} s for {spoken} s: "
+        "are some of the spoken words missing?",
         "fix.rumble": "Remove the rumble",
         "fix.excerpt": "Choose the best 8–15 s",
         "fix.trim": "Trim the silence",

@@ -255,7 +255,7 @@ def test_every_finding_has_its_sentence_and_every_sentence_its_finding() -> None
     levels = [*np.linspace(-110, 70, 361).tolist(), *np.geomspace(0.01, 30_000, 200).tolist(), 0.0]
     of_one: tuple[Callable[[float], findings.Finding], ...] = (
         *(findings.of_length, findings.of_pauses, findings.of_loudness, findings.of_noise, findings.of_rumble),
-        *(findings.of_bandwidth, findings.of_voices, findings.of_transcript),
+        *(findings.of_bandwidth, findings.of_voices, lambda level: findings.of_transcript(max(level, 0), 1.0)),
     )
     told = [of(level) for of in of_one for level in levels]
     told += [findings.of_voices(None), findings.of_silence()]
