@@ -26,11 +26,6 @@ if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """Return one worker more than there are cores: many tests wait for sound, which takes its own time."""
-    return len(os.sched_getaffinity(0)) + 1
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files with slow tests first: one that began last would keep a single core busy while the others rest.
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from gradio.block_function import BlockFunction
     from starlette.requests import Request
 
+# For `launch`: without the second check of its own address, which fails when a busy machine takes over three seconds.
+# The first, of `startup-events`, waits.
+NO_SECOND_CHECK: dict[str, Any] = {"_frontend": False}
 SESSIONS = 1_000
 STATISTICS = 100  # events; Gradio makes a table of them after each event
 

@@ -105,6 +105,7 @@ def launch(
         quiet=True,
         prevent_thread_lock=True,
         server_name=bind,
+        **gradio_internals.NO_SECOND_CHECK,
         **launch_style(),
         **options,
     )

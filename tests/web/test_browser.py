@@ -16,6 +16,7 @@ from tests.web.visitor import Visitor
 from web.identity.owners import OwnerResolver
 
 Serve = Callable[..., str]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(params=["fake", "bundled"])

@@ -87,3 +87,10 @@ def test_a_shared_page_takes_no_script_from_elsewhere(
     sources = re.findall(r'<(?:script|link)[^>]* (?:src|href)="(https?://[^"]+)"', answer.text)
     assert sources == []
     assert 'src="./assets/' in answer.text
+
+
+def test_a_busy_machine_that_answers_late_serves_all_the_same(
+    serve: Serve, engine: FakeEngine, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gradio.networking.url_ok", lambda _: False)  # as it says after three seconds without answer
+    assert httpx.get(serve(engine, storage)).status_code == 200

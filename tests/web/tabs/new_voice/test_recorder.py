@@ -26,6 +26,7 @@ OTHER = "Say this instead."
 STORY = CLIP.with_name("flite_slt_story.flac")
 TRANSLATIONS = Translations.load()
 expect.set_options(timeout=PATIENCE)
+pytestmark = pytest.mark.slow
 
 
 def build(folder: str) -> None:
