@@ -10,7 +10,7 @@ from storage import Storage, VoiceLibrary
 from storage.samples import install_samples
 from tests.fake_engine import FakeEngine, Script, voice
 from tests.web.conftest import read_wav
-from tests.web.visiting import downloaded, pick, picker, player, speak, visit, wait_for
+from tests.web.visiting import downloaded, pick, picker, player, visit, wait_for
 
 Serve = Callable[..., str]
 TEXT = "Text to speak"
