@@ -27,8 +27,8 @@ class QueryKeyNorm(UnfusedRMSNorm):
     """The norm of queries and keys: normalised and scaled in fp32, then cast back, the reference's order here."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.dtype == torch.float32:
-            return super().forward(x)
+        if x.dtype == torch.float32 or x.dtype != self.weight.dtype:  # as under autocast
+            return super().forward(x.float()).to(x.dtype)
         return F.rms_norm(x, (x.shape[-1],), self.weight, self.eps)
 
 

@@ -101,6 +101,7 @@ def test_what_is_missing_is_seen_at_once_and_the_keyboard_is_where_it_begins(
         save.click()
         expect(page.get_by_label("The words in this clip")).to_be_focused()
         page.keyboard.insert_text("The long one.")
+        expect(page.get_by_text("too few words")).to_be_visible()  # what arrives later would move the notice
         save.click()
         expect(page.get_by_role("checkbox", name=re.compile("^I am Anna"))).to_be_focused()
         in_sight(page, "#rp-form-notice .rp-bad")
