@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from playwright.sync_api import Browser, sync_playwright
 
 _OWN = ("--no-sandbox", "--autoplay-policy=no-user-gesture-required")
-# The first has no window at all, and starts and ends in a third of the time.
+# The first has no window at all, and takes half of the processor time (docs/log.md).
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 

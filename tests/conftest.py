@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from storage import Storage, VoiceLibrary
-from tests.paths import MEMORY, ROOT
+from tests.paths import ROOT, in_memory
 
 if TYPE_CHECKING:
     from engine import Engine
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
-if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
+if memory := in_memory(room=4 << 30):
     # Databases sync with every commit, which on a disk takes longer than the tests.
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

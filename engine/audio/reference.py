@@ -119,8 +119,8 @@ def prepare_reference(source: Source, sample_rate: int, *, device: torch.device 
     notes = (*_judge_clipping(recording, excerpt), *_cut_note(excerpt, spans))
     speech = _levelled(resample(used.to(device), recording.sample_rate, sample_rate))
     samples = _on_16_bits(_ended(speech, sample_rate))
-    used_seconds, spoken = (excerpt.start, excerpt.end), spoken_duration(excerpt.spans)
-    return Clip(samples, sample_rate, notes, used_seconds, excerpt.speech_kept, spoken)
+    spoken = spoken_duration(excerpt.spans)
+    return Clip(samples, sample_rate, notes, (excerpt.start, excerpt.end), excerpt.speech_kept, spoken)
 
 
 def transcript_for(clip: Clip, transcript: str) -> tuple[str, str | None]:

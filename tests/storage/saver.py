@@ -115,7 +115,7 @@ def make(path: Path) -> None:
 
 def killed_at_statements(folder: Path) -> None:
     numbers = count(1)
-    make(folder / "first")  # what is read once in a process, the children find done
+    make(folder / "first")  # reads the migrations, once for all children
     made = killed_at_each(numbers, folder, make).rename(folder / "made")
 
     def use(path: Path) -> None:

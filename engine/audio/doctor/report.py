@@ -95,7 +95,7 @@ def check_transcript(transcript: str, seconds: float) -> Finding:
 
     Args:
         transcript: in any script.
-        seconds: of the speech, from `Report.spoken`; 0 or more.
+        seconds: of the speech, from `Report.spoken` or `Clip.spoken`; 0 or more.
     """
     words = transcript.strip()
     return findings.of_transcript(speaking_time(words) if words else 0.0, seconds)
