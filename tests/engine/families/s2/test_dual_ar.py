@@ -135,10 +135,8 @@ def test_a_fast_ar_of_another_width_has_a_projection(release: Path, miniature: D
     loaded = load(release)
     for name, value in loaded.fast.state_dict().items():
         assert torch.equal(value, weights[name]), name
-    assert loaded.fast.generate(torch.ones(1, 64), torch.tensor([3]), lambda logits, _: logits.argmax(-1)).shape == (
-        1,
-        10,
-    )
+    codes = loaded.fast.generate(torch.ones(1, 64), torch.tensor([3]), lambda logits, _: logits.argmax(-1))
+    assert codes.shape == (1, loaded.config.num_codebooks)
 
 
 def test_an_index_and_its_shards_must_agree(release: Path) -> None:
