@@ -137,9 +137,10 @@ class Engine:
         dtype = activation_dtype(self._precision, device)
         model = load_dual_ar(folder, dtype=dtype, device=device, precision=self._precision, header=header)
         _share_cores(device, config)
-        if compiled:
-            compile_blocks(model.slow)
-            compile_blocks(model.fast)
+        for stack in (model.slow, model.fast):
+            stack.arrange_for_rows()
+            if compiled:
+                compile_blocks(stack)
         report("Loading the codec", 0.6)
         codec = self._codec_config
         decoder = load_codec_decoder(codec_file, codec, device)

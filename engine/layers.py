@@ -44,8 +44,9 @@ def rotary_table(positions: Tensor, head_dim: int, base: float, *, fp32_position
 
 def rotate(x: Tensor, rope: Tensor) -> Tensor:
     """Rotate the pairs (x0, x1), (x2, x3), … of x `[B, T, H, d]` by rope `[…, T, 1, d / 2]`, in fp32."""
-    pairs = torch.view_as_complex(x.float().view(*x.shape[:-1], -1, 2))
-    return torch.view_as_real(pairs * rope).flatten(-2).to(x.dtype)
+    pairs = torch.view_as_complex(torch.unflatten(x if x.dtype == torch.float32 else x.float(), -1, (-1, 2)))
+    rotated = torch.view_as_real(pairs * rope).flatten(-2)
+    return rotated if x.dtype == torch.float32 else rotated.to(x.dtype)
 
 
 class SelfAttention(nn.Module):
@@ -76,7 +77,7 @@ class SelfAttention(nn.Module):
 
     def project(self, x: Tensor, rope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """x `[B, T, D]` → queries `[B, H, T, d]`, keys and values `[B, H_kv, T, d]`, normed and rotated."""
-        fused = self.wqkv(x).unflatten(-1, (-1, self.head_dim))
+        fused = self.wqkv(x).unflatten(-1, (self.heads + 2 * self.groups, self.head_dim))
         qk, v = torch.split(fused, [self.heads + self.groups, self.groups], dim=2)
         if self.q_norm is not None and self.k_norm is not None:
             q, k = torch.split(qk, [self.heads, self.groups], dim=2)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.config import DualARConfig
-from engine.models.kv_cache import ContiguousView
+from engine.models.kv_cache import GrowingView
 from engine.models.layers import BatchInvariantLinear, Transformer, embedding, linear
 
 
@@ -15,7 +15,7 @@ class FastAR(Transformer):
     """A small transformer over the codebooks of one frame.
 
     Position 0 takes the Slow AR's vector, position i ≥ 1 the value of codebook i - 1; the output at position i predicts
-    codebook i. Its cache lives for one frame.
+    codebook i. Its keys and values live for one frame.
     """
 
     def __init__(self, config: DualARConfig) -> None:
@@ -55,12 +55,13 @@ class FastAR(Transformer):
         Returns: the frame's codes `[B, K]`.
         """
         head = self.output.weight[:size]
-        cache = self.new_cache(vector.shape[0], self.codebooks)
+        view = GrowingView(self.config.n_layer)
         # The inputs of the first two positions are known, so one pass takes both: K - 1 passes, not K.
         x = torch.cat((self.fast_project_in(vector[:, None]), self.embeddings(semantic_codes[:, None])), dim=1)
         codes = [semantic_codes]
         for codebook in range(1, self.codebooks):
-            hidden = self.norm(self.run(x, ContiguousView(cache, 0 if codebook == 1 else codebook))[:, -1:])
-            codes.append(sample(linear(hidden, head)[:, 0], codebook))
+            hidden = self.run(x, view)
+            last = self.norm(hidden if codebook > 1 else hidden[:, 1:])
+            codes.append(sample(linear(last, head).squeeze(1), codebook))
             x = self.embeddings(codes[-1])[:, None]
         return torch.stack(codes, dim=1)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engine.models.fast_ar import FastAR
 from engine.models.kv_cache import KVView
-from engine.models.sampling import REPETITION_WINDOW, RowOptions, exponential_noise, sample, sample_semantic
+from engine.models.sampling import REPETITION_WINDOW, RowOptions, gumbel_noise, sample, sample_semantic
 from engine.models.slow_ar import SlowAR
 
 
@@ -86,13 +86,15 @@ class FrameStep:
     def codes(self, options: RowOptions, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
         """Run the Fast AR → the frame's codes `[B, K]`, meaningless for a row that drew the end token."""
 
+        row_filter, noises = options.filter(noise.shape[-1]), noise.unbind(1)
+
         def draw(logits: Tensor, codebook: int) -> Tensor:
-            return sample(logits, options, noise[:, 1 + codebook])
+            return sample(logits, row_filter, noises[1 + codebook])
 
         return self._fast.generate(vector, semantic.clamp(max=self._semantic_size - 1), draw, self._residual_size)
 
     def noise(self, state: DecodeState, candidates: int) -> Tensor:
-        return exponential_noise(state.key, state.frame, self.draws, candidates)
+        return gumbel_noise(state.key, state.frame, self.draws, candidates)
 
     def next_state(self, state: DecodeState, semantic: Tensor, codes: Tensor) -> DecodeState:
         """Return the state after the frame."""

@@ -1,6 +1,7 @@
 """Key/value cache, and the views through which attention writes and reads it.
 
-`ContiguousView`: several new positions of one slot, or of all slots in step (prompts; the Fast AR's few positions).
+`ContiguousView`: several new positions of one slot, or of all slots in step (prompts).
+`GrowingView`: the few positions of the Fast AR, which live for one frame and need no cache.
 `ExactRowsView`: one new position in each of several slots; each row reads exactly the positions in use.
 `StaticRowsView`: one new position in each of the first slots, with shapes that do not depend on the slots' lengths, as
 a CUDA graph needs them.
@@ -20,8 +21,8 @@ from torch import Tensor
 class KVView(Protocol):
     """Access of attention to the positions before the new ones."""
 
-    def positions(self, new: Tensor) -> Tensor:
-        """Return the absolute positions of the new ones 0 … T - 1, `[T]`: `[T]`, or `[B, T]` when rows differ."""
+    def rope(self, table: Tensor, new: int) -> Tensor:
+        """Return the rows of a rotary table `[positions, d / 2]` for T new positions: `[T or B × T…, 1, d / 2]`."""
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Store k and v `[B, H_kv, T, d]`; attend with queries `[B, H, T, d]` to all positions → `[B, H, T, d]`."""
@@ -68,8 +69,8 @@ class ContiguousView:
         self._buffer = cache.buffer if slot is None else cache.buffer[:, :, slot : slot + 1]
         self.start = start
 
-    def positions(self, new: Tensor) -> Tensor:
-        return new + self.start
+    def rope(self, table: Tensor, new: int) -> Tensor:
+        return table[self.start : self.start + new, None]
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         end = self.start + k.shape[2]
@@ -81,6 +82,25 @@ class ContiguousView:
         return attend(q, keys, values)
 
 
+class GrowingView:
+    """Positions from the first on, in step for all rows, as long as the view lives."""
+
+    def __init__(self, layers: int) -> None:
+        self._kept: list[tuple[Tensor, Tensor] | None] = [None] * layers
+        self._length = 0
+
+    def rope(self, table: Tensor, new: int) -> Tensor:
+        start, self._length = self._length, self._length + new
+        return table[start : self._length, None]
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        kept = self._kept[layer]
+        if kept is not None:
+            k, v = torch.cat((kept[0], k), dim=2), torch.cat((kept[1], v), dim=2)
+        self._kept[layer] = k, v
+        return attend(q, k, v)
+
+
 class ExactRowsView:
     """Row i of a step is the new position `positions[i]` of slot `slots[i]`, attended to without padding."""
 
@@ -88,8 +108,8 @@ class ExactRowsView:
         self._cache, self._rows = cache, list(zip(slots, positions, strict=True))
         self._positions = torch.tensor(positions, device=cache.buffer.device)
 
-    def positions(self, new: Tensor) -> Tensor:
-        return self._positions[:, None] + new
+    def rope(self, table: Tensor, new: int) -> Tensor:
+        return rows_of(table, self._positions)
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         out = torch.empty_like(q)
@@ -110,8 +130,8 @@ class StaticRowsView:
         self._rows = torch.arange(positions.shape[0], device=positions.device)
         self._mask = (torch.arange(span, device=positions.device) <= positions[:, None])[:, None, None]
 
-    def positions(self, new: Tensor) -> Tensor:
-        return self._positions[:, None] + new
+    def rope(self, table: Tensor, new: int) -> Tensor:
+        return rows_of(table, self._positions)
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         keys, values = self._buffer[layer].unbind(0)
@@ -119,6 +139,11 @@ class StaticRowsView:
         values[self._rows, :, self._positions] = v[:, :, 0]
         batch = q.shape[0]
         return attend(q, keys[:batch, :, : self._span], values[:batch, :, : self._span], self._mask)
+
+
+def rows_of(table: Tensor, positions: Tensor) -> Tensor:
+    """Return the rotary values of one position `[B]` per row, `[B, 1, 1, d / 2]`."""
+    return table[positions][:, None, None]
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -21,6 +21,9 @@ REPETITION_WINDOW = 10
 REPETITION_TEMPERATURE = 1.0
 REPETITION_TOP_P = 0.9
 
+# Sharpness of a greedy row: the smallest difference of two log-probabilities outweighs all noise.
+_GREEDY = 1e30
+
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 _MIX_1 = 0xBF58476D1CE4E5B9 - 2**64
 _MIX_2 = 0x94D049BB133111EB - 2**64
@@ -44,6 +47,18 @@ class SamplingOptions:
 
 
 @dataclass(frozen=True)
+class RowFilter:
+    """Filter for C ranked values of each row, made once for all draws of a frame.
+
+    most_mass: fp32 `[B, C]`; a value is dropped when the cumulative probability up to and including it is greater.
+    sharpness: fp32 `[B, 1]`, the reciprocal of the temperature.
+    """
+
+    most_mass: Tensor
+    sharpness: Tensor
+
+
+@dataclass(frozen=True)
 class RowOptions:
     """Sampling options of B rows: temperature and top_p fp32 `[B, 1]`, top_k int64 `[B, 1]`."""
 
@@ -51,46 +66,59 @@ class RowOptions:
     top_p: Tensor
     top_k: Tensor
 
+    def filter(self, candidates: int) -> RowFilter:
+        """Make the filter of the C = `candidates` likeliest values: at most top_k and top_p of them, at least one."""
+        rank = torch.arange(candidates, device=self.top_k.device)
+        most_mass = torch.where(rank < self.top_k, self.top_p, -1.0).masked_fill_(rank == 0, torch.inf)
+        sharpness = self.temperature.clamp(min=1e-5).reciprocal_().masked_fill_(self.temperature == 0, _GREEDY)
+        return RowFilter(most_mass, sharpness)
+
+    def freer(self) -> "RowOptions":
+        """Return the options with which a repeated semantic token is drawn anew; a greedy row stays greedy."""
+        greedy = self.temperature == 0
+        return RowOptions(
+            torch.full_like(self.temperature, REPETITION_TEMPERATURE).masked_fill_(greedy, 0),
+            torch.full_like(self.top_p, REPETITION_TOP_P),
+            self.top_k,
+        )
+
 
 @dataclass(frozen=True)
 class Ranked:
     """The likeliest values of each row, likeliest first, all `[B, C]`.
 
-    logits: fp32. mass: cumulative probability up to and including each value, at temperature 1. values: their indices.
+    log_probs: fp32, at temperature 1. mass: cumulative probability up to and including each value. values: their
+    indices.
     """
 
-    logits: Tensor
+    log_probs: Tensor
     mass: Tensor
     values: Tensor
 
     @classmethod
     def of(cls, logits: Tensor, candidates: int) -> "Ranked":
         """Rank the C = min(candidates, V) likeliest of logits `[B, V]`. The mass is normalised over all V."""
-        logits = logits.float()
-        ranked, values = logits.topk(min(candidates, logits.shape[-1]), dim=-1)
-        best = ranked[:, :1]
-        total = (logits - best).exp_().sum(-1, keepdim=True)
-        return cls(ranked, (ranked - best).exp_().cumsum(-1) / total, values)
+        log_probs, values = logits.log_softmax(-1, dtype=torch.float32).topk(min(candidates, logits.shape[-1]), dim=-1)
+        return cls(log_probs, log_probs.exp().cumsum(-1), values)
 
-    def probabilities(self, options: RowOptions) -> Tensor:
-        """Return filtered probabilities `[B, C]`.
+    def filtered(self, row_filter: RowFilter) -> Tensor:
+        """Return the log-probabilities of the values that are kept, -inf for the others, `[B, C]`."""
+        return self.log_probs.masked_fill(self.mass > self._like(row_filter.most_mass), -torch.inf)
 
-        A value is dropped when its mass exceeds top_p or top_k values are likelier; the first is always kept.
-        """
-        rank = torch.arange(self.mass.shape[-1], device=self.mass.device)
-        drop = ((self.mass > options.top_p) | (rank >= options.top_k)) & (rank > 0)
-        return (self.logits.masked_fill(drop, -torch.inf) / options.temperature.clamp(min=1e-5)).softmax(-1)
+    def draw(self, row_filter: RowFilter, noise: Tensor) -> Tensor:
+        """Draw one value per row `[B]` by the Gumbel trick: the argmax of log p / temperature + noise `[B, ≥ C]`."""
+        scores = torch.addcmul(self._like(noise), self.filtered(row_filter), row_filter.sharpness)
+        return self.values.gather(-1, scores.argmax(-1, keepdim=True)).squeeze(1)
 
-    def draw(self, options: RowOptions, noise: Tensor) -> Tensor:
-        """Draw one value per row `[B]` by the exponential trick, argmax(p / e), with e from `noise` `[B, ≥ C]`."""
-        drawn = (self.probabilities(options) / noise[:, : self.mass.shape[-1]]).argmax(-1, keepdim=True)
-        drawn = torch.where(options.temperature > 0, drawn, 0)
-        return self.values.gather(-1, drawn)[:, 0]
+    def _like(self, x: Tensor) -> Tensor:
+        """Cut x `[B, ≥ C]` to `[B, C]`: there may be fewer values than candidates."""
+        count = self.values.shape[-1]
+        return x if x.shape[-1] == count else x[:, :count]
 
 
-def sample(logits: Tensor, options: RowOptions, noise: Tensor) -> Tensor:
-    """Draw from logits `[B, V]` → values `[B]`; noise `[B, C]` is Exp(1), C at least every row's top_k."""
-    return Ranked.of(logits, noise.shape[-1]).draw(options, noise)
+def sample(logits: Tensor, row_filter: RowFilter, noise: Tensor) -> Tensor:
+    """Draw from logits `[B, V]` → values `[B]`; noise `[B, C]` is Gumbel(0, 1), C that of the filter."""
+    return Ranked.of(logits, noise.shape[-1]).draw(row_filter, noise)
 
 
 def sample_semantic(logits: Tensor, options: RowOptions, recent: Tensor, noise: Tensor) -> Tensor:
@@ -98,19 +126,15 @@ def sample_semantic(logits: Tensor, options: RowOptions, recent: Tensor, noise: 
 
     noise: `[B, 2, C]`, for the first draw and the second.
     """
-    ranked = Ranked.of(logits, noise.shape[-1])
-    first = ranked.draw(options, noise[:, 0])
-    free = RowOptions(
-        torch.full_like(options.temperature, REPETITION_TEMPERATURE),
-        torch.full_like(options.top_p, REPETITION_TOP_P),
-        options.top_k,
-    )
-    again = (recent == first[:, None]).any(-1) & (options.temperature[:, 0] > 0)
-    return torch.where(again, ranked.draw(free, noise[:, 1]), first)
+    candidates = noise.shape[-1]
+    ranked = Ranked.of(logits, candidates)
+    first = ranked.draw(options.filter(candidates), noise[:, 0])
+    second = ranked.draw(options.freer().filter(candidates), noise[:, 1])
+    return torch.where((recent == first[:, None]).any(-1), second, first)
 
 
-def exponential_noise(keys: Tensor, frames: Tensor, draws: int, candidates: int) -> Tensor:
-    """Return Exp(1) noise `[B, draws, candidates]` fp32, a function of key, frame, draw and rank alone.
+def gumbel_noise(keys: Tensor, frames: Tensor, draws: int, candidates: int) -> Tensor:
+    """Return Gumbel(0, 1) noise `[B, draws, candidates]` fp32, a function of key, frame, draw and rank alone.
 
     Args:
         keys: int64 `[B]`, one pseudo-random key per request.
@@ -120,13 +144,13 @@ def exponential_noise(keys: Tensor, frames: Tensor, draws: int, candidates: int)
     places = torch.arange(draws, device=keys.device)[:, None] * MAX_TOP_K + ranks
     counters = frames[:, None, None] * (draws * MAX_TOP_K) + places
     mixed = _mixed(keys[:, None, None] + counters * _GOLDEN)
-    return uniform(mixed).log().neg()
+    return uniform(mixed).log_().neg_().log_().neg_()
 
 
 def uniform(bits: Tensor) -> Tensor:
     """Turn int64 random bits into fp32 numbers strictly between 0 and 1: the upper 23 bits and a half.
 
-    With 24 bits the largest would be rounded to 1. Its noise would be 0, and 0 / 0 wins every argmax.
+    With 24 bits the largest would be rounded to 1, and its noise would be infinite: it would win every argmax.
     """
     return (_shifted(bits, 41).float() + 0.5) * 2.0**-23
 

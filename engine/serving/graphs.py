@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.errors import first_line
+from engine.models.kv_cache import rows_of
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +84,7 @@ class TorchScriptCapture:
     fixed_shapes = False
 
     def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
+        function(*inputs)  # views of weights that the first run keeps become constants of the trace
         # The parts of `torch.jit.trace`, which itself keeps every traced function and its weights for ever.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about sizes, which are constant on purpose
@@ -138,8 +140,8 @@ class TracedRowsView:
     def __init__(self, buffer: Tensor, slots: Tensor, positions: Tensor) -> None:
         self._buffer, self._slots, self._positions = buffer, slots, positions
 
-    def positions(self, new: Tensor) -> Tensor:
-        return self._positions[:, None] + new
+    def rope(self, table: Tensor, new: int) -> Tensor:
+        return rows_of(table, self._positions)
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         out: Tensor = _scripted_attend()(self._buffer[layer], self._slots, self._positions, q, k, v)

@@ -1,12 +1,13 @@
 """The two transformers against the golden tensors, and against themselves: cached and not, padded and grown."""
 
+import copy
 from itertools import pairwise
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 from engine.families.s2.dual_ar import DualAR
 from engine.models.frame_step import DecodeState, FrameStep
@@ -172,3 +173,20 @@ def test_the_repetition_window_begins_with_the_second_frame(miniature: DualAR) -
     for token in range(7, 7 + REPETITION_WINDOW + 2):
         assert state.recent.tolist()[0] == [-1, *[-1] * REPETITION_WINDOW, *range(8, token)][-REPETITION_WINDOW:]
         state = step.next_state(state, torch.tensor([token]), codes)
+
+
+@torch.inference_mode()
+def test_weights_arranged_for_rows_give_the_same_outputs(miniature: DualAR) -> None:
+    slow, fast = copy.deepcopy(miniature.slow), copy.deepcopy(miniature.fast)
+    for stack in (slow, fast):
+        stack.arrange_for_rows()
+        assert all(layer.weight.t().is_contiguous() for layer in stack.modules() if isinstance(layer, nn.Linear))
+    normed, vectors = slow(PROMPT)
+    expected, expected_vectors = miniature.slow(PROMPT)
+    assert relative(normed, expected) < 1e-5
+    assert relative(vectors, expected_vectors) < 1e-5
+    codes = GOLDEN["greedy_frames"].long()[:1, 1:]
+    assert relative(fast.logits(vectors[:, -1], codes), miniature.fast.logits(expected_vectors[:, -1], codes)) < 1e-5
+    before = slow.layers[0].attention.wqkv.weight.clone()
+    slow.bfloat16().arrange_for_rows()  # does nothing in other dtypes
+    assert torch.equal(slow.layers[0].attention.wqkv.weight, before.bfloat16())

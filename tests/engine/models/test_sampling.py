@@ -12,9 +12,10 @@ from engine.models.sampling import (
     MAX_TOP_K,
     REPETITION_WINDOW,
     Ranked,
+    RowFilter,
     RowOptions,
     SamplingOptions,
-    exponential_noise,
+    gumbel_noise,
     sample,
     sample_semantic,
     uniform,
@@ -32,9 +33,13 @@ def rows(*options: SamplingOptions) -> RowOptions:
     return RowOptions(column("temperature").float(), column("top_p").float(), column("top_k"))
 
 
+def filters(*options: SamplingOptions, candidates: int = MAX_TOP_K) -> RowFilter:
+    return rows(*options).filter(candidates)
+
+
 def noise(count: int, key: int = 1, candidates: int = MAX_TOP_K) -> Tensor:
     """`[count, candidates]`: the same request's, frame after frame."""
-    return exponential_noise(torch.full((count,), key), torch.arange(count), 1, candidates)[:, 0]
+    return gumbel_noise(torch.full((count,), key), torch.arange(count), 1, candidates)[:, 0]
 
 
 @pytest.mark.parametrize(("index", "case"), CASES)
@@ -42,7 +47,9 @@ def test_probabilities_equal_the_reference(index: int, case: dict[str, Any]) -> 
     expected = GOLDEN[f"probs_{index}"]
     logits = GOLDEN[f"logits_{index}"][None]
     ranked = Ranked.of(logits, case["top_k"])
-    ours = torch.zeros_like(logits).scatter(1, ranked.values, ranked.probabilities(rows(SamplingOptions(**case))))
+    row_filter = rows(SamplingOptions(**case)).filter(case["top_k"])
+    probabilities = (ranked.filtered(row_filter) * row_filter.sharpness).softmax(-1)
+    ours = torch.zeros_like(logits).scatter(1, ranked.values, probabilities)
     torch.testing.assert_close(ours[0], expected, rtol=0, atol=1e-6)
 
 
@@ -50,13 +57,13 @@ def test_probabilities_equal_the_reference(index: int, case: dict[str, Any]) -> 
 def test_a_value_whose_mass_is_exactly_top_p_is_kept(top_p: float, kept: int) -> None:
     ranked = Ranked.of(torch.tensor([[0.5, 0.25, 0.125, 0.125]]).log(), 4)
     ranked = replace(ranked, mass=torch.tensor([[0.5, 0.75, 0.875, 1.0]]))
-    assert int((ranked.probabilities(rows(SamplingOptions(1, top_p))) > 0).sum()) == kept
+    assert int(ranked.filtered(rows(SamplingOptions(1, top_p)).filter(4)).isfinite().sum()) == kept
 
 
 @pytest.mark.parametrize(("index", "case"), CASES)
 def test_draws_follow_the_probabilities(index: int, case: dict[str, Any]) -> None:
     logits = GOLDEN[f"logits_{index}"]
-    draws = sample(logits.expand(20_000, -1), rows(SamplingOptions(**case)), noise(20_000))
+    draws = sample(logits.expand(20_000, -1), filters(SamplingOptions(**case)), noise(20_000))
     counted = torch.bincount(draws, minlength=len(logits)) / 20_000
     assert float((counted - GOLDEN[f"probs_{index}"]).abs().max()) < 0.015
     assert not counted[GOLDEN[f"probs_{index}"] == 0].any()
@@ -65,35 +72,42 @@ def test_draws_follow_the_probabilities(index: int, case: dict[str, Any]) -> Non
 def test_each_row_has_its_own_options_and_its_company_does_not_matter() -> None:
     logits = torch.randn(4, 300, generator=torch.Generator().manual_seed(3))
     kinds = [SamplingOptions(0), SamplingOptions(0.7, 0.8, 30), SamplingOptions(1.5, 1, 200), SamplingOptions(1, 0.5)]
-    drawn = sample(logits, rows(*kinds), noise(4))
+    drawn = sample(logits, filters(*kinds), noise(4))
     for i, kind in enumerate(kinds):
-        single = sample(logits[i : i + 1], rows(kind), noise(4)[i : i + 1, : kind.top_k])
+        single = sample(logits[i : i + 1], filters(kind, candidates=kind.top_k), noise(4)[i : i + 1, : kind.top_k])
         assert int(single) == int(drawn[i])
     assert int(drawn[0]) == int(logits[0].argmax())
 
 
 def test_noise_depends_on_key_frame_draw_and_rank_alone() -> None:
     keys, frames = torch.tensor([5, -7, 5]), torch.tensor([0, 3, 9])
-    whole = exponential_noise(keys, frames, 11, 40)
-    assert torch.equal(exponential_noise(keys[1:2], frames[1:2], 11, 7)[0], whole[1, :, :7])
+    whole = gumbel_noise(keys, frames, 11, 40)
+    assert torch.equal(gumbel_noise(keys[1:2], frames[1:2], 11, 7)[0], whole[1, :, :7])
     assert len(whole.unique()) > 0.99 * whole.numel()
 
 
 @pytest.mark.parametrize("bits", [0, -1, 2**63 - 1, -(2**63), (1 << 41) - 1, -(1 << 41)])
-def test_noise_is_never_zero_nor_infinite(bits: int) -> None:
+def test_noise_is_never_infinite(bits: int) -> None:
     drawn = uniform(torch.tensor([bits]))
     assert 0 < float(drawn) < 1
-    assert 0 < float(-drawn.log()) < 20
+    assert -4 < float(drawn.log().neg().log().neg()) < 20
 
 
 def test_the_largest_noise_value_draws_no_token_of_probability_zero() -> None:
     ranked = Ranked.of(torch.tensor([[9.0, 1.0, 0.0]]), 3)
-    extremes = -uniform(torch.tensor([[0, -1, -1]])).log()  # the best token is the most unlikely draw
-    assert int(ranked.draw(rows(SamplingOptions(1, 0.5)), extremes)) == 0
+    extremes = uniform(torch.tensor([[0, -1, -1]])).log().neg().log().neg()  # the best token is the most unlikely draw
+    assert int(ranked.draw(filters(SamplingOptions(1, 0.5), candidates=3), extremes)) == 0
 
 
-def test_noise_is_exponential_and_uncorrelated() -> None:
-    drawn = exponential_noise(torch.arange(64), torch.arange(64), 11, 100).double()
+@pytest.mark.parametrize("best", [0.0, 1e-3, 40.0])
+def test_no_noise_changes_a_greedy_draw(best: float) -> None:
+    logits = torch.tensor([[best - 1e-6, best, best, -torch.inf]])
+    against = torch.tensor([[-4.0, 17.0, 17.0, 17.0]])
+    assert int(sample(logits, filters(SamplingOptions(0), candidates=4), against)) == int(logits.topk(1).indices)
+
+
+def test_noise_is_gumbel_distributed_and_uncorrelated() -> None:
+    drawn = (-gumbel_noise(torch.arange(64), torch.arange(64), 11, 100).double()).exp()  # Exp(1)
     assert abs(float(drawn.mean()) - 1) < 0.02
     assert abs(float(drawn.var()) - 1) < 0.05
     assert float(drawn.min()) > 0
@@ -109,7 +123,7 @@ def test_a_repeated_token_is_drawn_anew_more_freely() -> None:
     # The strict draw (top-p 0.5) always gives 0; the freer second one (0.9) 0 or 1, never 2.
     logits = torch.tensor([[1.0, 0.9, -0.3]]).expand(60, -1)
     strict = rows(*[SamplingOptions(0.7, 0.5)] * 60)
-    two = exponential_noise(torch.full((60,), 3), torch.arange(60), 2, 3)
+    two = gumbel_noise(torch.full((60,), 3), torch.arange(60), 2, 3)
     fresh = torch.full((60, REPETITION_WINDOW), -1)
     assert set(sample_semantic(logits, strict, fresh, two).tolist()) == {0}
     for place in range(REPETITION_WINDOW):
