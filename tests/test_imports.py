@@ -88,7 +88,7 @@ RULES = (
     ),
     Rule("engine.serving.scheduler", ("engine.errors",), "the scheduler decides, it computes nothing"),
     Rule("engine.serving.pacing", (), "pacing is arithmetic"),
-    Rule("engine.serving.byte_lru", (), "a cache knows nothing of what it keeps"),
+    Rule("engine.byte_lru", (), "a cache knows nothing of what it keeps"),
 )
 
 # What a module must not import of others' packages, and why.

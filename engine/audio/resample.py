@@ -2,8 +2,11 @@
 
 from fractions import Fraction
 
-import torchaudio.functional
+import torch
 from torch import Tensor
+from torchaudio.transforms import Resample
+
+from engine.byte_lru import ByteLRU
 
 # Kaiser-windowed sinc, the constants that torchaudio's documentation gives for "kaiser_best".
 _QUALITY = {
@@ -17,11 +20,28 @@ _QUALITY = {
 # The error of a ratio with a smaller denominator is less than a millionth, which is inaudible.
 _LARGEST_DENOMINATOR = 1000
 
+_CACHE_BYTES = 16 << 20  # usual rates need less than 1 MB each, odd ones up to 30 MB
+
+_filters: ByteLRU[tuple[Fraction, torch.device], Resample] = ByteLRU(_CACHE_BYTES)
+
 
 def resample(samples: Tensor, rate: int, new_rate: int) -> Tensor:
-    """Resample floats `[..., n]` at `rate` Hz → `[..., ≈ n * new_rate / rate]` at `new_rate` Hz, on the same device."""
+    """Resample float32 `[..., n]` at `rate` Hz → `[..., ≈ n * new_rate / rate]` at `new_rate` Hz, on the same device.
+
+    Thread-safe. The filter bank of a ratio is computed once for each device and kept while it fits into the cache.
+    """
     if rate == new_rate or not samples.numel():
         return samples
     ratio = Fraction(new_rate, rate).limit_denominator(_LARGEST_DENOMINATOR)
-    changed: Tensor = torchaudio.functional.resample(samples, ratio.denominator, ratio.numerator, **_QUALITY)
+    changed: Tensor = _filter(ratio, samples.device)(samples)
     return changed
+
+
+def _filter(ratio: Fraction, device: torch.device) -> Resample:
+    kept = _filters.get((ratio, device))
+    if kept is None:
+        # Computed in double on the CPU: exact to the last bits of a float, and the same on all devices.
+        exact = Resample(ratio.denominator, ratio.numerator, **_QUALITY, dtype=torch.float64)
+        kept = exact.to(device, torch.float32)
+        _filters.put((ratio, device), kept, sum(bank.nbytes for bank in kept.buffers()))
+    return kept

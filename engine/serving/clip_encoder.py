@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from engine.byte_lru import ByteLRU
 from engine.codec.codec import CodecEncoder, whole_frames
-from engine.serving.byte_lru import ByteLRU
 
 # A clip is encoded in parts of about this length, so that memory does not grow with the clip.
 ENCODE_SECONDS = 2.0

@@ -9,7 +9,7 @@ import hashlib
 import torch
 from torch import Tensor
 
-from engine.serving.byte_lru import ByteLRU
+from engine.byte_lru import ByteLRU
 
 
 class PrefixCache:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from engine.byte_lru import ByteLRU
 from engine.engine import Engine, SpeakOptions
 from engine.request import AudioChunk
-from engine.serving.byte_lru import ByteLRU
 from engine.voice import Voice
 from tests.paths import MINIATURE, SPEECH
 from tests.waiting import until

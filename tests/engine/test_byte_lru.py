@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from engine.serving.byte_lru import ByteLRU
+from engine.byte_lru import ByteLRU
 
 KEYS = st.integers(0, 7)
 

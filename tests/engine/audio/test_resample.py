@@ -1,0 +1,62 @@
+"""Filter banks are computed once for each ratio, and kept within a bound."""
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+
+import pytest
+import torch
+import torchaudio
+
+from engine.audio.resample import resample
+from engine.byte_lru import ByteLRU
+
+module = sys.modules["engine.audio.resample"]  # the package has a function of that name
+Made = list[tuple[int, int]]
+RATES = (8_000, 11_025, 16_000, 22_050, 44_100, 48_000)
+
+
+@pytest.fixture
+def ratios(monkeypatch: pytest.MonkeyPatch) -> Made:
+    """The ratios whose filter banks were computed, with an empty cache."""
+    computed: Made = []
+
+    class Counted(torchaudio.transforms.Resample):
+        def __init__(self, rate: int, new_rate: int, **quality: object) -> None:
+            computed.append((rate, new_rate))
+            super().__init__(rate, new_rate, **quality)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "Resample", Counted)
+    monkeypatch.setattr(module, "_filters", ByteLRU(module._CACHE_BYTES))
+    return computed
+
+
+def test_a_ratio_is_computed_once(ratios: Made) -> None:
+    samples = torch.randn(4_800)
+    first = resample(samples, 48_000, 44_100)
+    assert torch.equal(resample(samples, 48_000, 44_100), first)
+    resample(samples, 96_000, 88_200)  # the same ratio
+    assert ratios == [(160, 147)]
+    with ThreadPoolExecutor(4) as pool:
+        assert all(torch.equal(each, first) for each in pool.map(lambda _: resample(samples, 48_000, 44_100), range(8)))
+    assert ratios == [(160, 147)]
+
+
+def test_the_kept_banks_are_bounded(ratios: Made) -> None:
+    for rate, new_rate in product(RATES, RATES):
+        resample(torch.randn(10), rate, new_rate)
+    computed = len(ratios)
+    assert 0 < module._filters.nbytes < module._CACHE_BYTES
+    for rate, new_rate in product(RATES, RATES):
+        resample(torch.randn(10), rate, new_rate)
+    assert len(ratios) == computed, "the usual rates all fit"
+    for rate in range(8_001, 8_100, 7):  # banks of many megabytes
+        resample(torch.randn(10), rate, 44_100)
+        assert module._filters.nbytes <= module._CACHE_BYTES
+
+
+def test_a_kept_bank_resamples_as_torchaudio_does(ratios: Made) -> None:
+    samples = torch.randn(2, 4_800)
+    for _ in range(2):
+        plain = torchaudio.functional.resample(samples.double(), 480, 441, **module._QUALITY)
+        torch.testing.assert_close(resample(samples, 48_000, 44_100).double(), plain, rtol=0, atol=2e-6)
