@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from engine.audio import Clip, decode_audio, encode_audio, prepare_reference, transcript_for
 from engine.audio.doctor import check_transcript
@@ -178,6 +179,7 @@ class Engine:
             self._profile.context_positions,
         )
         self._closed = False
+        self._pipeline.loop.idle_work.begin(self._encoder.warm_up())
         report("Ready", 1.0)
 
     @classmethod
@@ -278,10 +280,7 @@ class Engine:
             raise UnusableReference(
                 f"The voice {voice.name} belongs to another codec and its recording was not kept; make it again."
             )
-        made = tuple(
-            replace(r, codes=self._encoder.encode(decode_audio(r.clip, self.sample_rate, device=self.device)))
-            for r in voice.references  # kept clips are already prepared
-        )
+        made = tuple(replace(r, codes=self._encoder.encode(self._decode(r.clip), r.clip)) for r in voice.references)
         return replace(voice, references=made, codec_fingerprint=self.codec_fingerprint)
 
     def reconstruct(self, voice: Voice) -> NDArray[np.float32]:
@@ -412,14 +411,18 @@ class Engine:
         return PromptReference(reference.transcript, torch.from_numpy(codes.astype(np.int64)))
 
     def _reference(self, clip: Clip, transcript: str) -> Reference:
-        samples = clip.samples.cpu().numpy()
+        file = encode_audio(clip.samples.cpu().numpy(), clip.sample_rate, "flac")
         return Reference(
             transcript=transcript,
-            codes=self._encoder.encode(clip.samples),
-            clip=encode_audio(samples, clip.sample_rate, "flac"),
+            codes=self._encoder.encode(clip.samples, file),
+            clip=file,
             sample_rate=clip.sample_rate,
-            duration=len(samples) / clip.sample_rate,
+            duration=clip.duration,
         )
+
+    def _decode(self, clip: bytes) -> Tensor:
+        """Decode the kept clip of a reference, which is already prepared."""
+        return decode_audio(clip, self.sample_rate, device=self.device)
 
 
 def _share_cores(device: torch.device, config: DualARConfig) -> None:

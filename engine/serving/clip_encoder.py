@@ -13,6 +13,7 @@ from torch import Tensor
 
 from engine.byte_lru import ByteLRU
 from engine.codec.codec import CodecEncoder, whole_frames
+from engine.codec.config import CodecConfig
 
 # A clip is encoded in parts of about this length, so that memory does not grow with the clip.
 ENCODE_SECONDS = 2.0
@@ -58,8 +59,8 @@ class SingleFlight(Generic[K, V]):
 class ClipEncoder:
     """Encodes clips to codes on one device. Thread-safe.
 
-    Cached codes are looked up by the samples and the codec's fingerprint, never by name, so a replaced clip never
-    matches.
+    Cached codes are looked up by the clip's content and the codec's fingerprint, never by name, so a replaced clip
+    never matches.
 
     load: makes the encoder view on `device`; called on first use and again after `release`.
     fingerprint: of the codec. cache_bytes: capacity of the cache of codes.
@@ -77,6 +78,7 @@ class ClipEncoder:
         self._cache: ByteLRU[str, NDArray[np.uint16]] = ByteLRU(cache_bytes)
         self._flights: SingleFlight[str, NDArray[np.uint16]] = SingleFlight()
         self._encoder: CodecEncoder | None = None
+        self._released = False
         self._loading = threading.Lock()
         self._running = threading.Lock()  # one clip at a time: they share one device
 
@@ -85,17 +87,21 @@ class ClipEncoder:
         """Whether the encoder view is in memory."""
         return self._encoder is not None
 
-    def encode(self, samples: Tensor) -> NDArray[np.uint16]:
-        """Encode samples float32 `[n]`, n ≥ 1, mono at the codec's rate, on any device.
+    def encode(self, samples: Tensor, content: bytes) -> NDArray[np.uint16]:
+        """Encode a clip.
+
+        Args:
+            samples: float32 `[n]`, n ≥ 1, mono at the codec's rate, on any device.
+            content: what is hashed in place of the samples, which may be on a GPU: equal for equal samples only, such
+                as the clip's file.
 
         Returns: codes uint16 `[K, T]`, read-only. The last frame is padded with silence.
         Raises ValueError for samples of another shape, and the errors of `load`.
         """
         if samples.dim() != 1 or not len(samples):
             raise ValueError(f"A clip is one row of samples, not {list(samples.shape)}.")
-        clip = samples.detach().to("cpu", torch.float32).contiguous()
-        key = self._key(clip)
-        return self._flights.do(key, lambda: self._codes(key, clip))
+        key = self._key(content)
+        return self._flights.do(key, lambda: self._codes(key, samples))
 
     def forget(self, codes: NDArray[np.uint16]) -> None:
         """Drop these codes `[K, T]` from the cache, whichever clip they belong to."""
@@ -104,11 +110,26 @@ class ClipEncoder:
     def release(self) -> None:
         """Free the encoder view, at the latest when the clip being encoded is done. It is loaded again on next use."""
         with self._loading:
-            self._encoder = None
+            self._encoder, self._released = None, True
 
-    def _key(self, clip: Tensor) -> str:
+    def warm_up(self) -> tuple[Callable[[], object], ...]:
+        """Return the steps that make the first clip as fast as later ones. After `release` they do nothing."""
+        return self._load_ahead, self._encode_silence
+
+    def _load_ahead(self) -> None:
+        if not self._released:
+            self._view()
+
+    def _encode_silence(self) -> None:
+        """Run the encoder once on a part of usual length: libraries choose kernels and allocate on the first run."""
+        encoder = self._encoder
+        if encoder is not None:
+            with self._running:
+                self._run(encoder, torch.zeros(_part_length(encoder.config), device=self._device))
+
+    def _key(self, content: bytes) -> str:
         digest = hashlib.sha256(self._fingerprint.encode())
-        digest.update(clip.numpy().data)
+        digest.update(content)
         return digest.hexdigest()
 
     def _codes(self, key: str, clip: Tensor) -> NDArray[np.uint16]:
@@ -129,9 +150,13 @@ class ClipEncoder:
 
     def _run(self, encoder: CodecEncoder, clip: Tensor) -> NDArray[np.uint16]:
         """Encode a clip `[n]` in parts of whole frames. Returns codes `[K, T]`."""
-        config = encoder.config
-        part_length = max(1, round(ENCODE_SECONDS * config.frame_rate)) * config.frame_length
-        audio = whole_frames(clip[None, None], config.frame_length)
+        audio = whole_frames(clip.detach()[None, None].float(), encoder.config.frame_length)
+        parts = torch.split(audio, _part_length(encoder.config), dim=2)
         state = encoder.init_state(1)
-        codes = [encoder.encode_step(part.to(self._device), state) for part in torch.split(audio, part_length, dim=2)]
+        codes = [encoder.encode_step(part.to(self._device), state) for part in parts]
         return torch.cat(codes, dim=2)[0].cpu().numpy().astype(np.uint16)
+
+
+def _part_length(config: CodecConfig) -> int:
+    """Samples of a part, whole frames."""
+    return max(1, round(ENCODE_SECONDS * config.frame_rate)) * config.frame_length

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from engine.errors import EngineClosed, EngineError, EngineFailed, first_line
 from engine.serving.codec_worker import CodecWorker, Samples
+from engine.serving.idle_work import IdleWork
 from engine.serving.inbox import Inbox
 from engine.serving.model_runner import ModelRunner, PendingFrames
 from engine.serving.scheduler import Scheduler, Ticket
@@ -36,7 +37,10 @@ def _close_all() -> None:
 
 
 class EngineLoop:
-    """Owner of the model runner and the codec worker. Its public methods may be called from any thread."""
+    """Owner of the model runner and the codec worker. Its public methods may be called from any thread.
+
+    idle_work: what is done ahead while there are no turns.
+    """
 
     def __init__(self, runner: ModelRunner, codec_worker: CodecWorker, queue: int) -> None:
         self._runner, self._codec_worker = runner, codec_worker
@@ -44,6 +48,7 @@ class EngineLoop:
         self._inbox: Inbox[Turn] = Inbox()
         self._turns: dict[Ticket, Turn] = {}
         self._prefixes_to_forget: SimpleQueue[Tensor] = SimpleQueue()
+        self.idle_work = IdleWork()
         self._thread = threading.Thread(target=self._run, name="reprise-engine", daemon=True)
         self._thread.start()
         _running.add(self)
@@ -70,10 +75,11 @@ class EngineLoop:
         self._inbox.wake()
 
     def close(self) -> None:
-        """End all requests with EngineClosed, and both threads."""
+        """End all requests with EngineClosed, and all threads."""
         self._inbox.close()
         self._thread.join()
         self._codec_worker.close()
+        self.idle_work.close()
         _running.discard(self)
 
     def _run(self) -> None:
@@ -116,7 +122,10 @@ class EngineLoop:
     def _wait(self) -> list[Turn]:
         while self._inbox.empty and self._runner.capture_next():
             pass  # idle time is used for captures; a turn waits for one capture at most
-        return self._inbox.wait()
+        self.idle_work.set_idle(True)
+        turns = self._inbox.wait()
+        self.idle_work.set_idle(False)
+        return turns
 
     def _start_step(self, turns: list[Turn]) -> tuple[PendingFrames, list[Turn]] | None:
         slots = [turn.ticket.slot for turn in turns if turn.ticket.slot is not None]

@@ -69,6 +69,10 @@ def clip(number: int, frames: int = 3) -> Tensor:
     return torch.full((frames * FRAME,), float(number))
 
 
+def encoded(clips: ClipEncoder, samples: Tensor) -> np.ndarray:
+    return clips.encode(samples, samples.numpy().tobytes())
+
+
 def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
     """Run `work(0)` to `work(count - 1)`, each in a thread. Returns what they return or raise."""
     results: list[Any] = [None] * count
@@ -202,7 +206,7 @@ def test_many_threads_with_the_same_clip_are_one_run() -> None:
     fake = Waiting()
     clips = clip_encoder(fake, cache_bytes=0)  # so that it is not the cache that saves the runs
     clips._flights = flights
-    results = at_once(8, lambda _: clips.encode(clip(5)))
+    results = at_once(8, lambda _: encoded(clips, clip(5)))
     assert fake.clips == 1
     for codes in results:
         assert codes.tolist() == [[5, 5, 5], [1, 1, 1]]
@@ -211,31 +215,44 @@ def test_many_threads_with_the_same_clip_are_one_run() -> None:
 def test_different_clips_queue_for_the_device() -> None:
     fake = FakeEncoder(linger=0.02)  # long enough for others to come in, if they could
     clips = clip_encoder(fake)
-    results = at_once(12, lambda i: clips.encode(clip(i % 6)))
+    results = at_once(12, lambda i: encoded(clips, clip(i % 6)))
     assert [codes[0, 0] for codes in results] == [i % 6 for i in range(12)]
     assert (fake.clips, fake.most_inside) == (6, 1)
 
 
 def test_codes_are_read_only_and_small() -> None:
-    codes = clip_encoder(FakeEncoder()).encode(clip(3))
+    codes = encoded(clip_encoder(FakeEncoder()), clip(3))
     assert codes.dtype == np.uint16
     assert codes.shape == (2, 3)
     with pytest.raises(ValueError, match="read-only"):
         codes[0, 0] = 1
 
 
-def test_the_same_sound_is_the_same_clip_whatever_holds_it() -> None:
+def test_the_same_content_is_the_same_clip_whatever_holds_it() -> None:
     fake = FakeEncoder()
     clips = clip_encoder(fake)
-    first = clips.encode(clip(3))
+    first = clips.encode(clip(3), b"three")
     same = [clip(3).clone(), clip(3).double(), torch.stack((clip(3), clip(4)), dim=1)[:, 0]]
-    assert all(clips.encode(samples) is first for samples in same)
+    assert all(clips.encode(samples, b"three") is first for samples in same)
     assert fake.clips == 1
-    changed = clip(3)
-    changed[-1] += 1e-6
-    clips.encode(changed)
-    clips.encode(clip(3, frames=4))
+    clips.encode(clip(3), b"three again")
+    ClipEncoder(lambda: cast(CodecEncoder, fake), "another codec", CPU).encode(clip(3), b"three")
     assert fake.clips == 3
+
+
+def test_a_clip_on_a_device_stays_there() -> None:
+    """Samples on the device `meta` cannot be read: to hash or move them raises."""
+
+    class Elsewhere(FakeEncoder):
+        def encode_step(self, audio: Tensor, state: list[int]) -> Tensor:
+            assert audio.is_meta
+            return super().encode_step(torch.zeros(audio.shape), state)
+
+    meta = torch.device("meta")
+    clips = ClipEncoder(lambda: cast(CodecEncoder, Elsewhere()), "codec", meta)
+    codes = clips.encode(clip(3, frames=25).to(meta), b"file")
+    assert codes[1].tolist() == [1] * 10 + [2] * 10 + [3] * 5
+    assert clips.encode(clip(3, frames=25).to(meta), b"file") is codes
 
 
 def test_a_failed_run_is_everyone_s_error_and_the_next_tries_anew() -> None:
@@ -250,9 +267,9 @@ def test_a_failed_run_is_everyone_s_error_and_the_next_tries_anew() -> None:
 
     clips = ClipEncoder(load, "codec", CPU)
     with pytest.raises(OSError, match="no such file"):
-        clips.encode(clip(1))
+        encoded(clips, clip(1))
     assert not clips.loaded
-    assert clips.encode(clip(1)).tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert encoded(clips, clip(1)).tolist() == [[1, 1, 1], [1, 1, 1]]
     assert len(attempts) == 2
 
 
@@ -268,9 +285,9 @@ def test_an_encoder_that_fails_in_the_middle_leaves_nothing_behind() -> None:
     clips = clip_encoder(fake)
     long = clip(2, frames=25)  # three pieces
     with pytest.raises(RuntimeError, match="out of memory"):
-        clips.encode(long)
-    assert clips.encode(long)[1].tolist() == [1] * 10 + [2] * 10 + [3] * 5
-    assert clips.encode(clip(1))[0, 0] == 1
+        encoded(clips, long)
+    assert encoded(clips, long)[1].tolist() == [1] * 10 + [2] * 10 + [3] * 5
+    assert encoded(clips, clip(1))[0, 0] == 1
 
 
 def test_what_was_used_longest_ago_is_encoded_again_and_nothing_above_the_bytes_is_kept() -> None:
@@ -278,10 +295,10 @@ def test_what_was_used_longest_ago_is_encoded_again_and_nothing_above_the_bytes_
     three_frames = 2 * 3 * 2
     clips = clip_encoder(fake, cache_bytes=2 * three_frames)
     for number, runs in [(1, 1), (2, 2), (1, 2), (3, 3), (1, 3), (2, 4)]:
-        clips.encode(clip(number))
+        encoded(clips, clip(number))
         assert fake.clips == runs
     for runs in (5, 6):
-        assert clips.encode(clip(9, frames=7))[0].tolist() == [9] * 7
+        assert encoded(clips, clip(9, frames=7))[0].tolist() == [9] * 7
         assert fake.clips == runs
 
 
@@ -289,7 +306,7 @@ def test_release_during_use_lets_the_run_end_and_loads_again() -> None:
     first, second = FakeEncoder(gate=threading.Event()), FakeEncoder()
     clips = clip_encoder(first, second)
     results: list[np.ndarray] = []
-    thread = threading.Thread(target=lambda: results.append(clips.encode(clip(1, frames=25))))
+    thread = threading.Thread(target=lambda: results.append(encoded(clips, clip(1, frames=25))))
     thread.start()
     assert first.entered.wait(PATIENCE)
     assert clips.loaded
@@ -300,9 +317,9 @@ def test_release_during_use_lets_the_run_end_and_loads_again() -> None:
     thread.join(PATIENCE)
     assert results[0][1].tolist() == [1] * 10 + [2] * 10 + [3] * 5
     assert not clips.loaded
-    clips.encode(clip(1, frames=25))  # kept: needs no encoder
+    encoded(clips, clip(1, frames=25))  # kept: needs no encoder
     assert not clips.loaded
-    clips.encode(clip(2))
+    encoded(clips, clip(2))
     assert clips.loaded
     assert (first.clips, second.clips) == (1, 1)
 
@@ -316,7 +333,7 @@ def test_a_released_encoder_is_freed() -> None:
         return cast(CodecEncoder, fake)
 
     clips = ClipEncoder(load, "codec", CPU)
-    clips.encode(clip(1))
+    encoded(clips, clip(1))
     assert made[0]() is not None
     clips.release()
     assert made[0]() is None
@@ -325,7 +342,36 @@ def test_a_released_encoder_is_freed() -> None:
 @pytest.mark.parametrize("shape", [(0,), (1, 8), ()])
 def test_what_is_no_clip_is_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="one row of samples"):
-        clip_encoder(FakeEncoder()).encode(torch.zeros(shape))
+        clip_encoder(FakeEncoder()).encode(torch.zeros(shape), b"")
+
+
+# --- warming up ----------------------------------------------------------------------------------------------------
+
+
+def test_a_warm_encoder_was_loaded_and_run_once() -> None:
+    fake = FakeEncoder()
+    loads: list[int] = []
+    clips = ClipEncoder(lambda: loads.append(1) or cast(CodecEncoder, fake), "codec", CPU)  # type: ignore[func-returns-value]
+    load, run = clips.warm_up()
+    load()
+    assert (clips.loaded, fake.clips) == (True, 0)
+    run()
+    assert fake.clips == 1
+    assert encoded(clips, clip(1)).tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert len(loads) == 1
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_a_released_encoder_is_not_warmed(steps: int) -> None:
+    fake = FakeEncoder()
+    clips = clip_encoder(fake)
+    work = clips.warm_up()
+    for step in work[:steps]:
+        step()
+    clips.release()
+    for step in work[steps:]:
+        step()
+    assert (clips.loaded, fake.clips) == (False, 0)
 
 
 # --- the real codec ------------------------------------------------------------------------------------------------
@@ -342,7 +388,7 @@ def test_pieces_are_the_whole(encoder: CodecEncoder, monkeypatch: pytest.MonkeyP
     clips = ClipEncoder(lambda: encoder, "codec", CPU)
     samples = prepare_reference(CLIP, encoder.config.sample_rate).samples
     for length in (1, encoder.config.frame_length, len(samples) // 2, len(samples)):
-        codes = clips.encode(samples[:length])
+        codes = encoded(clips, samples[:length])
         assert np.array_equal(codes, encoder.encode(samples[None, None, :length])[0].numpy())
 
 
@@ -350,5 +396,5 @@ def test_a_clip_longer_than_a_piece_is_the_whole(encoder: CodecEncoder) -> None:
     generator = torch.Generator().manual_seed(3)
     length = int(1.3 * ENCODE_SECONDS * encoder.config.sample_rate)
     samples = 0.3 * torch.randn(length, generator=generator)
-    codes = ClipEncoder(lambda: encoder, "codec", CPU).encode(samples)
+    codes = encoded(ClipEncoder(lambda: encoder, "codec", CPU), samples)
     assert np.array_equal(codes, encoder.encode(samples[None, None])[0].numpy())

@@ -1,0 +1,61 @@
+"""Work that is done ahead while nothing else is asked of the engine."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+
+log = logging.getLogger(__name__)
+
+# Seconds without a request before a step: a take right after the start, or the next of several, has the machine alone.
+QUIET = 2.0
+
+
+class IdleWork:
+    """Runs steps one after the other in a thread, each when the engine has been idle for `QUIET` seconds.
+
+    A step that has begun is finished, so steps should be short. Methods may be called from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._idle = self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def begin(self, steps: Iterable[Callable[[], object]]) -> None:
+        """Run these steps. Only the first call has an effect. When one fails, it is logged and the rest are left."""
+        with self._changed:
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._run, args=(steps,), name="reprise-idle", daemon=True)
+                self._thread.start()
+
+    def set_idle(self, idle: bool) -> None:
+        """Say whether the engine is idle."""
+        with self._changed:
+            self._idle = idle
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """End the thread, after the step under way."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self, steps: Iterable[Callable[[], object]]) -> None:
+        try:
+            for step in steps:
+                if not self._wait():
+                    return
+                step()
+        except Exception:
+            log.warning("Work ahead of time failed; it is done when it is needed.", exc_info=True)
+
+    def _wait(self) -> bool:
+        """Wait until the engine has been idle for long enough. False once closed."""
+        with self._changed:
+            while not self._closed:
+                self._changed.wait_for(lambda: self._idle or self._closed)
+                if not self._changed.wait_for(lambda: not self._idle or self._closed, QUIET):
+                    return True
+            return False
