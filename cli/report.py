@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from engine.request import AudioChunk, SpeechResult
+    from engine.request import AudioChunk, SpeechResult, StopReason
+
+# Of a take of one segment, and of some segments of a longer one.
+_FAULTS: dict[StopReason, tuple[str, str]] = {
+    "length": (
+        "Stopped at its length limit: the end may be missing or repeated",
+        "stopped at its length limit: words may be missing or repeated",
+    ),
+    "short": (
+        "Too short for its words, some of which are probably missing: compare the voice's clip with its transcript",
+        "is too short for its words, some of which are probably missing",
+    ),
+}
 
 
 def progress(chunk: AudioChunk, seconds: float) -> str:
@@ -38,12 +50,13 @@ def figures(result: SpeechResult) -> str:
 def _reason(result: SpeechResult) -> str:
     if result.stop_reason == "cancelled":
         return "Stopped; what was spoken is kept"
-    if result.stop_reason != "length":
-        return "Spoken to the end"
-    cut = [str(number) for number, segment in enumerate(result.segments, 1) if segment.stop_reason == "length"]
-    if len(result.segments) <= 1 or not cut:
-        return "Stopped at its length limit: the end may be missing or repeated"
-    return (
-        f"Segment {', '.join(cut)} of {len(result.segments)} stopped at its length limit: "
-        "words may be missing or repeated"
-    )
+    return "; ".join(fault for reason in _FAULTS if (fault := _fault(result, reason))) or "Spoken to the end"
+
+
+def _fault(result: SpeechResult, reason: StopReason) -> str:
+    """The sentence about the segments that ended for this reason; "" where none did."""
+    which = [str(number) for number, segment in enumerate(result.segments, 1) if segment.stop_reason == reason]
+    whole, some = _FAULTS[reason]
+    if len(result.segments) > 1 and which:
+        return f"Segment {', '.join(which)} of {len(result.segments)} {some}"
+    return whole if result.stop_reason == reason else ""

@@ -17,10 +17,12 @@ from engine.serving.codec_worker import CodecStream, CodecWorker
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.pacing import Pacer
 from engine.serving.turn import AudioDecoded, Conversation, EventStream, Turn, TurnEnded
-from engine.text import Segment, frame_budget
+from engine.text import Segment, frame_budget, frame_minimum
 from engine.text.prompt import PromptBuilder, PromptReference
 
-StopReason = Literal["end", "length", "cancelled"]
+StopReason = Literal["end", "short", "length", "cancelled"]
+
+_WORST_LAST: tuple[StopReason, ...] = ("end", "short", "length")
 
 ATTEMPTS = 2
 READER_TIMEOUT = 15.0  # seconds that audio may wait for its reader
@@ -78,8 +80,8 @@ class FirstAudioTimings:
 class SpeechResult:
     """Outcome of a request. seconds: of audio. first_audio, elapsed: seconds since the request.
 
-    stop_reason: `end` (all was said), `length` (a segment did not end within its budget and was cut there) or
-    `cancelled`.
+    stop_reason: `end` (all was said), `short` (a segment ended too soon for its words, some of which are missing),
+    `length` (a segment did not end within its budget and was cut there) or `cancelled`.
     underruns, starved: how often, and for how many seconds in all, a listener who starts with the first chunk and never
     pauses has nothing to hear.
     """
@@ -173,8 +175,8 @@ class Speech(Iterator[AudioChunk]):
 
 
 class Request:
-    """What was asked, its place in the queue, and its turns: one segment after the other, and again those that loop or
-    do not end.
+    """What was asked, its place in the queue, and its turns: one segment after the other, and again those that loop, do
+    not end, or end too soon.
 
     owner: requests of one owner share their turns.
     Raises EngineBusy when the engine is full, and InvalidInput for a voice too long.
@@ -250,13 +252,15 @@ class Request:
 
     def _begin_turn(self, *, segment: int, attempt: int, start: int) -> None:
         text = self._segments[segment].text
-        prompt, budget = self._conversation.prompt_for(text, frame_budget(text, self._pipeline.frame_rate))
+        rate, phones = self._pipeline.frame_rate, self._pipeline.prompts.count_phones(text)
+        prompt, budget = self._conversation.prompt_for(text, frame_budget(text, rate))
         turn = Turn(
             number=self._turns_begun,
             segment=segment,
             attempt=attempt,
             start=start,
             prompt=prompt,
+            minimum=frame_minimum(text, rate, phones),
             budget=budget,
             options=self._options,
             key=noise_key(self.seed, segment, attempt),
@@ -270,7 +274,7 @@ class Request:
         self._pipeline.loop.submit(turn)
 
     def _end_turn(self, turn: Turn) -> None:
-        """Accept a turn and begin the next; reject one that loops or does not end, and try its segment once more."""
+        """Accept a turn and begin the next; reject one that did not end as it should, and try its segment once more."""
         if turn.stop != "end" and turn.attempt < ATTEMPTS:
             self._pipeline.codec_worker.drop(turn.stream)
             self._pacer.withdrawn(turn.delivered, time.perf_counter())
@@ -283,7 +287,7 @@ class Request:
         text = self._segments[turn.segment].text
         if turn.stop == "end" and turn.codes:
             self._conversation.append(text, torch.from_numpy(np.stack(turn.codes, axis=1)))
-        stop_reason: StopReason = "end" if turn.stop == "end" else "length"
+        stop_reason: StopReason = "length" if turn.stop is None or turn.stop == "loop" else turn.stop
         self._results.append(SegmentResult(text, stop_reason, turn.frames, turn.attempt))
         if len(self._results) < len(self._segments):
             self._begin_turn(segment=turn.segment + 1, attempt=1, start=turn.start + turn.frames)
@@ -323,10 +327,10 @@ class Request:
                 for turn in self._turns
                 if not turn.accepted
             ]
-        reasons = {segment.stop_reason for segment in self._results}
+        reasons = [segment.stop_reason for segment in self._results]
         first_audio, timings = self._first_audio or (None, None)
         return SpeechResult(
-            stop_reason="cancelled" if self._cancelled else "length" if "length" in reasons else "end",
+            stop_reason="cancelled" if self._cancelled else max(reasons, key=_WORST_LAST.index, default="end"),
             frames=self._frames,
             seconds=self._frames / self._pipeline.frame_rate,
             elapsed=time.perf_counter() - self._requested_at,

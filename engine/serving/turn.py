@@ -22,7 +22,7 @@ from engine.text.prompt import PromptBuilder, PromptReference
 
 log = logging.getLogger(__name__)
 
-TurnStop = Literal["end", "length", "loop"]
+TurnStop = Literal["end", "length", "loop", "short"]
 
 MIN_TURN_FRAMES = 64
 
@@ -143,7 +143,7 @@ class Turn:
 
     number: consecutive within the request. segment: index of its text. attempt: 1, or 2 when the segment is spoken
     again. start: frames of the take before it.
-    budget: frames that it may have. key: noise key, a signed 64-bit number.
+    minimum, budget: the fewest and most frames that its words may have. key: noise key, a signed 64-bit number.
     ticket: of the request; its slot is the turn's. stream: decodes its audio. pacer: of the whole take.
 
     The engine's thread writes:
@@ -161,6 +161,7 @@ class Turn:
     attempt: int
     start: int
     prompt: Prompt
+    minimum: int
     budget: int
     options: SamplingOptions
     key: int
@@ -194,7 +195,7 @@ class Turn:
         """Append the next frame `[K + 1]`: the semantic draw, then the codes. Sets `stop` if it is the last."""
         semantic = int(frame[0])
         if semantic == end_index:
-            self.stop = "end"
+            self.stop = "end" if self.frames >= self.minimum else "short"
             return
         self.codes.append(frame[1:])
         self._semantic.append(semantic)

@@ -75,6 +75,10 @@ class PromptBuilder:
         """Return the token ids of spoken text, as `user` and `system` place them."""
         return self._tokenizer.encode_speech(text)
 
+    def count_phones(self, text: str) -> int | None:
+        """Return the number of phones in spoken text; None for a model that is not given phones."""
+        return self._tokenizer.count_phones(text)
+
     def _fixed(self, text: str) -> Tensor:
         return self._text_columns(self._tokenizer.encode(text))
 

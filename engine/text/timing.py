@@ -1,4 +1,4 @@
-"""Estimates of speaking time in any script, without a model: for budgets and proportions, not for timing words."""
+"""Estimates of speaking time in any script, without a model: for limits and proportions, not for timing words."""
 
 import math
 from collections import Counter
@@ -6,35 +6,38 @@ from functools import lru_cache
 
 import regex
 
-from engine.text.marks import SPEAKER_TAG
+from engine.text.marks import SPEAKER_TAG, STYLE_TAG
 
-# Seconds at an ordinary pace per character of a kind; the first matching kind counts. Speech in all languages has about
-# 4 to 8 syllables a second, so a script's figure follows from the share of a syllable in its characters.
-_KINDS: tuple[tuple[str, float], ...] = (
-    (r"\p{N}", 0.45),  # digits are words
-    (r"\p{Han}", 0.25),
+# Seconds per character of a kind, at an ordinary pace and at least; the first matching kind counts. Speech in all
+# languages has about 4 to 8 syllables a second and at most 10, so a script's figures follow from the share of a
+# syllable in its characters. What may be silent or read in fewer words takes no time at least.
+_KINDS: tuple[tuple[str, float, float], ...] = (
+    (r"\p{N}", 0.45, 0.03),  # digits are words, but 1,000,000 is two
+    (r"\p{Han}", 0.25, 0.1),
     (
         r"[\p{Hangul}\p{Hiragana}\p{Katakana}\p{Ethiopic}\p{Yi}\p{Canadian_Aboriginal}\p{Cherokee}\p{Vai}]",
         0.2,
+        0.08,
     ),
-    (r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Armenian}\p{Georgian}--\P{L}]", 1 / 15),
-    (r"\p{L}", 0.1),  # abjads leave vowels out, Indic consonants carry one
-    (r"\p{M}", 0.06),
-    (r"[\p{SB=STerm}\p{SB=ATerm}…\n]", 0.5),
-    (r"[\p{SB=SContinue}\p{Pd};،、]", 0.25),
-    (r"[\p{S}%&@#*/§]", 0.5),  # read as words, if at all
-    (r"\s", 0.01),
-    (r"[\s\S]", 0.05),
+    (r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Armenian}\p{Georgian}--\P{L}]", 1 / 15, 1 / 33),
+    (r"\p{L}", 0.1, 0.04),  # abjads leave vowels out, Indic consonants carry one
+    (r"\p{M}", 0.06, 0.0),
+    (r"[\p{SB=STerm}\p{SB=ATerm}…\n]", 0.5, 0.0),
+    (r"[\p{SB=SContinue}\p{Pd};،、]", 0.25, 0.0),
+    (r"[\p{S}%&@#*/§]", 0.5, 0.0),  # read as words, if at all
+    (r"\s", 0.01, 0.0),
+    (r"[\s\S]", 0.05, 0.0),
 )
-_KIND = regex.compile("|".join(f"({pattern})" for pattern, _ in _KINDS), regex.VERSION1)
-_SECONDS = tuple(seconds for _, seconds in _KINDS)
+_KIND = regex.compile("|".join(f"({pattern})" for pattern, _, _ in _KINDS), regex.VERSION1)
 # The only kind that depends on neighbours: acronyms are spelled.
 _ACRONYMS = regex.compile(r"(?:(?<=\p{Lu})\p{Lu}|\p{Lu}(?=\p{Lu}))++")
 _SPELLED = 0.3
+_DRAWLED = regex.compile(r"(\p{L})\1{2,}")  # "Nooooo" takes as long as the writer likes
 _TURN = 0.5  # seconds between two speakers
 
 _SLOWEST = 2.2  # times as long as at an ordinary pace: a slow, hesitant or dramatic reading
 _AROUND = 1.5  # seconds: silence before and after, and one long pause
+_LEAST_OF_A_PHONE = 1 / 22  # seconds; readers have 10 to 15 phones a second
 
 
 def speaking_time(text: str) -> float:
@@ -45,17 +48,29 @@ def speaking_time(text: str) -> float:
 
 def _turn_time(text: str) -> float:
     """Estimate one turn. Each distinct character is looked up once: long texts have few."""
-    seconds = sum(_character_time(character) * times for character, times in Counter(text).items())
+    seconds = sum(_character_times(character)[0] * times for character, times in Counter(text).items())
     if acronyms := _ACRONYMS.findall(text):
         spelled = Counter("".join(acronyms))
-        seconds += sum((_SPELLED - _character_time(letter)) * times for letter, times in spelled.items())
+        seconds += sum((_SPELLED - _character_times(letter)[0]) * times for letter, times in spelled.items())
     return seconds
 
 
 @lru_cache(maxsize=4096)
-def _character_time(character: str) -> float:
+def _character_times(character: str) -> tuple[float, float]:
+    """Seconds of a character, at an ordinary pace and at least."""
     found = _KIND.match(character)
-    return _SECONDS[(found.lastindex or 1) - 1] if found else 0.0
+    return _KINDS[(found.lastindex or 1) - 1][1:] if found else (0.0, 0.0)
+
+
+def least_time(text: str, phones: int | None = None) -> float:
+    """Return the seconds that the fastest reader needs for `text`; speech that is shorter lacks words.
+
+    phones: how many it has, where the model has a lexicon; they are exact where characters are a guess.
+    """
+    if phones is not None:
+        return phones * _LEAST_OF_A_PHONE
+    spoken = _DRAWLED.sub(r"\1\1", STYLE_TAG.sub("", SPEAKER_TAG.sub("", text)))
+    return sum(_character_times(character)[1] * times for character, times in Counter(spoken).items())
 
 
 def frame_budget(text: str, frame_rate: float) -> int:
@@ -66,3 +81,11 @@ def frame_budget(text: str, frame_rate: float) -> int:
         frame_rate: codec frames per second.
     """
     return math.ceil((_AROUND + _SLOWEST * speaking_time(text)) * frame_rate)
+
+
+def frame_minimum(text: str, frame_rate: float, phones: int | None = None) -> int:
+    """Return the fewest frames of a segment. A model that ends it before has left words out.
+
+    Arguments as for `frame_budget` and `least_time`.
+    """
+    return math.ceil(least_time(text, phones) * frame_rate)

@@ -88,6 +88,10 @@ class Tokenizer:
     def encode_speech(self, text: str) -> list[int]:
         return self.encode(self.lexicon.phones(text) if self.lexicon else text)
 
+    def count_phones(self, text: str) -> int | None:
+        """Return the number of phones in spoken text; None without a lexicon."""
+        return self.lexicon.count_phones(text) if self.lexicon else None
+
 
 _Made = tuple[Callable[[str], list[int]], Callable[[str], int | None], int]
 

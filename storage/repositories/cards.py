@@ -32,7 +32,7 @@ class CardRecord:
 
     state: `failed` has a sentence in `failure`; `queued` may have a take, which the next one replaces. seed, settings:
     how it is spoken; None and empty for the defaults. take_id, duration: the chosen generation and its seconds, or
-    None. cut: the take ended at a length limit, so that words may be missing. takes: their number.
+    None. stop_reason: of its speech; after `length` and `short` words may be missing. takes: their number.
     """
 
     id: str
@@ -49,7 +49,7 @@ class CardRecord:
     settings: Mapping[str, str | int | float | bool | None]
     take_id: str | None
     duration: float | None
-    cut: bool
+    stop_reason: str | None
     takes: int
 
 
@@ -227,6 +227,6 @@ def to_record(
         settings=settings_from_json(row.settings),
         take_id=take_id,
         duration=duration,
-        cut=stop_reason == "length",
+        stop_reason=stop_reason,
         takes=takes,
     )

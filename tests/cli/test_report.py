@@ -25,6 +25,17 @@ def result(*reasons: str, frames: int = 20) -> SpeechResult:
             result("end", "length", "end", "length"),
             "Segment 2, 4 of 4 stopped at its length limit: words may be missing or repeated",
         ),
+        (
+            result("short"),
+            "Too short for its words, some of which are probably missing: compare the voice's clip with its transcript",
+        ),
+        (
+            result("short", "length", "short"),
+            (
+                "Segment 2 of 3 stopped at its length limit: words may be missing or repeated; "
+                "Segment 1, 3 of 3 is too short for its words, some of which are probably missing"
+            ),
+        ),
         (result("end", "cancelled"), "Stopped; what was spoken is kept"),
         (result("cancelled", frames=0), "Stopped before anything was spoken."),
         (result("end", frames=0), "Nothing was spoken."),

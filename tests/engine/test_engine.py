@@ -138,6 +138,28 @@ def test_a_segment_that_does_not_end_is_spoken_anew_once_and_said(
     assert len(take(chunks)) == result.frames * engine.frame_length
 
 
+@pytest.mark.parametrize("short_attempts", [1, speech_module.ATTEMPTS])
+def test_a_segment_too_short_for_its_words_is_spoken_anew_and_said(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, short_attempts: int
+) -> None:
+    push = Turn.push
+
+    def ending(self: Turn, frame: np.ndarray, end_index: int) -> None:
+        last = self.minimum - 1 if self.attempt <= short_attempts else self.minimum
+        push(self, np.full_like(frame, end_index if self.frames == last else 1), end_index)
+
+    monkeypatch.setattr(Turn, "push", ending)
+    monkeypatch.setattr("engine.serving.turn.is_looping", lambda _codes: False)
+    chunks = list(speech := engine.speak("Nine words that no reader can say so soon.", None, SpeakOptions(seed=3)))
+    result = speech.result
+    assert result is not None
+    stands = "short" if short_attempts == speech_module.ATTEMPTS else "end"
+    assert (result.stop_reason, result.segments[0].stop_reason) == (stands, stands)
+    assert result.segments[0].attempts == 2
+    assert [i for i, chunk in enumerate(chunks) if i and chunk.start == 0], "the first attempt's audio is replaced"
+    assert len(take(chunks)) == result.frames * engine.frame_length
+
+
 def test_cancel_ends_within_a_frame_and_keeps_what_was_spoken(engine: Engine, voice: Voice) -> None:
     speech = engine.speak("One sentence here. And another one there.", voice, SpeakOptions(seed=1))
     kept = [next(speech), next(speech)]
@@ -179,6 +201,7 @@ def test_long_text_is_spoken_whole_while_old_turns_leave(engine: Engine, monkeyp
     monkeypatch.setattr(engine, "_profile", Profile(max_segment_bytes=60))
     monkeypatch.setattr(engine, "_pipeline", replace(engine._pipeline, history_positions=200))
     monkeypatch.setattr(Turn, "push", ending_soon)
+    monkeypatch.setattr(speech_module, "frame_minimum", lambda *_: 0)
     monkeypatch.setattr(Conversation, "prompt_for", watched)
     words = " ".join(f"This is the long sentence that has number {i}." for i in range(12))
     speech = engine.speak(words, None, SpeakOptions(seed=1))

@@ -215,6 +215,7 @@ def alone(engine: Engine, text: str, voice: Voice | None, seed: int) -> Line:
 @pytest.fixture
 def run_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[SoakRun]:
     monkeypatch.setattr(Turn, "push", ending_soon)
+    monkeypatch.setattr("engine.request.frame_minimum", lambda *_: 0)
     engine = Engine.load(MINIATURE, "cpu", slots=SLOTS, queue=QUEUE)
     monkeypatch.setattr(engine, "_profile", Profile(max_segment_bytes=40))
     voice = engine.encode_voice("Slt", [(CLIP, TRANSCRIPT)]).voice

@@ -231,12 +231,12 @@ def test_a_script_begins_in_one_voice_and_so_does_a_card(storage: Storage) -> No
 
 def test_a_card_tells_of_its_takes(storage: Storage) -> None:
     one, *_ = made(storage)
-    assert (one.takes, one.cut) == (0, False)
-    assert (take(storage, one).takes, take(storage, one).cut) == (1, False)
+    assert (one.takes, one.stop_reason) == (0, None)
+    assert (take(storage, one).takes, take(storage, one).stop_reason) == (1, "end")
     cut = storage.scripts.attach(one.id, replace(spoken("One."), stop_reason="length"))
-    assert (cut.takes, cut.cut) == (3, True)
+    assert (cut.takes, cut.stop_reason) == (3, "length")
     outdated = storage.scripts.edit(one.id, "Else.")
-    assert (outdated.takes, outdated.cut) == (3, False)
+    assert (outdated.takes, outdated.stop_reason) == (3, None)
 
 
 def test_how_a_card_is_spoken(storage: Storage) -> None:

@@ -12,7 +12,7 @@ from web.limits.budgets import PoolFull
 from web.ui.payloads import UnexpectedPayload
 
 if TYPE_CHECKING:
-    from engine.request import AudioChunk, SpeechResult
+    from engine.request import AudioChunk, SpeechResult, StopReason
     from web.ui.i18n import Words
 
 _DECIMAL_COMMA = ("de", "es", "fr")
@@ -73,12 +73,16 @@ def ending(result: SpeechResult, words: Words) -> str:
 def _why(result: SpeechResult, words: Words) -> str:
     if result.stop_reason == "cancelled":
         return words("speech.stopped")
-    cut = [number for number, segment in enumerate(result.segments, 1) if segment.stop_reason == "length"]
-    if result.stop_reason != "length":
-        return words("speech.to_the_end")
-    if len(result.segments) <= 1 or not cut:
-        return words("speech.cut")
-    return words("speech.cut_segments", which=", ".join(map(str, cut)), count=len(result.segments))
+    faults = (_fault(result, "length", "speech.cut", words), _fault(result, "short", "speech.short", words))
+    return "; ".join(filter(None, faults)) or words("speech.to_the_end")
+
+
+def _fault(result: SpeechResult, reason: StopReason, key: str, words: Words) -> str:
+    """The sentence about the segments that ended for this reason; "" where none did."""
+    which = [str(number) for number, segment in enumerate(result.segments, 1) if segment.stop_reason == reason]
+    if len(result.segments) > 1 and which:
+        return words(f"{key}_segments", which=", ".join(which), count=len(result.segments))
+    return words(key) if result.stop_reason == reason else ""
 
 
 def figures(result: SpeechResult, words: Words) -> str:

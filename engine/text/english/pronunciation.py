@@ -28,6 +28,7 @@ WORD_BREAK = "_"
 MARKS = tuple(normalization.PUNCTUATION)
 TOKENS = (*PHONES, WORD_BREAK, *MARKS)
 
+_PHONES = frozenset(PHONES)
 VOWELS = frozenset(phone for phone in PHONES if phone[0] in "aeiou")
 _SIBILANTS = frozenset({"s", "z", "sh", "zh", "ch", "jh"})
 _VOICELESS = frozenset({"f", "k", "p", "s", "sh", "t", "th", "ch"})
@@ -104,6 +105,10 @@ class Lexicon:
             else:
                 out += self._turn(normalization.spoken(piece, self._words))
         return " ".join(out)
+
+    def count_phones(self, text: str) -> int:
+        """Return the number of phones in `text`, without word breaks, marks and speaker tags."""
+        return sum(token in _PHONES for token in self.phones(text).split())
 
     def words(self, text: str) -> list[str]:
         """Return the words and marks that `phones` pronounces, in order, without speaker tags."""

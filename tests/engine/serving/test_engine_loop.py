@@ -218,6 +218,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
         push(self, np.full_like(frame, end_index) if self.frames >= chosen.length(self) else frame, end_index)
 
     monkeypatch.setattr(Turn, "push", ending)
+    monkeypatch.setattr("engine.request.frame_minimum", lambda *_: 0)
     return chosen
 
 

@@ -1,6 +1,7 @@
 """Text is normalised, cut where a reader would pause, never dropped; turns are those of the S2 reference."""
 
 import json
+import math
 import unicodedata
 from itertools import pairwise
 
@@ -15,6 +16,8 @@ from engine.text import (
     batch_turns,
     cut_text,
     frame_budget,
+    frame_minimum,
+    least_time,
     normalise,
     plan_segments,
     speaking_time,
@@ -362,6 +365,58 @@ def test_budgets_are_generous_and_not_endless(text: str, seconds: float) -> None
     frames = frame_budget(text, 20)
     assert 2 * seconds <= frames / 20 <= 5 * seconds
     assert frame_budget(text, 40) == pytest.approx(2 * frames, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "fastest"),  # seconds of a fast reader; a third of it cannot hold the words
+    [
+        ("The morning train was late, so we walked along the river and talked.", 3.0),
+        ("今天天气很好，我们一起去公园散步吧。", 2.1),
+        ("きょうはてんきがいいので、こうえんへさんぽにいきましょう。", 2.9),
+        ("오늘은 날씨가 좋으니까 공원으로 산책하러 가요.", 2.3),
+        ("Сегодня хорошая погода, пойдём гулять в парк.", 2.2),
+        ("الطقس جميل اليوم، هيا نذهب إلى الحديقة.", 2.3),
+        ("आज मौसम अच्छा है, चलो पार्क में टहलने चलते हैं।", 2.2),
+        ("วันนี้อากาศดี เราไปเดินเล่นที่สวนกันเถอะ", 2.3),
+    ],
+)
+def test_a_fast_reader_is_never_too_fast_and_a_third_of_the_time_is_too_little(text: str, fastest: float) -> None:
+    assert fastest / 3 < least_time(text) < 0.9 * fastest
+    assert frame_minimum(text, 20) == math.ceil(20 * least_time(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "fastest"),  # seconds: short words, numbers, and what is silent or drawled
+    [
+        ("I", 0.1),
+        ("Yes.", 0.2),
+        ("OK!", 0.3),
+        ("1,000,000", 0.4),
+        ("1000000000000", 0.5),
+        ("$3.50", 0.6),
+        ("NASA", 0.4),
+        ("?!... — 👍 ***", 0.01),
+        ("[whispering very softly, close to the microphone] Hi.", 0.1),
+        ("<|speaker:0|>Hi.", 0.1),
+        ("Nooooooooooooooooooooooooooooooo!", 0.3),
+        ("好", 0.15),
+        ("はい", 0.2),
+        ("네", 0.1),
+    ],
+)
+def test_short_texts_numbers_and_tags_may_be_as_short_as_they_are(text: str, fastest: float) -> None:
+    assert least_time(text) <= fastest
+
+
+def test_known_phones_count_in_place_of_characters() -> None:
+    assert least_time("1,000,000", phones=100) == least_time("Any words.", phones=100) == pytest.approx(4.55, abs=0.01)
+    assert frame_minimum("Any words.", 20, phones=0) == 0
+
+
+@given(texts)
+def test_the_least_time_of_any_text_is_half_of_the_usual_at_most(text: str) -> None:
+    text = normalised(text)
+    assert 0 <= least_time(text) <= 0.5 * speaking_time(text)
 
 
 @given(texts, texts)

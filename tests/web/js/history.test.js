@@ -30,6 +30,7 @@ test("an entry says when in the reader's own language and time, and only what is
 test("an entry says how it ended and how it was made", () => {
   assert.match(factsOf({ ...ENTRY, ending: "cancelled", script: true }, "en"), / · seed 7 · stopped · of_script$/);
   assert.match(factsOf({ ...ENTRY, ending: "length" }, "en"), / · cut$/);
+  assert.match(factsOf({ ...ENTRY, ending: "short" }, "en"), / · short$/);
   const made = { ...ENTRY, model: "s2-pro", settings: { temperature: 0, top_p: 0.85, top_k: 30 }, factor: 0.4567 };
   assert.equal(detailsOf(made, "de"), "s2-pro · temperature 0 · top_p 0,85 · top_k 30 · factor 0,46");
 });

@@ -83,6 +83,7 @@ test("a take says what it is, and how fast it was made to whoever asks", () => {
   const stopped = { ...spoken, ms: null, reason: "cancelled", listed: false };
   assert.deepEqual(factsOf(stopped, "en").slice(2, 4), ["sound after 200 ms", "stopped early"]);
   assert.equal(factsOf(stopped, "en").length, 5);
+  assert.equal(factsOf({ ...stopped, reason: "short" }, "en")[3], "too short for its words");
   assert.deepEqual([paceOf(spoken, "de"), paceOf({ factor: null }, "de")], ["Real-time factor 0,46", ""]);
 });
 

@@ -33,6 +33,17 @@ def result(*reasons: str, frames: int = 20, overall: str | None = None) -> Speec
             result("end", "length", "end", "length", overall="length"),
             "Segment 2, 4 of 4 stopped at the length limit: words may be missing or repeated",
         ),
+        (
+            result("short"),
+            "Too short for its words, some of which are probably missing: compare the voice’s clip with its transcript",
+        ),
+        (
+            result("end", "length", "short", overall="length"),
+            (
+                "Segment 2 of 3 stopped at the length limit: words may be missing or repeated; "
+                "Segment 3 of 3 is too short for its words, some of which are probably missing"
+            ),
+        ),
         (result("end", "cancelled"), "Stopped; what was spoken is kept"),
         (result("cancelled", frames=0), "Stopped before anything was spoken."),
         (result("end", frames=0), "Nothing was spoken."),

@@ -17,6 +17,7 @@ export function factsOf(entry, language) {
     words("history.seed", { seed: entry.seed }),
     entry.ending === "cancelled" && words("history.stopped"),
     entry.ending === "length" && words("history.cut"),
+    entry.ending === "short" && words("history.short"),
     entry.script && words("history.of_script"),
   ]);
 }

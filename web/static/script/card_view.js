@@ -12,6 +12,8 @@ const CARD_STATES = {
   spoken: "script.spoken",
   failed: "script.failed",
 };
+// What is wrong with a take, by why it ended.
+const FAULTS = { length: "script.cut", short: "script.short" };
 const ICONS = {
   play: PLAY,
   pause: PAUSE,
@@ -97,7 +99,7 @@ export class CardView {
     if (show(parts.text, card.text)) this.grow();
     if (parts.voice.value !== (card.voice ?? "")) fillVoices(parts.voice, this.voices, [card.voice]);
     parts.state.textContent = words(CARD_STATES[state]);
-    parts.trouble.textContent = state === "failed" ? card.failure : card.cut && take ? words("script.cut") : "";
+    parts.trouble.textContent = state === "failed" ? card.failure : take && card.ending in FAULTS ? words(FAULTS[card.ending]) : "";
     parts.length.textContent = take ? clock(card.seconds) : "";
     parts.play.disabled = !take;
     parts.redo.disabled = locked || isComing(card);

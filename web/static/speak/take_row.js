@@ -106,7 +106,7 @@ export function factsOf({ voice, seconds, ms, first, reason, listed }, language)
   const waited = ms ?? (first === null ? null : Math.round(first * 1000));
   const facts = [voice, secondsOf(seconds, language)];
   if (waited !== null) facts.push(words("takes.sound", { ms: waited }));
-  if (reason !== "end") facts.push(words("takes.cut"));
+  if (reason !== "end") facts.push(words(reason === "short" ? "takes.short" : "takes.cut"));
   if (!listed) facts.push(words("takes.here_only"));
   return facts;
 }

@@ -105,7 +105,7 @@ def card_view(card: CardRecord, speaking: Sequence[str]) -> dict[str, Any]:
         "failure": card.failure,
         "take": card.take_id,
         "seconds": None if card.duration is None else round(card.duration, 2),
-        "cut": card.cut,
+        "ending": card.stop_reason,
         "takes": card.takes,
     }
 
