@@ -327,7 +327,8 @@ class Engine:
     def forget(self, voice: Voice) -> None:
         """Drop the cached data of a deleted voice: keys and values of its prompt, codes of its clips.
 
-        Requests under way are not affected. A voice of another codec has no cached data.
+        Requests under way go on, and what they cache is dropped when they end. A voice of another codec has no cached
+        data.
         """
         if self._closed or voice.codec_fingerprint != self.codec_fingerprint:
             return

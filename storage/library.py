@@ -89,6 +89,14 @@ class VoiceLibrary:
             record = voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
             return voices.load(session=session, record=record, codec_fingerprint=record.codec_fingerprint)
 
+    def stored(self, voice_id: str, codec_fingerprint: str, *, owner: str = LOCAL) -> Voice | None:
+        """Load a whole voice with the codes of this codec; None where there are none."""
+        with self._database.read() as session:
+            record = voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
+            if not voices.has_codes(session=session, voice_id=voice_id, codec_fingerprint=codec_fingerprint):
+                return None
+            return voices.load(session=session, record=record, codec_fingerprint=codec_fingerprint)
+
     def ready(
         self, voice_id: str, codec_fingerprint: str, reencode: Callable[[Voice], Voice], *, owner: str = LOCAL
     ) -> Voice:
@@ -99,11 +107,11 @@ class VoiceLibrary:
         processes make them at once, one stores its own and all use those. Raises UnusableReference when a clip is
         needed and missing, and what `reencode` raises.
         """
-        voice = self._stored(voice_id, codec_fingerprint, owner)
+        voice = self.stored(voice_id, codec_fingerprint, owner=owner)
         if voice is not None:
             return voice
         with self._reencoding:
-            voice = self._stored(voice_id, codec_fingerprint, owner)
+            voice = self.stored(voice_id, codec_fingerprint, owner=owner)
             if voice is not None:
                 return voice
             return self._keep(voice_id, self._reencoded(voice_id, codec_fingerprint, reencode, owner), owner)
@@ -235,14 +243,6 @@ class VoiceLibrary:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _stored(self, voice_id: str, codec_fingerprint: str, owner: str) -> Voice | None:
-        """The voice with the codes of this codec; None where there are none."""
-        with self._database.read() as session:
-            record = voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
-            if not voices.has_codes(session=session, voice_id=voice_id, codec_fingerprint=codec_fingerprint):
-                return None
-            return voices.load(session=session, record=record, codec_fingerprint=codec_fingerprint)
 
     def _reencoded(
         self, voice_id: str, codec_fingerprint: str, reencode: Callable[[Voice], Voice], owner: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import RepriseError
@@ -12,6 +12,7 @@ from studio.takes.running import RunningTakes
 from studio.takes.store import TakeStore
 
 if TYPE_CHECKING:
+    from engine.voice import Voice
     from storage import Storage
     from studio.model_manager import ModelManager
 
@@ -35,16 +36,37 @@ class AppContext:
         """Make the services over a model and a storage. The caller closes both."""
         return cls(engine, storage, TakeStore(storage.history), RunningTakes(), ScriptRunner(engine, storage))
 
-    def forget_voice(self, voice_id: str, *, owner: str) -> None:
-        """Drop what the engine caches of a voice that is about to be deleted. A restored voice is cached again."""
-        with suppress(RepriseError):  # damaged, missing or shared: deleting it raises the error
-            own = self.storage.voices.own(voice_id, owner=owner)
-            self.engine.forget(self.storage.voices.load(own.id, owner=owner))
+    def trash_voice(self, voice_id: str, *, owner: str) -> None:
+        """Move a voice to the trash, and drop what the engine caches of it. A restored voice is cached again.
+
+        Raises what `VoiceLibrary.trash` does; nothing is dropped then.
+        """
+        cached = self._cached_voice(voice_id, owner)
+        self.storage.voices.trash(voice_id, owner=owner)
+        self._forget(cached)
 
     def delete_owner(self, owner: str) -> None:
-        """Delete everything of an owner: cached voices, takes under way, takes in memory, and the storage."""
-        for voice in self.storage.voices.list(owner=owner):
-            if not voice.shared:
-                self.forget_voice(voice.id, owner=owner)
+        """Delete everything of an owner: the storage, takes in memory and under way, and cached voices.
+
+        Raises DatabaseUnavailable; nothing is deleted then.
+        """
+        own = [voice.id for voice in self.storage.voices.list(owner=owner) if not voice.shared]
+        cached = [self._cached_voice(voice_id, owner) for voice_id in own]
         with self.takes.deleting_owner(owner):
             self.storage.forget(owner)
+        for voice in cached:
+            self._forget(voice)
+
+    def _cached_voice(self, voice_id: str, owner: str) -> Voice | None:
+        """What the engine may cache of a voice, its transcripts and codes; None where there is nothing."""
+        with suppress(RepriseError):  # damaged, missing or shared: deleting it raises the error
+            own = self.storage.voices.own(voice_id, owner=owner)
+            voice = self.storage.voices.stored(own.id, self.engine.codec_fingerprint, owner=owner)
+            if voice is not None:
+                return replace(voice, references=tuple(replace(each, clip=b"") for each in voice.references))
+        return None
+
+    def _forget(self, voice: Voice | None) -> None:
+        if voice is not None:
+            with suppress(RepriseError):  # damaged codes, which were never cached
+                self.engine.forget(voice)

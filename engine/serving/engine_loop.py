@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from queue import SimpleQueue
 
 import numpy as np
@@ -36,6 +37,14 @@ def _close_all() -> None:
         loop.close()
 
 
+@dataclass(frozen=True)
+class _ForgottenPrefix:
+    """The columns `[K + 1, T]` of a prefix to forget, and the requests that may still cache it."""
+
+    columns: Tensor
+    users: tuple[Ticket, ...]
+
+
 class EngineLoop:
     """Owner of the model runner and the codec worker. Its public methods may be called from any thread.
 
@@ -47,7 +56,8 @@ class EngineLoop:
         self.scheduler = Scheduler(runner.slots, queue)
         self._inbox: Inbox[Turn] = Inbox()
         self._turns: dict[Ticket, Turn] = {}
-        self._prefixes_to_forget: SimpleQueue[Tensor] = SimpleQueue()
+        self._to_forget: SimpleQueue[_ForgottenPrefix] = SimpleQueue()
+        self._forgetting: list[_ForgottenPrefix] = []
         self.idle_work = IdleWork()
         self._thread = threading.Thread(target=self._run, name="reprise-engine", daemon=True)
         self._thread.start()
@@ -69,9 +79,9 @@ class EngineLoop:
     def forget(self, columns: Tensor) -> None:
         """Drop the cached keys and values of prompts that begin with `columns` `[K + 1, T]`, before the next frame.
 
-        A slot in use keeps them until another prompt replaces them.
+        Requests that are open now may go on with them; what they cache is dropped when they have left.
         """
-        self._prefixes_to_forget.put(columns)
+        self._to_forget.put(_ForgottenPrefix(columns, tuple(self.scheduler.open_tickets())))
         self._inbox.wake()
 
     def close(self) -> None:
@@ -113,11 +123,19 @@ class EngineLoop:
             self.scheduler.enqueue(turn.ticket)
         for ticket in [ticket for ticket in self._turns if ticket.gone]:
             self._codec_worker.drop(self._turns.pop(ticket).stream)
-        while not self._prefixes_to_forget.empty():
-            used = {turn.ticket.slot for turn in self._turns.values()}
-            free = [slot for slot in range(self._runner.slots) if slot not in used]
-            self._runner.forget(self._prefixes_to_forget.get(), free)
+        self._forget_prefixes()
         return not self._inbox.closed
+
+    def _forget_prefixes(self) -> None:
+        while not self._to_forget.empty():
+            self._forgetting.append(self._to_forget.get())
+        if not self._forgetting:
+            return
+        used = {turn.ticket.slot for turn in self._turns.values()}
+        free = [slot for slot in range(self._runner.slots) if slot not in used]
+        for prefix in self._forgetting:
+            self._runner.forget(prefix.columns, free)
+        self._forgetting = [prefix for prefix in self._forgetting if not all(ticket.gone for ticket in prefix.users)]
 
     def _wait(self) -> list[Turn]:
         while self._inbox.empty and self._runner.capture_next():

@@ -67,7 +67,8 @@ class Plan:
 class Scheduler:
     """Assigns `slots` slots to at most `slots + queue` open requests.
 
-    `enter`, `leave`, `place` and the counts may be called from any thread, the other methods from the engine's thread.
+    `enter`, `leave`, `place`, `open_tickets` and the counts may be called from any thread, the other methods from the
+    engine's thread.
     `leave` may also be called by a finalizer, which the garbage collector may run within any of these methods: it takes
     no lock and moves nothing; the other methods clean up.
     Because a request may leave at any moment, `enqueue`, `ready` and `release` ignore a ticket that is gone; in any
@@ -93,6 +94,11 @@ class Scheduler:
         """Requests that have entered and not left."""
         with self._lock:
             return len(_present(self._entered))
+
+    def open_tickets(self) -> list[Ticket]:
+        """The tickets of requests that have entered and not left."""
+        with self._lock:
+            return _present(self._entered)
 
     @property
     def waiting(self) -> int:

@@ -9,6 +9,7 @@ import torch
 
 from engine.byte_lru import ByteLRU
 from engine.engine import Engine, SpeakOptions
+from engine.release.profile import Profile
 from engine.request import AudioChunk
 from engine.voice import Voice
 from tests.paths import MINIATURE, SPEECH
@@ -67,12 +68,23 @@ def test_a_forgotten_voice_is_in_no_slot_and_no_cache(engine: Engine, voices: tu
     np.testing.assert_allclose(spoken(engine, one), before, rtol=0, atol=1e-5)
 
 
-def test_speech_under_way_goes_on(engine: Engine, voices: tuple[Voice, Voice]) -> None:
-    whole = spoken(engine, voices[0])
-    speech = engine.speak("Hello.", voices[0], SpeakOptions(seed=1))
+@pytest.mark.parametrize("text", ["Hello.", "One sentence to say. And another one."])
+def test_speech_under_way_goes_on_and_leaves_nothing(
+    engine: Engine, voices: tuple[Voice, Voice], monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(engine, "_profile", Profile(max_segment_bytes=24))
+    monkeypatch.setattr("engine.request.frame_budget", lambda *_: 12)  # random weights never draw the end
+    monkeypatch.setattr("engine.request.ATTEMPTS", 1)
+    whole = joined(engine.speak(text, voices[0], SpeakOptions(seed=1)))
+    speech = engine.speak(text, voices[0], SpeakOptions(seed=1))
     first = next(speech)
+    slots = engine._runner._slots
+    used = [place for place, held in enumerate(slots._prompts) if held.filled]
     engine.forget(voices[0])
     np.testing.assert_allclose(joined([first, *speech]), whole, rtol=0, atol=1e-5)
+    until(lambda: engine.status().prefixes[0] == 0)
+    until(lambda: not any(held.filled for held in slots._prompts))
+    assert not slots.cache.buffer[:, :, used, :, :-1].any()
 
 
 def test_voices_that_were_never_spoken_with_are_nothing_to_forget(engine: Engine, voices: tuple[Voice, Voice]) -> None:

@@ -110,8 +110,7 @@ class LibraryHandlers:
         def delete(owner: Owner, words: Words) -> Answer:
             nonlocal picker
             voice = parse_payload(VoiceEvent, event)
-            self._context.forget_voice(voice.id, owner=owner.key)
-            self._library.trash(voice.id, owner=owner.key)
+            self._context.trash_voice(voice.id, owner=owner.key)
             others = self._library.list(owner=owner.key)
             if not others or not voice.picked:
                 return _answer("", about=voice.id)

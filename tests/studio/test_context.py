@@ -1,0 +1,143 @@
+"""What is deleted is nowhere: neither in the database's files, nor in memory, nor in the engine. And all or nothing."""
+
+import random
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from sqlalchemy import Engine as SqlEngine
+from sqlalchemy import event
+
+from engine.errors import DatabaseUnavailable, GenerationNotFound
+from engine.voice import Voice
+from storage import Storage
+from storage.repositories.generations import GenerationRecord
+from studio.context import AppContext
+from studio.model_manager import ModelManager
+from tests.attack.storage.marked import Marker, written
+from tests.fake_engine import FakeEngine
+from tests.storage.making import recoded
+
+CODEC = "codec-b"
+OWNER = "ann"
+
+
+class ForgettingEngine(FakeEngine):
+    """Keeps the voices that it forgets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.codec_fingerprint = CODEC
+        self.dropped: list[Voice] = []
+
+    def forget(self, voice: Voice) -> None:
+        self.dropped.append(voice)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "library" / "voices.db"
+
+
+@pytest.fixture
+def storage(path: Path) -> Iterator[Storage]:
+    with Storage.open(path, busy_timeout=0.1) as opened:
+        yield opened
+
+
+@pytest.fixture
+def engine() -> ForgettingEngine:
+    return ForgettingEngine()
+
+
+@pytest.fixture
+def app(engine: ForgettingEngine, storage: Storage) -> AppContext:
+    return AppContext.create(ModelManager(cast(Any, engine)), storage)
+
+
+@pytest.fixture
+def mark() -> Marker:
+    return Marker(random.Random(5))
+
+
+def add_voice(app: AppContext, mark: Marker) -> tuple[str, Voice]:
+    """A marked voice of another codec than the engine's, which has spoken: its id, and as the engine knows it."""
+    made = mark.voice()
+    voice_id = app.storage.voices.add(made, owner=OWNER).id
+    spoken = app.storage.voices.ready(voice_id, CODEC, lambda voice: recoded(voice, CODEC), owner=OWNER)
+    return voice_id, spoken
+
+
+def keep_take(app: AppContext, mark: Marker) -> GenerationRecord:
+    """A take in memory: the owner keeps no history."""
+    app.storage.history.change_settings(history=False, owner=OWNER)
+    kept = app.takes.save(mark.spoken(), owner=OWNER, started=app.takes.begin())
+    assert kept is not None
+    return kept
+
+
+def cached(voice: Voice) -> list[tuple[str, bytes]]:
+    """What the engine looks its memory up by."""
+    return [(reference.transcript, reference.codes.tobytes()) for reference in voice.references]
+
+
+@contextmanager
+def failing_deletions() -> Iterator[None]:
+    def fail(_: object, __: object, sql: str, *___: object) -> None:
+        if sql.startswith(("DELETE FROM voices", "UPDATE voices")):
+            raise sqlite3.OperationalError("disk I/O error")
+
+    event.listen(SqlEngine, "before_cursor_execute", fail)
+    try:
+        yield
+    finally:
+        event.remove(SqlEngine, "before_cursor_execute", fail)
+
+
+def test_everything_of_an_owner_goes_from_all_places(
+    app: AppContext, engine: ForgettingEngine, mark: Marker, path: Path
+) -> None:
+    app.storage.history.add(mark.spoken(), owner=OWNER)
+    app.storage.scripts.create(mark.text(50), [mark.card()], owner=OWNER)
+    (trashed, _), (_, voice) = add_voice(app, mark), add_voice(app, mark)
+    app.trash_voice(trashed, owner=OWNER)
+    take = keep_take(app, mark)
+    assert written(path), "the tokens are found while they are there"
+    app.delete_owner(OWNER)
+    assert written(path) == set()
+    with pytest.raises(GenerationNotFound):
+        app.takes.get(take.id, owner=OWNER)
+    assert cached(engine.dropped[-1]) == cached(voice)
+    assert len(engine.dropped) == 2
+
+
+def test_a_voice_goes_from_the_engine_when_it_is_trashed_and_from_the_files_when_it_is_purged(
+    app: AppContext, engine: ForgettingEngine, mark: Marker, path: Path
+) -> None:
+    voice_id, voice = add_voice(app, mark)
+    app.trash_voice(voice_id, owner=OWNER)
+    assert [cached(each) for each in engine.dropped] == [cached(voice)], "with the codes that it spoke with"
+    assert written(path), "it can be restored"
+    app.storage.voices.empty_trash(owner=OWNER)
+    assert written(path) == set()
+
+
+@pytest.mark.parametrize(
+    "delete",
+    [lambda app, _: app.delete_owner(OWNER), lambda app, voice_id: app.trash_voice(voice_id, owner=OWNER)],
+    ids=["everything", "a voice"],
+)
+def test_nothing_is_gone_where_the_database_fails(
+    app: AppContext, engine: ForgettingEngine, mark: Marker, delete: Callable[[AppContext, str], None]
+) -> None:
+    voice_id, _ = add_voice(app, mark)
+    take = keep_take(app, mark)
+    with failing_deletions(), pytest.raises((DatabaseUnavailable, sqlite3.OperationalError)):
+        delete(app, voice_id)
+    assert engine.dropped == []
+    assert app.takes.audio(take.id, owner=OWNER)
+    assert [voice.id for voice in app.storage.voices.list(owner=OWNER)] == [voice_id]
+    assert app.takes.save(mark.spoken(), owner=OWNER, started=0.0), "takes under way are kept"
