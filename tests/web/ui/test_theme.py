@@ -1,10 +1,9 @@
 """Every tab, on a phone and on a large screen, light and dark: nothing to scroll sideways, nothing axe objects to."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from storage import Storage
 from storage.samples import install_samples
@@ -13,37 +12,24 @@ from tests.web.visiting import open_tab, picker, visit
 
 Serve = Callable[..., str]
 TABS = ["Speak", "New voice", "Library", "Script", "History", "Status"]
-SIZES = {"phone": (390, 844), "tablet": (820, 1180), "desktop": (1920, 1080)}
+PHONE, TABLET, DESKTOP = (
+    ViewportSize(width=390, height=844),
+    ViewportSize(width=820, height=1180),
+    ViewportSize(width=1920, height=1080),
+)
 SERIOUS = ("serious", "critical")
 
 
-@pytest.fixture
-def url(serve: Serve, engine: FakeEngine, storage: Storage) -> str:
-    install_samples(storage.voices)
-    storage.voices.add(voice("A voice with a rather long name, as people give them"))
-    return serve(engine, storage)
-
-
-def visited(chromium: Browser, url: str, size: str, theme: str) -> Iterator[Page]:
-    width, height = SIZES[size]
-    shape = {"viewport": {"width": width, "height": height}, "color_scheme": theme}
-    with visit(chromium, f"{url}?__theme={theme}", **shape) as page:
-        expect(picker(page)).not_to_have_value("")
-        for tab in TABS:
-            open_tab(page, tab)
-            yield page
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_no_tab_scrolls_sideways(chromium: Browser, url: str, size: str) -> None:
-    for page, tab in zip(visited(chromium, url, size, "light"), TABS, strict=True):
+def no_tab_scrolls_sideways(page: Page) -> None:
+    for tab in TABS:
+        open_tab(page, tab)
         width, room = page.evaluate("[document.scrollingElement.scrollWidth, window.innerWidth]")
         assert width <= room, tab
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_serious(chromium: Browser, url: str, theme: str) -> None:
-    for page, tab in zip(visited(chromium, url, "desktop", theme), TABS, strict=True):
+def axe_finds_nothing_serious(page: Page) -> None:
+    for tab in TABS:
+        open_tab(page, tab)
         found = Axe().run(page).response["violations"]
         serious = [
             (violation["id"], node["html"][:200], node.get("failureSummary"))
@@ -52,3 +38,21 @@ def test_axe_finds_nothing_serious(chromium: Browser, url: str, theme: str) -> N
             for node in violation["nodes"]
         ]
         assert serious == [], tab
+
+
+def test_no_tab_scrolls_sideways_and_axe_finds_nothing_serious(
+    chromium: Browser, serve: Serve, engine: FakeEngine, storage: Storage
+) -> None:
+    install_samples(storage.voices)
+    storage.voices.add(voice("A voice with a rather long name, as people give them"))
+    url = serve(engine, storage)
+    with visit(chromium, f"{url}?__theme=light", viewport=PHONE, color_scheme="light") as page:
+        expect(picker(page)).not_to_have_value("")
+        no_tab_scrolls_sideways(page)
+        for size in (TABLET, DESKTOP):
+            page.set_viewport_size(size)
+            no_tab_scrolls_sideways(page)
+        axe_finds_nothing_serious(page)
+    with visit(chromium, f"{url}?__theme=dark", viewport=DESKTOP, color_scheme="dark") as page:
+        expect(picker(page)).not_to_have_value("")
+        axe_finds_nothing_serious(page)
