@@ -1,11 +1,9 @@
-"""A program for the crash test: its children save, recode and delete voices in libraries, and are killed at it.
+"""Saving, recoding and deleting voices for the crash test, which asks what is left when that is broken off.
 
-    python -m tests.storage.saver at-random PATH SEED     many children, one after the other, on one library
-    python -m tests.storage.saver at-statements FOLDER    libraries 1.sqlite, 2.sqlite, …; the first are killed while
-                                                          they are made, before each statement in turn, the others
-                                                          while they are used; the last one lives
+`python -m tests.storage.saver PATH SEED` kills many children at it, one after the other, on one library.
+`left_at_statements` gives what a process would leave that was killed before any of its statements.
 
-Beside each library, a .said file tells what a child began and what was done. A voice's description is the digest of
+Beside each library, a .said file tells what was begun and what was done. A voice's description is the digest of
 its references: whoever reads the library afterwards can tell a whole voice from a half.
 """
 
@@ -18,7 +16,7 @@ import sys
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -31,6 +29,7 @@ from storage import VoiceLibrary
 from tests.storage.making import recoded, voice
 
 ROUNDS = 12
+MOMENTS = ("before_cursor_execute", "commit")
 
 
 def digest(whole: Voice) -> str:
@@ -103,7 +102,7 @@ def until_statement(number: int, work: Callable[[], None]) -> None:
         if next(statements) == number:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    for moment in ("before_cursor_execute", "commit"):
+    for moment in MOMENTS:
         event.listen(Engine, moment, kill_at_last)
     work()
 
@@ -113,33 +112,32 @@ def make(path: Path) -> None:
     VoiceLibrary.open(path).close()
 
 
-def killed_at_statements(folder: Path) -> None:
-    numbers = count(1)
-    make(folder / "first")  # reads the migrations, once for all children
-    made = killed_at_each(numbers, folder, make).rename(folder / "made")
+def left_at_statements(folder: Path) -> list[Path]:
+    """Make a library and use it; what a process killed before any statement of that, or at its end, would have left.
 
-    def use(path: Path) -> None:
-        shutil.copyfile(made, path)
-        live(path, cycles=1)
+    A killed process leaves the files as they are at that moment: they are copied.
+    """
+    copies: list[Path] = []
+    library = folder / "library.used"
 
-    killed_at_each(numbers, folder, use)
+    def copy(*_: Any) -> None:
+        copies.append(folder / f"{len(copies)}.sqlite")
+        for part in folder.glob(f"{library.stem}.*"):
+            if not part.name.endswith("-shm"):  # an index in memory, which whoever opens the library makes anew
+                name = part.name.replace(library.name, copies[-1].name).replace(library.stem, copies[-1].stem)
+                shutil.copyfile(part, folder / name)
 
-
-def killed_at_each(numbers: Iterator[int], folder: Path, work: Callable[[Path], None]) -> Path:
-    """Be killed before each statement of the work in turn, until one has done it, whose library this gives."""
-    for statement, number in enumerate(numbers, 1):
-        path = folder / f"{number}.sqlite"
-        code = ended(in_child(lambda path=path, at=statement: until_statement(at, lambda: work(path))))
-        if code == 0:
-            return path
-        if code != -signal.SIGKILL:
-            sys.exit(code)
-    raise AssertionError("the numbers never end")
+    for moment in MOMENTS:
+        event.listen(Engine, moment, copy)
+    try:
+        make(library)
+        live(library, cycles=1)
+        copy()
+    finally:
+        for moment in MOMENTS:
+            event.remove(Engine, moment, copy)
+    return copies
 
 
 if __name__ == "__main__":
-    match sys.argv[1:]:
-        case ["at-random", path, seed]:
-            killed_at_random(Path(path), int(seed))
-        case ["at-statements", folder]:
-            killed_at_statements(Path(folder))
+    killed_at_random(Path(sys.argv[1]), int(sys.argv[2]))

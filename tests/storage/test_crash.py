@@ -11,10 +11,8 @@ import pytest
 
 from storage import VoiceLibrary
 from tests.paths import ROOT
-from tests.storage.saver import ROUNDS, digest
+from tests.storage.saver import ROUNDS, digest, left_at_statements
 from tests.storage.scratch import scratch
-
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
 
 def saver(*arguments: str) -> None:
@@ -55,20 +53,18 @@ def check_rows(path: Path, ids: set[str]) -> None:
         assert set(codes) == {(voice_id, 2) for voice_id in ids}
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_killed_at_random_moments() -> None:
     with scratch() as folder:
         path = folder / "voices.sqlite"
-        saver("at-random", str(path), "20")
+        saver(str(path), "20")
         assert check(path) >= ROUNDS
 
 
-@pytest.mark.slow
 def test_killed_before_every_statement() -> None:
     """From an empty database on: while it is made, a voice saved, recoded, renamed, and another deleted."""
     with scratch() as folder:
-        saver("at-statements", str(folder))
-        paths = sorted(folder.glob("*.sqlite"), key=lambda path: int(path.stem))
-        left = [check(path) for path in paths]
-    assert len(paths) > 50
+        left = [check(path) for path in left_at_statements(folder)]
+    assert len(left) > 50
     assert set(left) == {0, 1, 2}  # none yet, one, and one that was to be deleted
     assert left[-1] == 1
