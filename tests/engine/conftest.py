@@ -1,6 +1,8 @@
-"""The miniature release with the tensors that the public reference computed from it (see its README)."""
+"""The miniature release, loaded once, with the tensors that the public reference computed from it (see its README)."""
 
 import json
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -8,6 +10,9 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from engine import engine, request
+from engine.codec.codec import CodecDecoder
+from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
 from tests.paths import MINIATURE
 
@@ -21,6 +26,33 @@ def cases(name: str) -> list[dict[str, Any]]:
     return found
 
 
+@cache
+def _dual_ar() -> DualAR:
+    return load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu")
+
+
+@cache
+def _decoder() -> CodecDecoder:
+    return load_codec_decoder(*codec_files(MINIATURE))
+
+
 @pytest.fixture(scope="session")
 def miniature() -> DualAR:
-    return load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu")
+    return _dual_ar()
+
+
+@pytest.fixture
+def shared_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Engine.load` gives the miniature's weights in fp32, whatever it is asked for, and reads them once for all tests.
+
+    An engine changes nothing in them, unless it compiles them.
+    """
+    monkeypatch.setattr(engine, "load_dual_ar", lambda *_, **__: _dual_ar())
+    monkeypatch.setattr(engine, "load_codec_decoder", lambda *_: _decoder())
+
+
+@pytest.fixture
+def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random weights hardly ever draw the end: turns are cut after 24 frames, several chunks."""
+    budget: Callable[[str, float], int] = request.frame_budget
+    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(24, budget(text, rate)))

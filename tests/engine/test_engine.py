@@ -39,9 +39,12 @@ CLIP, OTHER_CLIP = SPEECH / "flite_slt.flac", SPEECH / "espeak_en_gb.flac"
 TRANSCRIPT = "The words of the clip."
 
 
+pytestmark = pytest.mark.usefixtures("short_turns")
+
+
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    loaded = Engine.load(MINIATURE, "cpu")
+    loaded = Engine.load(MINIATURE, "cpu", slots=3)
     yield loaded
     loaded.close()
 

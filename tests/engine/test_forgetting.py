@@ -19,6 +19,9 @@ from tests.waiting import until
 TRANSCRIPT = "The words of the clip, which are many. " * 4
 
 
+pytestmark = pytest.mark.usefixtures("short_turns")
+
+
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
     loaded = Engine.load(MINIATURE, "cpu", slots=2)

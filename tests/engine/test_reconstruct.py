@@ -16,6 +16,8 @@ from engine.serving.codec_worker import CodecWorker
 from engine.voice import Voice
 from tests.paths import MINIATURE, SPEECH
 
+pytestmark = pytest.mark.usefixtures("short_turns")
+
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:

@@ -167,7 +167,7 @@ def test_pieces_come_out_in_order(watched: Watched) -> None:
     assert watched.batches == [(1, frames) for frames in (3, 1, 4, 1, 5, 9, 2, 6)]
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=6)
 @given(cut=st.lists(st.integers(1, 17), min_size=1, max_size=8), seed=st.integers(0, 2**16))
 def test_a_stream_in_any_pieces_is_the_whole(decoder: CodecDecoder, cut: list[int], seed: int) -> None:
     take = Take(cut, seed=seed)
@@ -176,7 +176,7 @@ def test_a_stream_in_any_pieces_is_the_whole(decoder: CodecDecoder, cut: list[in
         right(take, decoder)
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=6)
 @given(cuts=st.lists(sizes, min_size=2, max_size=5), rows=st.integers(1, 4), chance=st.randoms(use_true_random=False))
 def test_streams_side_by_side_are_each_as_if_alone(
     decoder: CodecDecoder, cuts: list[list[int]], rows: int, chance: random.Random
@@ -196,7 +196,7 @@ def test_streams_side_by_side_are_each_as_if_alone(
             right(take, decoder)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=6)
 @given(cuts=st.lists(sizes, min_size=2, max_size=4), rows=st.integers(1, 3), backwards=st.booleans())
 def test_a_stream_goes_on_from_the_one_that_it_follows(
     decoder: CodecDecoder, cuts: list[list[int]], rows: int, backwards: bool
