@@ -17,6 +17,7 @@ from benchmarks.ways import Bench, Way, build, new_runner, record, ways
 from engine.audio import decode_audio
 from engine.families.s2.codec import codec_files
 from engine.families.s2.dual_ar import read_config
+from engine.serving.model_runner import ModelRunner
 from tests.paths import MINIATURE
 
 CPU = torch.device("cpu")
@@ -40,6 +41,12 @@ def two_speakers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The evaluation set's first speakers: every voice is encoded anew."""
     some = EvaluationSet.load()
     monkeypatch.setattr(EvaluationSet, "load", lambda: replace(some, speakers=some.speakers[:2]))
+
+
+@pytest.fixture
+def untraced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines that trace nothing before they speak, for seconds; traces are tested in tests/engine/serving."""
+    monkeypatch.setattr(ModelRunner, "capture_next", lambda _: False)
 
 
 def kept(name: str, found: dict[str, Any]) -> dict[str, Any]:
@@ -132,7 +139,7 @@ def test_clips_have_the_length_and_about_the_words_asked_for() -> None:
     assert first_audio.reference(clip, 3.0, 1) == first_audio.reference(clip, 3.0, 1)
 
 
-@pytest.mark.usefixtures("two_speakers")
+@pytest.mark.usefixtures("two_speakers", "untraced")
 @pytest.mark.parametrize("device", DEVICES)
 def test_stages_add_up_and_each_case_knows_what_it_says(device: str) -> None:
     found = first_audio.measure(str(MINIATURE), device, runs=1, cold_runs=1, lengths=(4.0,))
@@ -151,7 +158,7 @@ def test_stages_add_up_and_each_case_knows_what_it_says(device: str) -> None:
 # Many at once
 
 
-@pytest.mark.usefixtures("two_speakers")
+@pytest.mark.usefixtures("two_speakers", "untraced")
 @pytest.mark.parametrize("device", DEVICES)
 def test_codes_are_frames_times_codebooks(device: str) -> None:
     found = throughput.measure(str(MINIATURE), device, most=2, runs=2, sentences=SENTENCES)
@@ -200,7 +207,7 @@ def test_of_a_hundred_the_99th_and_of_fewer_the_largest() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("two_speakers")
+@pytest.mark.usefixtures("two_speakers", "untraced")
 @pytest.mark.parametrize("device", DEVICES)
 def test_parts_are_counted_and_speaking_is_watched(device: str) -> None:
     model = str(MINIATURE)

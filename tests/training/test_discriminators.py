@@ -15,7 +15,7 @@ from training.corpus import Corpus
 from training.discriminators import Discriminators
 from training.train_codec import checkpoint_of, finish, open_run
 
-AGAINST = replace(QUICK, discriminators_lead=1)
+AGAINST = replace(QUICK, steps=4, discriminators_lead=1)
 
 
 @pytest.fixture(scope="module")
