@@ -3,11 +3,13 @@
 import io
 import wave
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import gradio.blocks
 import numpy as np
 import pytest
 import soundfile
@@ -75,7 +77,8 @@ def serving() -> Iterator[Callable[..., str]]:
         ) -> str:
             folder = Path(stack.enter_context(private_folder()))
             context = make_context(engine, storage, folder, way, options.get("root_path") or "")
-            demo = create_app(context)
+            with interim_servers_spared():
+                demo = create_app(context)
             place = read_deployment(
                 options.get("server_name"), share=False, root_path=options.get("root_path"),
                 accounts="accounts" in options, allowed_hosts=allowed_hosts,
@@ -88,6 +91,12 @@ def serving() -> Iterator[Callable[..., str]]:
             return policy.token.link(url) if policy.token else url
 
         yield start
+
+
+def interim_servers_spared() -> AbstractContextManager[object]:
+    """Gradio makes a server, for a tenth of a second each, whenever a page is begun, ended or given a queue; `launch`
+    makes the one that is used."""
+    return mock.patch.object(gradio.blocks.App, "create_app")
 
 
 def microphone(path: Path) -> Path:

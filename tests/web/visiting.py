@@ -15,13 +15,15 @@ expect.set_options(timeout=PATIENCE)
 
 
 @contextmanager
-def visit(chromium: Browser, url: str, **context: Any) -> Iterator[Page]:
-    """A page of a new visitor; `context` as for Playwright's `new_context`.
+def visit(chromium: Browser, url: str, *, clock: bool = False, **context: Any) -> Iterator[Page]:
+    """A page of a new visitor; `context` as for Playwright's `new_context`. clock: to let its time pass quickly.
 
     Fails when its scripts do, or when it asks anyone but our server.
     """
     visitor = chromium.new_context(**context)
     visitor.set_default_timeout(PATIENCE)
+    if clock:
+        visitor.clock.install()
     page = visitor.new_page()
     troubles: list[str] = []
     page.on("pageerror", lambda error: troubles.append(str(error)))
@@ -98,6 +100,29 @@ def open_tab(page: Page, name: str) -> None:
         page.get_by_role("button", name="More tabs").click()
         page.locator(".overflow-dropdown").get_by_text(name, exact=True).click()
     expect(tab).to_have_attribute("aria-selected", "true")
+
+
+def begin_recording(page: Page, tenths: int = 3, button: str = "Record") -> None:
+    """Record at least this long. The three seconds of the countdown pass at once: `page` is visited with a clock."""
+    page.get_by_role("button", name=button, exact=True).click()
+    skip_countdown(page)
+    recorded_for(page, tenths)
+
+
+def skip_countdown(page: Page) -> None:
+    expect(page.locator(".rp-countdown")).to_be_visible()
+    for _ in range(3):
+        page.clock.fast_forward(1000)
+
+
+def recorded_for(page: Page, tenths: int) -> None:
+    page.wait_for_function(
+        """(least) => {
+            const [, seconds] = /^Recording ([0-9.]+)/.exec(document.querySelector(".rp-say").textContent) ?? [0, -1];
+            return Number(seconds) >= least / 10;
+        }""",
+        arg=tenths,
+    )
 
 
 def downloaded(page: Page, what: Locator) -> tuple[str, bytes]:

@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from tests.fake_engine import FakeEngine
 from tests.paths import CLIP
 from tests.web.stage import PATIENCE, PLAIN_HTTP_HOST, opened, served
+from tests.web.visiting import begin_recording, recorded_for, skip_countdown
 from web.tabs.new_voice.clip_server import ClipServer
 from web.tabs.new_voice.clips import chosen_clips
 from web.ui.components import clip_input
@@ -56,7 +57,7 @@ def url() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def stage(chromium: Browser, url: str) -> Iterator[Page]:
     with opened(chromium, url) as opened_page:
-        opened_page.clock.install()  # time passes as ever, and `begin` skips the countdown
+        opened_page.clock.install()  # time passes as ever, and `begin_recording` skips the countdown
         yield opened_page
 
 
@@ -87,29 +88,6 @@ def value(page: Page, part: str) -> Any:
     field = page.locator("#value textarea")
     expect(field).to_have_value(re.compile(re.escape(part)))
     return json.loads(field.input_value())
-
-
-def skip_countdown(page: Page) -> None:
-    expect(page.locator(".rp-countdown")).to_be_visible()
-    for _ in range(3):
-        page.clock.fast_forward(1000)
-
-
-def begin(page: Page, button: str = "Record", tenths: int = 3) -> None:
-    """Record at least this long."""
-    page.get_by_role("button", name=button, exact=True).click()
-    skip_countdown(page)
-    recorded_for(page, tenths)
-
-
-def recorded_for(page: Page, tenths: int) -> None:
-    page.wait_for_function(
-        """(least) => {
-            const [, seconds] = /^Recording ([0-9.]+)/.exec(document.querySelector(".rp-say").textContent) ?? [0, -1];
-            return Number(seconds) >= least / 10;
-        }""",
-        arg=tenths,
-    )
 
 
 def stop(page: Page) -> None:
@@ -151,7 +129,7 @@ def test_what_is_uploaded_is_what_the_microphone_gave(page: Page) -> None:
 
 def test_several_clips_recorded_again_listened_to_and_removed(page: Page) -> None:
     page.locator(".rp-script summary").click()
-    begin(page)
+    begin_recording(page)
     stop(page)
     page.locator(".rp-script summary").click()
     upload(page, CLIP)
@@ -163,7 +141,7 @@ def test_several_clips_recorded_again_listened_to_and_removed(page: Page) -> Non
     assert both["chosen"] == 1
     assert both["clips"][0]["words"] == "", "the script was closed"
 
-    begin(page, f"Record again: {names[0]}", 10)
+    begin_recording(page, 10, f"Record again: {names[0]}")
     stop(page)
     again = value(page, '"chosen": 0')
     assert [clip["name"] for clip in again["clips"]] == names
@@ -224,7 +202,7 @@ def test_escape_is_the_same_as_the_button(page: Page) -> None:
     page.keyboard.press("Escape")
     said(page, INVITATION)
     expect(page.locator(".rp-clips")).to_be_hidden()
-    begin(page)
+    begin_recording(page)
     page.keyboard.press("Escape")
     said(page, re.compile(r"^Recorded [0-9]"))
     expect(page.locator(".rp-clip-line")).to_have_count(1)
@@ -246,7 +224,7 @@ def test_what_else_goes_wrong_does_not_take_the_line_from_a_recording(page: Page
     page.route(asking, lambda route: held.append(route))
     with page.expect_request(asking):
         page.get_by_role("button", name="Hear what the model hears").click()
-    begin(page, "Record another", 0)
+    begin_recording(page, 0, "Record another")
     with page.expect_event("requestfinished"):
         held[0].fulfill(json={"problem": "There is no hearing back."})
     before = float(page.locator(".rp-say").inner_text().split()[1])
@@ -257,7 +235,7 @@ def test_what_else_goes_wrong_does_not_take_the_line_from_a_recording(page: Page
 
 
 def test_nothing_is_recorded_again_while_something_is_uploaded(page: Page) -> None:
-    begin(page)
+    begin_recording(page)
     stop(page)
     again = page.get_by_role("button", name=re.compile("^Record again: Recording"))
     expect(again).to_be_enabled()
@@ -370,7 +348,7 @@ def test_a_microphone_that_is_unplugged_leaves_what_it_heard(page: Page) -> None
     expect(page.locator(".rp-countdown")).to_have_text("3")
     page.evaluate("unplug()")
     said(page, "The microphone was unplugged")
-    begin(page, tenths=5)
+    begin_recording(page, 5)
     page.evaluate("unplug()")
     said(page, "Recorded ")
     said(page, "The microphone was unplugged")

@@ -7,23 +7,17 @@ from threading import Event
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from storage import Storage
 from tests.fake_engine import FakeEngine
 from tests.paths import CLIP
-from tests.web.visiting import open_tab, visit
+from tests.web.visiting import begin_recording, open_tab, recorded_for, skip_countdown, visit
 
 Serve = Callable[..., str]
 STORY = CLIP.with_name("flite_slt_story.flac")
-PHONE = {"width": 390, "height": 844}
-DESKTOP = {"width": 1280, "height": 800}
-
-
-def begin_recording(page: Page) -> None:
-    open_tab(page, "New voice")
-    page.get_by_role("button", name="Record", exact=True).click()
-    expect(page.locator(".rp-say")).to_contain_text("Recording 1.")
+PHONE = ViewportSize(width=390, height=844)
+DESKTOP = ViewportSize(width=1280, height=800)
 
 
 def upload(page: Page, *files: Path) -> None:
@@ -45,10 +39,12 @@ def in_sight(page: Page, *selectors: str) -> None:
     page.wait_for_function(IN_SIGHT, arg=selectors)
 
 
-def test_the_other_tabs_show_that_the_microphone_is_open_and_it_records_on(
+def test_the_other_tabs_show_that_it_records_and_on_a_phone_all_that_this_needs_is_in_sight(
     chromium: Browser, serve: Serve, storage: Storage, engine: FakeEngine
 ) -> None:
-    with visit(chromium, serve(engine, storage)) as page:
+    needed = [".rp-script-text", ".rp-record", ".rp-levels", ".rp-say"]
+    with visit(chromium, serve(engine, storage), clock=True, viewport=DESKTOP) as page:
+        open_tab(page, "New voice")
         begin_recording(page)
         page.get_by_role("tab", name="Speak", exact=True).click()
         expect(page.get_by_role("tab", name="Recording: New voice")).to_be_visible()
@@ -56,31 +52,39 @@ def test_the_other_tabs_show_that_the_microphone_is_open_and_it_records_on(
         assert dot == "rgb(200, 56, 42)"
         page.keyboard.press("Escape")  # is for this tab
         page.get_by_role("tab", name="New voice").click()
-        expect(page.locator(".rp-say")).to_contain_text(re.compile("^Recording [2-9]"))
+        before = float(page.locator(".rp-say").inner_text().split()[1])
+        recorded_for(page, int(10 * before) + 3)
         page.get_by_role("button", name="Stop", exact=True).first.click()
         expect(page.locator(".rp-say")).to_contain_text("Recorded ")
         expect(page.get_by_role("tab", name="New voice", exact=True)).to_be_visible()
 
-
-def test_on_a_phone_all_that_recording_needs_is_in_sight(
-    chromium: Browser, serve: Serve, storage: Storage, engine: FakeEngine
-) -> None:
-    needed = [".rp-script-text", ".rp-record", ".rp-levels", ".rp-say"]
-    with visit(chromium, serve(engine, storage), viewport=PHONE) as page:
+        page.get_by_role("button", name=re.compile("^Remove")).click()
+        page.set_viewport_size(PHONE)
+        page.evaluate("scrollTo(0, 0)")
         begin_recording(page)
         in_sight(page, *needed)
         page.get_by_role("button", name="Stop", exact=True).first.click()
         page.locator("#rp-save").scroll_into_view_if_needed()
         page.get_by_role("button", name="Record again").click()
-        expect(page.locator(".rp-say")).to_contain_text("Recording 0.")
+        skip_countdown(page)
+        recorded_for(page, 0)
         in_sight(page, *needed)
         page.get_by_role("button", name="Stop", exact=True).first.click()
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_what_is_missing_is_seen_at_once_and_the_keyboard_is_where_it_begins(
-    chromium: Browser, serve: Serve, storage: Storage, engine: FakeEngine, size: dict[str, int]
+def test_what_is_missing_is_seen_at_once_and_so_is_saving(
+    chromium: Browser, serve: Serve, storage: Storage, engine: FakeEngine, size: ViewportSize
 ) -> None:
+    """The keyboard is where what is missing begins, and at last where the text to speak is written."""
+    allowed = Event()
+    encode = engine.encode_voice
+
+    def waiting(*given: Any, **more: Any) -> Any:
+        allowed.wait()
+        return encode(*given, **more)
+
+    engine.encode_voice = waiting  # type: ignore[method-assign]
     with visit(chromium, serve(engine, storage), viewport=size) as page:
         open_tab(page, "New voice")
         save, notice = page.locator("#rp-save"), page.locator("#rp-form-notice .rp-bad")
@@ -106,25 +110,8 @@ def test_what_is_missing_is_seen_at_once_and_the_keyboard_is_where_it_begins(
         expect(page.get_by_role("checkbox", name=re.compile("^I am Anna"))).to_be_focused()
         in_sight(page, "#rp-form-notice .rp-bad")
 
-
-def test_saving_is_seen_and_then_there_is_a_text_to_write(
-    chromium: Browser, serve: Serve, storage: Storage, engine: FakeEngine
-) -> None:
-    allowed = Event()
-    encode = engine.encode_voice
-
-    def waiting(*given: Any, **more: Any) -> Any:
-        allowed.wait()
-        return encode(*given, **more)
-
-    engine.encode_voice = waiting  # type: ignore[method-assign]
-    with visit(chromium, serve(engine, storage), viewport=DESKTOP) as page:
-        open_tab(page, "New voice")
-        upload(page, CLIP)
-        page.get_by_label("The words in this clip").fill("Hello there.")
-        page.get_by_label("Name of the voice").fill("Anna")
         page.get_by_role("checkbox", name=re.compile("^I am Anna")).check()
-        page.locator("#rp-save").click()
+        save.click()
         expect(page.locator(".rp-steps [aria-current]")).to_have_text("Encoding the voice")
         try:
             in_sight(page, ".rp-steps")
