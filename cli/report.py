@@ -34,8 +34,7 @@ def ending(result: SpeechResult) -> str:
     """Describe why speech ended; without a full stop where there is sound."""
     if not result.frames:
         return "Stopped before anything was spoken." if result.stop_reason == "cancelled" else "Nothing was spoken."
-    waits = f" · the sound had to wait {result.starved:.1f} s ({result.underruns} ×)" if result.underruns else ""
-    return _reason(result) + waits
+    return _reason(result)
 
 
 def figures(result: SpeechResult) -> str:

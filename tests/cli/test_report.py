@@ -18,7 +18,7 @@ def result(*reasons: str, frames: int = 20) -> SpeechResult:
         (result("end", "end"), "Spoken to the end"),
         (
             replace(result("end"), underruns=2, starved=0.75),
-            "Spoken to the end · the sound had to wait 0.8 s (2 ×)",
+            "Spoken to the end",
         ),
         (result("length"), "Stopped at its length limit: the end may be missing or repeated"),
         (

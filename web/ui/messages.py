@@ -64,10 +64,10 @@ def progress(chunk: AudioChunk, seconds: float, words: Words) -> str:
 
 
 def ending(result: SpeechResult, words: Words) -> str:
-    """Why a take ended, and how long playback had to wait; without a full stop, because more may follow."""
+    """Why a take ended; without a full stop, because more may follow."""
     if not result.frames:
         return words("speech.stopped_early") if result.stop_reason == "cancelled" else words("speech.nothing")
-    return _why(result, words) + _gaps(result, words)
+    return _why(result, words)
 
 
 def _why(result: SpeechResult, words: Words) -> str:
@@ -94,9 +94,3 @@ def figures(result: SpeechResult, words: Words) -> str:
     parts.append(words("speech.factor", factor=number(result.real_time_factor, 2, words)))
     parts.append(words("speech.with_seed", seed=result.seed))
     return " · ".join(parts)
-
-
-def _gaps(result: SpeechResult, words: Words) -> str:
-    if not result.underruns:
-        return ""
-    return " · " + words("speech.waits", times=result.underruns, seconds=number(result.starved, 1, words))

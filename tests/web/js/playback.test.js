@@ -20,7 +20,7 @@ function setUp() {
   const report = async (at) => {
     await playback.wake(1000);
     await new Promise(setImmediate);
-    const usual = { wanted: true, waiting: false, ended: false, played: 1, underruns: 0, pace: Infinity };
+    const usual = { wanted: true, waiting: false, ended: false, played: 1, underruns: 0, starved: 0, pace: Infinity };
     say({ ...usual, received: playback.sent, ...at });
   };
   return { playback, calls, told, report };
@@ -100,18 +100,18 @@ test("seeking stays in what has arrived", async () => {
   assert.deepEqual(calls.filter(([method]) => method === "seek"), [["seek", 0], ["seek", 1500], ["seek", 2000]]);
 });
 
-test("gaps are counted for each take, over all the times that it was put on", async () => {
+test("stalls are counted for each take, over all the times that it was put on", async () => {
   const { playback, report } = setUp();
   const live = new Sound("live", 1000);
   playback.load(live);
   playback.feed(live, 0, ramp(0, 100));
-  await report({ position: 50, underruns: 2, pace: 0.8 });
-  assert.deepEqual([playback.gaps, playback.pace], [2, 0.8]);
+  await report({ position: 50, underruns: 2, starved: 1500, pace: 0.8 });
+  assert.deepEqual([playback.stalls, playback.pace], [{ times: 2, seconds: 1.5 }, 0.8]);
   playback.load(whole("other"));
-  assert.equal(playback.gaps, 0);
+  assert.equal(playback.stalls.times, 0);
   playback.load(live);
-  await report({ position: 50, underruns: 1 });
-  assert.equal(playback.gaps, 3);
+  await report({ position: 50, underruns: 1, starved: 250 });
+  assert.deepEqual(playback.stalls, { times: 3, seconds: 1.75 });
 });
 
 test("play after the end begins again; toggle pauses and goes on", async () => {
@@ -124,5 +124,5 @@ test("play after the end begins again; toggle pauses and goes on", async () => {
   playback.toggle();
   assert.equal(playback.wanted, false);
   playback.clear();
-  assert.deepEqual([playback.sound, playback.seconds, playback.gaps, playback.place], [null, 0, 0, 0]);
+  assert.deepEqual([playback.sound, playback.seconds, playback.stalls.times, playback.place], [null, 0, 0, 0]);
 });

@@ -63,6 +63,22 @@ test("running dry is counted and waits for more than a little", () => {
   take.write(200, ramp(1200, 400), 0.2);
   heard(take, 10);
   assert.deepEqual(state(), [1, false]);
+  assert.equal(take.starved, 60, "what was silent between the two");
+});
+
+test("running dry behind the last sample is no underrun, and a pause is no stall", () => {
+  const take = new PlayoutBuffer(RATE);
+  take.write(0, ramp(1000, 100), 0);
+  heard(take, 150);
+  assert.deepEqual([take.underruns, take.starved], [1, 50]);
+  take.finish();
+  assert.deepEqual([take.underruns, take.starved], [0, 0]);
+  const paused = new PlayoutBuffer(RATE);
+  paused.write(0, ramp(1000, 100), 0);
+  heard(paused, 120);
+  paused.pause();
+  heard(paused, 500);
+  assert.deepEqual([paused.underruns, paused.starved], [1, 20]);
 });
 
 test("the end of a take is no underrun, its last sample is heard, and play begins again", () => {

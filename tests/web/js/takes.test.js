@@ -10,7 +10,7 @@ import { MOST_TAKES, TakeList } from "../../../web/static/speak/take_list.js";
 import { factsOf, paceOf } from "../../../web/static/speak/take_row.js";
 import { useWords } from "../../../web/static/ui/words.js";
 
-useWords(english("takes"));
+useWords(english("player", "takes"));
 
 function storage(text = null) {
   return { text, getItem: () => storage.text ?? text, setItem(_, value) { this.text = value; } };
@@ -24,7 +24,7 @@ test("the newest take comes first, and only what the server knows is shown", () 
   assert.deepEqual(list.ids, ["c", "b", "a"]);
   assert.deepEqual(list.rows, []);
   list.answer({ takes: [take("a"), take("c")], gone: [] });
-  assert.deepEqual(list.rows, [{ id: "c", text: "c", ms: null }, { id: "a", text: "a", ms: 120 }]);
+  assert.deepEqual(list.rows, [{ id: "c", text: "c", ms: null, stalls: null }, { id: "a", text: "a", ms: 120, stalls: null }]);
   list.add("a", 80);
   assert.deepEqual(list.ids, ["a", "c", "b"]);
 });
@@ -61,7 +61,9 @@ test("a sound that came late is noted once", () => {
   list.heard("a", 300);
   list.heard("a", 900);
   list.heard("never heard of", 1);
-  assert.deepEqual(list.own, [{ id: "a", ms: 300 }]);
+  list.stalled("a", { times: 1, seconds: 0.5 });
+  list.stalled("never heard of", { times: 9, seconds: 9 });
+  assert.deepEqual(list.own, [{ id: "a", ms: 300, stalls: { times: 1, seconds: 0.5 } }]);
 });
 
 test("a reload finds the list again, and rubbish is no trouble", () => {
@@ -84,6 +86,9 @@ test("a take says what it is, and how fast it was made to whoever asks", () => {
   assert.deepEqual(factsOf(stopped, "en").slice(2, 4), ["sound after 200 ms", "stopped early"]);
   assert.equal(factsOf(stopped, "en").length, 5);
   assert.equal(factsOf({ ...stopped, reason: "short" }, "en")[3], "too short for its words");
+  const stalls = { times: 2, seconds: 1.25 };
+  assert.equal(factsOf({ ...spoken, stalls }, "en").at(-1), "the sound paused for 1.3 s (2 ×)");
+  assert.equal(factsOf({ ...spoken, stalls: { times: 0, seconds: 0 } }, "en").length, 3, "nothing is said of none");
   assert.deepEqual([paceOf(spoken, "de"), paceOf({ factor: null }, "de")], ["Real-time factor 0,46", ""]);
 });
 

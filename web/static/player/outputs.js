@@ -70,10 +70,10 @@ export class BufferOutput {
     buffer.settle();
     while (buffer.flowing && this.until < context.currentTime + AHEAD_SECONDS && this.next());
     const ahead = Math.max(0, this.until - context.currentTime) * buffer.rate;
-    const { played, underruns, lost, wanted, waiting, pace, ended } = buffer;
+    const { played, underruns, starved, lost, wanted, waiting, pace, ended } = buffer;
     const position = Math.max(0, buffer.position - ahead);
     const heard = { received: this.received, position, ended: ended && !ahead, startedAt: this.startedAt };
-    this.report({ ...heard, played, underruns, lost, wanted, waiting, pace });
+    this.report({ ...heard, played, underruns, starved, lost, wanted, waiting, pace });
   }
 
   // Schedules one piece; false when there is nothing to schedule now.
@@ -113,6 +113,7 @@ export class BufferOutput {
     audio.copyToChannel(samples, 0);
     const node = new AudioBufferSourceNode(context, { buffer: audio });
     const at = Math.max(this.until, context.currentTime + SOON_SECONDS);
+    if (this.until) buffer.starved += (at - this.until) * buffer.rate;
     node.connect(this.openLane());
     node.start(at);
     this.startedAt ??= at;

@@ -27,7 +27,7 @@ export class Playback {
   load(sound, place = 0, wanted = true) {
     this.rest("replaced");
     const position = Math.floor(place * sound.length);
-    Object.assign(this, { sound, gapsBefore: sound.gaps, at: { ...AT_REST, wanted, position } });
+    Object.assign(this, { sound, stallsBefore: sound.stalls, at: { ...AT_REST, wanted, position } });
     this.call("load", sound.rate, { expected: sound.expected / sound.rate, pace: this.pace });
     if (sound.length) this.refill(position);
     this.tell("moved");
@@ -101,14 +101,16 @@ export class Playback {
     return this.sound?.length ? Math.min(1, this.at.position / this.sound.length) : 0;
   }
 
-  get gaps() {
-    return this.sound?.gaps ?? 0;
+  // What the output reported of the sound, over all the times that it was loaded: how often it ran dry, for how long.
+  get stalls() {
+    return this.sound?.stalls ?? { times: 0, seconds: 0 };
   }
 
   report(at) {
     if (at.received !== this.sent || !this.sound) return; // a report from before the latest call
     this.at = { ...at, now: seconds() };
-    this.sound.gaps = this.gapsBefore + at.underruns;
+    const { times, seconds: before } = this.stallsBefore;
+    this.sound.stalls = { times: times + at.underruns, seconds: before + at.starved / this.sound.rate };
     if (at.pace > 0 && Number.isFinite(at.pace)) this.pace = at.pace;
     if (at.wanted && !at.ended && at.played > 0 && !this.sounding) {
       this.sounding = true;

@@ -1,7 +1,7 @@
 // The page's player. The event that speaks sends messages through `props.value`: "start", "wait", "chunk"s of 16-bit
 // samples, and "end" with a link to the finished WAV; see web/tabs/speak/handlers.py. Lists play through
 // `window.reprisePlayer`, and the document hears `reprise:playing`, `reprise:stopped`, `reprise:spoken` (a take is kept)
-// and `reprise:heard`.
+// `reprise:heard` and `reprise:stalled`.
 
 import { openOutput } from "./outputs.js";
 import { Playback } from "./playback.js";
@@ -43,7 +43,7 @@ class Player {
     this.status = "";
     this.state = "empty";
     this.stats = {
-      ticket, received: 0, chunks: 0, played: 0, underruns: 0, lost: 0,
+      ticket, received: 0, chunks: 0, played: 0, underruns: 0, starved: 0, lost: 0,
       finished: false, stopReason: null, refilled: false,
       clickedAt: performance.now(), firstChunkAt: null, firstSoundAt: null, playedAtFinish: null, output: null,
     };
@@ -148,7 +148,7 @@ class Player {
       this.playback.finish(this.live);
       if (take) this.rename(take);
       if (wav?.url && (this.live.length !== total || this.live.lost)) this.refill(wav.url);
-      if (take) announce("spoken", { id: take, ms: firstSound(this.stats) });
+      if (take) announce("spoken", { id: take, ms: firstSound(this.stats), stalls: this.live.stalls });
     }
     this.say(this.status, problem ? "problem" : total ? "finished" : "stopped");
   }
@@ -165,7 +165,7 @@ class Player {
     const { live } = this;
     this.stats.refilled = true;
     const sound = this.cache.put(Sound.whole(live.id, await fetchedWav(url)));
-    Object.assign(sound, { wav: live.wav, status: live.status, ms: live.ms });
+    Object.assign(sound, { wav: live.wav, status: live.status, ms: live.ms, stalls: live.stalls });
     if (this.live === live) this.live = sound;
     if (this.playback.sound === live) this.playback.load(sound, 0, false);
   }
@@ -250,15 +250,22 @@ class Player {
     this.view.refresh();
   }
 
-  measure({ played, underruns, lost, startedAt }) {
+  measure({ played, underruns, starved, lost, startedAt }) {
     const { stats, playback } = this;
     if (underruns === undefined) return; // nothing was reported yet
-    Object.assign(stats, { played, underruns, lost, output: playback.speakers.output.kind });
+    if (starved !== stats.starved) this.stalled();
+    Object.assign(stats, { played, underruns, starved, lost, output: playback.speakers.output.kind });
     if (typeof startedAt !== "number" || stats.firstSoundAt !== null) return;
     const since = (playback.speakers.context.currentTime - startedAt) * 1000;
     stats.firstSoundAt = Math.max(stats.firstChunkAt, performance.now() - since); // the two clocks differ by a little
     this.live.ms = firstSound(stats);
     announce("heard", { id: this.live.id, ms: this.live.ms });
+    this.view.show();
+  }
+
+  // What was heard of the take that was spoken last.
+  stalled() {
+    announce("stalled", { id: this.live.id, stalls: this.live.stalls });
     this.view.show();
   }
 
@@ -300,8 +307,8 @@ export function mount(component) {
     get playing() {
       return player.playing;
     },
-    get gaps() {
-      return player.playback.gaps;
+    get stalls() {
+      return player.playback.stalls;
     },
     get speakers() {
       return player.playback.speakers;

@@ -2,7 +2,7 @@
 
 import { seconds } from "./playback.js";
 import { create } from "../ui/elements.js";
-import { clock, secondsOf } from "../ui/format.js";
+import { clock, secondsOf, stallsOf } from "../ui/format.js";
 import { barsOf, PEAKS_PER_SECOND } from "../ui/peaks.js";
 import { encodeWav } from "../ui/wav.js";
 import { barCount, paintBars, paintLine, Waveform } from "../ui/waveform.js";
@@ -104,11 +104,12 @@ export class PlayerView {
     const { player, sound } = this;
     const other = sound && sound !== player.live; // a take of the list
     const lost = ["problem", "stopped"].includes(player.state); // the state of a take that is not loaded
-    const { ms = null } = sound ?? {};
+    const { ms = null, stalls = null } = sound ?? {};
+    const heard = [ms !== null && words("player.first_sound", { ms }), stallsOf(stalls, pageLanguage())];
     this.find(".rp-player").dataset.state = player.state;
     this.find(".rp-player").dataset.blank = !sound && player.state !== "waiting";
     this.find(".rp-status").textContent = other && !lost ? sound.status : player.status;
-    this.find(".rp-first").textContent = ms === null || lost ? "" : words("player.first_sound", { ms });
+    this.find(".rp-first").textContent = lost ? "" : heard.filter(Boolean).join(" · ");
     this.find(".rp-download").hidden = !sound?.wav;
     this.refresh();
   }

@@ -18,7 +18,9 @@ export class PlayoutBuffer extends Samples {
     this.wanted = true; // false: paused, or heard to its end
     this.waiting = true; // for enough samples to start or to resume
     this.played = 0;
-    this.underruns = 0;
+    this.underruns = 0; // times that it ran dry and went on later
+    this.starved = 0; // samples that it was silent for because of them
+    this.dryFrom = null; // `starved` when it ran dry, until more has come
     this.gain = 0; // rises after a cut
     this.residue = 0; // the value that sounded at the cut, fading away
     this.fading = 0;
@@ -38,8 +40,13 @@ export class PlayoutBuffer extends Samples {
     this.cut();
   }
 
+  // Running dry behind the last sample was the end.
   finish() {
     this.complete = true;
+    if (this.dryFrom === null || this.position < this.length) return;
+    this.underruns -= 1;
+    this.starved = this.dryFrom;
+    this.dryFrom = null;
   }
 
   play() {
@@ -72,6 +79,8 @@ export class PlayoutBuffer extends Samples {
         value += this.at(this.position) * this.gain;
         this.position += step;
         this.played += step;
+      } else if (this.wanted && this.dryFrom !== null) {
+        this.starved += step;
       }
       this.last = out[i] = value;
     }
@@ -88,14 +97,20 @@ export class PlayoutBuffer extends Samples {
   // Starts or resumes when enough samples are buffered.
   settle() {
     const inHand = this.length - this.position;
-    if (this.wanted && this.waiting && inHand > 0 && (this.complete || inHand >= this.lead())) this.waiting = false;
+    if (this.wanted && this.waiting && inHand > 0 && (this.complete || inHand >= this.lead())) {
+      this.waiting = false;
+      this.dryFrom = null;
+    }
   }
 
   runDry() {
     this.cut();
     this.waiting = true;
     if (this.complete) this.wanted = false;
-    else this.underruns += 1;
+    else {
+      this.underruns += 1;
+      this.dryFrom = this.starved;
+    }
   }
 
   // Samples to buffer before playback starts or resumes: the amount by which a slower engine will fall behind, doubled

@@ -40,10 +40,11 @@ class PlayoutProcessor extends AudioWorkletProcessor {
   }
 
   report() {
-    const { position, played, underruns, lost, wanted, waiting, ended, pace } = this.buffer;
+    const { position, played, underruns, starved, lost, wanted, waiting, ended, pace } = this.buffer;
     const { received, startedAt } = this;
     this.unreported = 0;
-    this.port.postMessage({ received, position, played, underruns, lost, wanted, waiting, ended, pace, startedAt });
+    const heard = { received, position, played, underruns, starved, lost };
+    this.port.postMessage({ ...heard, wanted, waiting, ended, pace, startedAt });
   }
 }
 

@@ -10,7 +10,7 @@ export class TakeList {
     this.storage = storage;
     this.known = new Map(); // by id, as the server sent them
     this.chosen = []; // at most two to compare, the oldest choice first
-    this.own = this.remembered(); // { id, ms: from the click to the first sound, or null }
+    this.own = this.remembered(); // { id, ms: from the click to the first sound, or null, stalls: { times, seconds } }
   }
 
   remembered() {
@@ -35,11 +35,11 @@ export class TakeList {
   }
 
   get rows() {
-    return this.own.filter(({ id }) => this.known.has(id)).map(({ id, ms }) => ({ ...this.known.get(id), ms }));
+    return this.own.filter(({ id }) => this.known.has(id)).map(({ id, ...heard }) => ({ ...this.known.get(id), ...heard }));
   }
 
-  add(id, ms = null) {
-    this.own = [{ id, ms }, ...this.own.filter((take) => take.id !== id)].slice(0, MOST_TAKES);
+  add(id, ms = null, stalls = null) {
+    this.own = [{ id, ms, stalls }, ...this.own.filter((take) => take.id !== id)].slice(0, MOST_TAKES);
     this.keep();
   }
 
@@ -48,6 +48,14 @@ export class TakeList {
     const take = this.own.find((own) => own.id === id);
     if (!take || take.ms !== null) return;
     take.ms = ms;
+    this.keep();
+  }
+
+  // Notes how often its playback had to wait, which may go on after the take's end.
+  stalled(id, stalls) {
+    const take = this.own.find((own) => own.id === id);
+    if (!take) return;
+    take.stalls = stalls;
     this.keep();
   }
 

@@ -1,7 +1,7 @@
 // One take of the list: its elements, made once, and their texts.
 
 import { button, create, icon, PAUSE, PLAY } from "../ui/elements.js";
-import { secondsOf } from "../ui/format.js";
+import { secondsOf, stallsOf } from "../ui/format.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const ICONS = {
@@ -101,11 +101,12 @@ export class TakeRow {
   }
 }
 
-// take: as the server sent it, and `ms` from the click to the first sound.
-export function factsOf({ voice, seconds, ms, first, reason, listed }, language) {
+// take: as the server sent it, `ms` from the click to the first sound, and the stalls that the player counted.
+export function factsOf({ voice, seconds, ms, first, reason, listed, stalls }, language) {
   const waited = ms ?? (first === null ? null : Math.round(first * 1000));
   const facts = [voice, secondsOf(seconds, language)];
   if (waited !== null) facts.push(words("takes.sound", { ms: waited }));
+  if (stalls?.times) facts.push(stallsOf(stalls, language));
   if (reason !== "end") facts.push(words(reason === "short" ? "takes.short" : "takes.cut"));
   if (!listed) facts.push(words("takes.here_only"));
   return facts;

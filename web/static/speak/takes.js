@@ -26,6 +26,7 @@ class Takes {
     this.find(".rp-switch").onclick = () => this.compare();
     document.addEventListener("reprise:spoken", ({ detail }) => this.spoken(detail));
     document.addEventListener("reprise:heard", ({ detail }) => this.list.heard(detail.id, detail.ms));
+    document.addEventListener("reprise:stalled", ({ detail }) => this.list.stalled(detail.id, detail.stalls));
     for (const told of ["playing", "stopped"]) document.addEventListener(`reprise:${told}`, () => this.show());
     watch("value", () => this.answered());
     if (this.list.ids.length) this.refresh();
@@ -38,8 +39,8 @@ class Takes {
     this.soon = setTimeout(() => this.trigger("fresh", { ids: this.list.ids }), 100);
   }
 
-  spoken({ id, ms }) {
-    this.list.add(id, ms);
+  spoken({ id, ms, stalls }) {
+    this.list.add(id, ms, stalls);
     this.refresh();
   }
 

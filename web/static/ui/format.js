@@ -1,5 +1,7 @@
 // Times as the page writes them.
 
+import { words } from "./words.js";
+
 export const clock = (time) => `${Math.floor(time / 60)}:${String(Math.floor(time % 60)).padStart(2, "0")}`;
 
 // "1.8 s", as the language writes it: "1,8 s" in German, "1.8 秒" in Japanese and Chinese.
@@ -7,6 +9,12 @@ export function secondsOf(value, language) {
   const tenth = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
   const unit = /^(ja|zh)\b/.test(language) ? "秒" : "s";
   return `${new Intl.NumberFormat(language, tenth).format(value)} ${unit}`;
+}
+
+// What the player had to wait for after it had begun: { times, seconds }; "" where it never had to.
+export function stallsOf(stalls, language) {
+  if (!stalls?.times) return "";
+  return words("player.stalls", { times: stalls.times, seconds: secondsOf(stalls.seconds, language) });
 }
 
 export const tenths = (time) => `${time.toFixed(1)} s`;
