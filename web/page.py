@@ -15,8 +15,8 @@ from web.tabs.script import layout as script
 from web.tabs.speak import layout as speak
 from web.tabs.speak.layout import FIRST_TEXT
 from web.tabs.status import layout as status
-from web.ui.components import change_broadcast, owner_key, player
-from web.ui.events import listen
+from web.ui.components import change_broadcast, connection, owner_key, player
+from web.ui.events import keep_choices, listen, show
 from web.ui.shared import SharedComponents
 
 if TYPE_CHECKING:
@@ -57,16 +57,14 @@ def create_app(context: WebContext) -> gr.Blocks:
                         welcome.render()
                     build(context, shared)
         with gr.Column(elem_id="rp-dock"):
+            line = connection()
             shared.stage.render()
         handlers = PageLoadHandlers(context)
-        listen(
-            demo.load,
-            handlers.load_page,
-            [token, shared.picker],
-            [heading, token, welcome, shared.notice, shared.picker, changes],
-            js=READ_STORED_VALUES,
-        )
-        listen(changes.voices, handlers.refresh_page, [shared.picker, token], [heading, welcome, shared.picker])
+        opened, contents = [token, shared.picker], [heading, token, welcome, shared.notice, shared.picker, changes]
+        listen(demo.load, handlers.load_page, opened, contents, js=READ_STORED_VALUES)
+        listen(line.back, handlers.load_page, opened, contents)
+        keep_choices(shared.picker)
+        show(changes.voices, handlers.refresh_page, [shared.picker, token], [heading, welcome, shared.picker])
     demo.queue(max_size=QUEUE_SIZE, api_open=False)
     return demo
 

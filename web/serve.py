@@ -56,6 +56,7 @@ def launch(
     from starlette.middleware import Middleware
 
     from web import gradio_internals
+    from web.http.alive import AliveEndpoint
     from web.http.calls import CallValidator
     from web.http.gate import GatePolicy, gate_lifespan
     from web.http.headers import PagePolicyMiddleware, ResponseHeaders
@@ -79,6 +80,7 @@ def launch(
     )
     gate = gate_lifespan(policy, calls, login)
     modules = Modules(translations or Translations.load())
+    alive = AliveEndpoint(demo.config, modules.version)
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
@@ -89,7 +91,7 @@ def launch(
         auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits it where it is async
         auth_message=LOGIN_NOTE if accounts else None,
         app_kwargs={
-            "routes": [*modules.routes(), *routes],
+            "routes": [*modules.routes(), *alive.routes(), *routes],
             "lifespan": lifespan,
             "middleware": [
                 Middleware(PagePolicyMiddleware, headers=ResponseHeaders(framed=policy.framed), head=modules.head)

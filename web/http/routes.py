@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from web.downloads.links import PATH_PREFIX
+from web.http import alive
 from web.ui import modules
 
 RouteKind = Literal["page", "static", "start", "call", "stream", "upload", "login", "logout", "file"]
@@ -31,6 +32,7 @@ _ROUTES = (
     _route(_GET, r"/", "page"),
     _route(_GET, r"/(assets|static)/(?!.*\.\.)[\w./-]{1,200}", "static"),
     _route(_GET, rf"{re.escape(modules.PLACE)}[0-9a-f]{{16}}/[\w/-]{{1,100}}\.js", "static"),
+    _route(_GET, re.escape(alive.PATH), "static"),
     _route(_GET, r"/(theme\.css|favicon\.ico|robots\.txt)", "static"),
     _route(("GET",), rf"{_API}/startup-events", "start"),
     _route(("GET",), rf"{_API}/queue/data", "stream"),

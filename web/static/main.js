@@ -1,8 +1,11 @@
 // Mounts the page's components. The page loads this module before Gradio's own script (web/ui/modules.py), so that
 // `window.reprise` is there when Gradio runs the components' `js_on_load` (web/ui/components.py).
 
+import * as connection from "./connection/connection.js";
+import { answers, connect } from "./connection/server.js";
 import * as historyList from "./history/history.js";
 import * as library from "./library/library.js";
+import { interrupted, showNotice } from "./new_voice/form_notice.js";
 import * as recorder from "./new_voice/recorder.js";
 import * as player from "./player/player.js";
 import * as scriptEditor from "./script/script_editor.js";
@@ -16,6 +19,7 @@ import { translate } from "./ui/words.js";
 
 // By the path of their markup, or of their module where they have none.
 const COMPONENTS = {
+  "connection/connection": connection,
   "history/history": historyList,
   "library/library": library,
   "new_voice/recorder": recorder,
@@ -30,7 +34,11 @@ const COMPONENTS = {
 };
 
 // component: what Gradio gives a component's script: { element, trigger, props, server, upload, watch }.
+connect();
 window.reprise = {
+  answers,
+  interrupted,
+  showNotice,
   mount(name, component) {
     translate(component.element);
     COMPONENTS[name].mount(component);

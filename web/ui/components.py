@@ -81,6 +81,11 @@ def change_broadcast() -> gr.HTML:
     return _component("ui/change_broadcast", "rp-change-broadcast", ("voices", "history", "scripts"))
 
 
+def connection() -> gr.HTML:
+    """Says that the server is gone. Event: `back`, when it answers again, perhaps as another process."""
+    return _component("connection/connection", "rp-connection", ("back",))
+
+
 def _component(name: str, elem_id: str, events: Sequence[str] = (), *, value: Any = None, **props: Any) -> gr.HTML:
     """A component whose markup and module are at `name`. Gradio allows an event whose name it finds in the script."""
     markup = STATIC / f"{name}.html"

@@ -23,6 +23,25 @@ def listen(event: Any, fn: Any, inputs: Any, outputs: Any, **more: Any) -> Any:
     )  # fmt: skip
 
 
+# Read by static/connection/latest_answers.js.
+_SHOWS = "(...inputs) => /* only the latest answer counts */ inputs"
+
+
+def show(event: Any, fn: Any, inputs: Any, outputs: Any, **more: Any) -> Any:
+    """As `listen`, for handlers that only show something. The browser drops answers that are late.
+
+    An answer is late for an output when another `show` has asked for it since. Every event sends its own request.
+    """
+    return listen(event, fn, inputs, outputs, **{"js": _SHOWS, "trigger_mode": "multiple", **more})
+
+
+def keep_choices(*components: Any) -> None:
+    """Let what a visitor chooses in these components outlast answers that were asked for before."""
+    for component in components:
+        chose = f"() => {{ reprise.answers.chose({component._id}); }}"
+        component.input(None, None, None, js=chose, queue=False, api_visibility="private")
+
+
 def skip_when_refused(outputs: int) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
     """Decorate a handler that has no output for an error message: refused, it leaves its outputs unchanged.
 

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 STATIC = Path(__file__).parents[1] / "static"
 PLACE = "/reprise/static/"
-GROUPS = ("card", "clip", "examples", "history", "library", "owner", "player", "script", "status", "takes", "writing")
+GROUPS = (
+    "card", "clip", "connection", "examples", "history", "library", "owner", "player", "script", "status", "takes",
+    "writing",
+)  # fmt: skip
 _FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 _TYPE = "text/javascript"
 

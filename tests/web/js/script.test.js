@@ -37,7 +37,7 @@ test("a question is put when the one before is answered, as things are then", as
 
 test("a question that nobody answers is given up, and the next one is put", async () => {
   const put = [];
-  const queue = new RequestQueue((question) => put.push(question), 5);
+  const queue = new RequestQueue((question) => put.push(question), { patience: 5 });
   assert.equal(await queue.ask(() => ({ do: "a" })), null);
   const next = queue.ask(() => ({ do: "b" }));
   await soon();

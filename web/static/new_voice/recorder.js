@@ -10,13 +10,16 @@ import { RecorderView } from "./recorder_view.js";
 import { Countdown, Meter, Recording } from "./recording.js";
 import { remarks, TranscriptView } from "./transcript.js";
 import { TrimView } from "./trim_view.js";
+import { Uploads } from "./uploads.js";
+import { server as connection } from "../connection/server.js";
 import { words } from "../ui/words.js";
 
 const COUNT_FROM = 3;
 
 class Recorder {
   constructor({ element, props, server, upload, watch }) {
-    Object.assign(this, { props, server, upload });
+    Object.assign(this, { props, server });
+    this.uploads = new Uploads(upload, connection);
     this.clips = new Clips(props.together);
     this.taking = null; // { microphone, countdown, recording, meter, instead } while the microphone is open
     this.pending = Promise.resolve(); // files are taken one after the other
@@ -35,6 +38,8 @@ class Recorder {
     });
     watch("value", () => this.accept(props.value));
     document.addEventListener("reprise:playing", () => this.trim.hush());
+    document.addEventListener("reprise:back", ({ detail }) => this.recover(detail.anew));
+    document.addEventListener("reprise:reload", (event) => this.clips.list.length && event.preventDefault());
     this.showScript();
     this.trouble = obstacle(window);
     this.invite();
@@ -164,7 +169,7 @@ class Recorder {
     this.say(words("clip.uploading"), "uploading");
     let path;
     try {
-      ({ path } = await this.upload(underOwnName(file)));
+      path = await this.uploads.send(file);
     } catch (error) {
       return this.refuse(words("clip.not_uploaded", { reason: error.message ?? error }));
     }
@@ -187,7 +192,8 @@ class Recorder {
   // The answer of one of its functions, or { problem }.
   async ask(name, value) {
     try {
-      return await this.server[name](value);
+      const answer = await this.server[name](value); // Gradio's client swallows a lost connection
+      return answer ?? { problem: words("connection.gone") };
     } catch (error) {
       return { problem: words("clip.no_answer", { reason: error.message ?? error }) };
     }
@@ -249,8 +255,10 @@ class Recorder {
     }
     this.trim.hush();
     this.say(words("clip.mending"), "uploading");
+    const { part: mended } = clip;
     const { wav, problem } = await this.ask("mend_clip", { ...clip.value, fix });
     if (problem) return this.refuse(problem);
+    if (clip.part !== mended || !this.clips.list.includes(clip)) return this.invite(); // it is another part now, or gone
     const { name, recorded, words: written, wordsSpoken } = clip;
     const file = new File([wavOf(wav)], `${name}.wav`, { type: "audio/wav" });
     const said = words("clip.mended", { name });
@@ -270,6 +278,15 @@ class Recorder {
     if (!this.server.forget_clip) return;
     this.ask("forget_clip", { path: clip.path });
     if (clip.before && !alone) this.forget(clip.before);
+  }
+
+  // The server is back. anew: it is another process, which has none of the files; they are still here.
+  async recover(anew) {
+    for (const clip of this.clips.list) {
+      if (clip.found?.problem) clip.found = null;
+      for (let each = clip; anew && each; each = each.before) each.path = await this.uploads.send(each.file);
+    }
+    if (this.clips.list.length) this.publish();
   }
 
   // ---- the list
@@ -322,13 +339,6 @@ class Recorder {
     this.transcript.show(chosen, said);
     this.doctor.show(this.server.examine_clip ? chosen : null, said);
   }
-}
-
-// A random name: the same file, uploaded by two people, would be one on the server.
-function underOwnName(file) {
-  const name = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-  const ending = /\.[A-Za-z0-9]{1,5}$/.exec(file.name)?.[0] ?? "";
-  return new File([file], name + ending, { type: file.type });
 }
 
 export const mount = (component) => new Recorder(component);

@@ -56,6 +56,8 @@ export class TrimView {
     this.find(".rp-trim-best").hidden = !best || trim.is(...best);
     this.find(".rp-trim-play").textContent = words(this.player.playing ? "clip.stop" : "clip.play");
     this.updatePreview();
+    const sounds = this.player.playing || this.codecPreview?.playing;
+    window.reprisePlayer?.activity("clip", sounds ? () => this.hush() : null);
     this.wave.draw();
   }
 

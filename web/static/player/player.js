@@ -6,7 +6,9 @@
 import { openOutput } from "./outputs.js";
 import { Playback } from "./playback.js";
 import { PlayerView } from "./player_view.js";
+import { stopOnEscape } from "./stop_key.js";
 import { SoundCache, Sound } from "./sound_cache.js";
+import { server } from "../connection/server.js";
 import { firstSound } from "../ui/format.js";
 import { decodeWav } from "../ui/wav.js";
 import { words } from "../ui/words.js";
@@ -28,6 +30,7 @@ class Player {
     this.cache = new SoundCache();
     this.playback = new Playback(openOutput, (...event) => this.onPlayback(...event));
     this.view = new PlayerView(element, this);
+    this.activities = new Map(); // what else can be stopped: functions by name
     this.wishes = 0; // counts requests to play a take of the list
     this.before = null; // what was loaded when a take began that has no sound yet: { sound, place }
     this.reset();
@@ -78,12 +81,42 @@ class Player {
     }
   }
 
-  // The event failed before it began: the queue was full.
+  // Another part of the page is at work, until `stop` is null; calling it ends that.
+  activity(name, stop) {
+    if (stop) this.activities.set(name, stop);
+    else this.activities.delete(name);
+    this.view.refresh();
+  }
+
+  get active() {
+    return this.busy || this.playback.wanted || this.activities.size > 0;
+  }
+
+  // Stops whatever is spoken or played, on any tab.
+  stopAll() {
+    this.wishes += 1; // what is being fetched does not play
+    this.stop();
+    for (const stop of [...this.activities.values()]) stop();
+  }
+
+  // The event failed: the queue was full, or the connection broke off.
   refused() {
     if (!this.busy) return;
+    if (this.stats.received) {
+      this.breakOff();
+      return;
+    }
     this.reset();
     this.giveBack();
-    this.say(words("player.full"), "problem");
+    this.say(words(server.away ? "player.lost" : "player.full"), "problem");
+  }
+
+  // The take ends with what has arrived.
+  breakOff() {
+    Object.assign(this.stats, { finished: true, playedAtFinish: this.stats.played });
+    this.live.status = words("player.broken");
+    this.playback.finish(this.live);
+    this.say(this.live.status, "problem");
   }
 
   // Shows why the page itself refused to send a text.
@@ -291,10 +324,12 @@ async function fetchedWav(url) {
 
 export function mount(component) {
   const player = new Player(component);
+  stopOnEscape(player);
   window.reprisePlayer = {
     wake: () => player.playback.wake(player.rate), // in a user gesture after which playback starts by itself
     begin: () => player.begin(),
     stop: () => player.stop(),
+    activity: (name, stop) => player.activity(name, stop),
     refused: () => player.refused(),
     refuse: (reason) => player.refuse(reason),
     calm: () => player.calm(),

@@ -23,6 +23,7 @@ export class PlayerView {
     this.area = this.find(".rp-wave");
     this.wave = new Waveform(this.area, (...pen) => this.paint(...pen));
     this.find(".rp-play").onclick = () => this.toggle();
+    this.find(".rp-halt").onclick = () => player.stopAll();
     this.find(".rp-download").onclick = () => this.download();
     this.area.onkeydown = (event) => this.steer(event);
     this.area.onpointerdown = (event) => this.grab(event);
@@ -119,6 +120,7 @@ export class PlayerView {
     const { time, sound, area } = this;
     const total = sound?.seconds ?? 0;
     this.find(".rp-play").disabled = !sound?.length;
+    this.find(".rp-halt").hidden = !this.player.active;
     this.find(".rp-play").setAttribute("aria-label", words(playback.wanted && total ? "player.pause" : "player.play"));
     this.find(".rp-player").dataset.sounding = playback.wanted && total > 0;
     const [at, length] = [time, total].map(sound?.span < SHORT ? tenth : clock);

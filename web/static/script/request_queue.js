@@ -3,24 +3,40 @@
 const PATIENCE = 20_000; // ms for an answer
 
 export class RequestQueue {
-  // send(request): hands it to the server.
-  constructor(send, patience = PATIENCE) {
-    Object.assign(this, { send, patience, number: 0, open: null, before: Promise.resolve() });
+  // send(request): hands it to the server. present(): resolves when the server is there.
+  constructor(send, { patience = PATIENCE, present = () => Promise.resolve() } = {}) {
+    Object.assign(this, { send, patience, present, number: 0, open: null, before: Promise.resolve() });
   }
 
   // make(): makes the request when its turn has come. Resolves to its answer, null if none came.
   ask(make) {
-    this.before = this.before.then(() => this.turn(make()));
+    this.before = this.before.then(this.present).then(() => this.turn(make()));
     return this.before;
   }
 
   turn(request) {
     return new Promise((resolve) => {
       const asked = ++this.number;
-      const timer = setTimeout(() => this.close(null), this.patience);
-      this.open = { asked, timer, resolve };
-      this.send({ ...request, asked });
+      this.open = { request: { ...request, asked }, asked, resolve };
+      this.post();
     });
+  }
+
+  post() {
+    this.open.timer = setTimeout(() => this.close(null), this.patience);
+    this.send(this.open.request);
+  }
+
+  // The server is gone: the open request waits for it.
+  hold() {
+    clearTimeout(this.open?.timer);
+  }
+
+  // It is back, and has not answered the open request.
+  again() {
+    if (!this.open) return;
+    this.hold();
+    this.post();
   }
 
   // Takes an answer of the server; late ones are ignored.

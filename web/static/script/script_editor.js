@@ -6,6 +6,7 @@ import { castOf, characters, isComing, partingPlace, Script } from "./cards.js";
 import { ContinuousPlayback } from "./continuous_playback.js";
 import { RequestQueue } from "./request_queue.js";
 import { ScriptView } from "./script_view.js";
+import { server } from "../connection/server.js";
 import { button, create } from "../ui/elements.js";
 import { clock } from "../ui/format.js";
 import { decodeWav } from "../ui/wav.js";
@@ -45,7 +46,9 @@ class ScriptEditor {
     this.script = null;
     this.scripts = [];
     this.arrived = false;
-    this.requests = new RequestQueue((question) => trigger("act", question));
+    this.requests = new RequestQueue((question) => trigger("act", question), { present: () => server.present() });
+    document.addEventListener("reprise:gone", () => this.requests.hold());
+    document.addEventListener("reprise:back", () => this.requests.again());
     this.view = new ScriptView(element.querySelector(".rp-scripts"), this);
     this.scriptList = element.querySelector(".rp-script-list");
     this.listening = new ContinuousPlayback({
@@ -76,6 +79,7 @@ class ScriptEditor {
     document.addEventListener("reprise:stopped", ({ detail }) => {
       this.view.sounds(null);
       this.listening.stopped(detail.id, detail.reason);
+      this.tell();
     });
   }
 
@@ -121,6 +125,7 @@ class ScriptEditor {
     }
     this.view.show(script, news);
     this.listening.look();
+    this.tell();
   }
 
   say(text, kind = "good") {
@@ -169,6 +174,7 @@ class ScriptEditor {
     this.scripts = scripts;
     this.element.querySelector(".rp-script-yours").hidden = !scripts.length;
     this.scriptList.replaceChildren(...scripts.map((script) => this.scriptLine(script)));
+    this.tell();
   }
 
   scriptLine({ id, name, changed, cards, done, spoken, running }) {
@@ -250,6 +256,26 @@ class ScriptEditor {
     this.listening.rest();
     window.reprisePlayer.pause();
     this.ask("stop");
+    this.tell();
+  }
+
+  // The scripts that are being spoken, of those that this page knows of.
+  get running() {
+    const open = this.script?.head?.running ? [this.script.id] : [];
+    return [...open, ...this.scripts.filter(({ id, running }) => running && id !== this.script?.id).map(({ id }) => id)];
+  }
+
+  // Tells the player whether there is anything to stop, on whatever tab.
+  tell() {
+    const active = this.running.length > 0 || this.listening.awaited !== null;
+    window.reprisePlayer.activity("script", active ? () => this.stopAll() : null);
+  }
+
+  async stopAll() {
+    const { running } = this;
+    this.listening.rest();
+    for (const id of running) await this.requests.ask(() => ({ do: "stop", script: id, version: "", values: {} }));
+    this.refresh();
   }
 
   goAlong(on) {

@@ -1,4 +1,4 @@
-// Helpers for the text to speak: its length, style tags, examples; and the keys that speak and stop. Its value: { text }
+// Helpers for the text to speak: its length, style tags, examples; and the keys that speak. Its value: { text }
 // as it is written (from the page itself, without the server), or { tags, english, demo } of model and voice.
 
 import { measured } from "./estimate.js";
@@ -39,14 +39,6 @@ function write(text, { all = false } = {}) {
 
 const busy = () => document.documentElement.hasAttribute("data-rp-busy");
 const openMenus = () => [...document.querySelectorAll("#rp-tabs .rp-menu[open]")];
-
-function escape() {
-  const [menu] = openMenus();
-  if (menu) {
-    menu.open = false;
-    menu.querySelector("summary").focus();
-  } else if (busy()) window.reprisePlayer.stop();
-}
 
 export function mount({ element, props, watch }) {
   const find = (selector) => element.querySelector(selector);
@@ -112,7 +104,7 @@ export function mount({ element, props, watch }) {
     if (key === "Enter" && (event.ctrlKey || event.metaKey)) {
       event.preventDefault();
       if (!busy()) document.querySelector("#rp-speak").click();
-    } else if (key === "Escape" && !document.querySelector('#rp-picker [role="listbox"]')) escape();
+    }
   });
 
   document.addEventListener("click", ({ target }) => {

@@ -98,23 +98,9 @@ class HistoryHandlers:
             storage_use_html(self._context.storage.storage_use(owner=owner.key), words),
         )
 
-    @skip_when_refused(2)
-    def search_history(self, search: Any, voice: Any, starred: Any, token: Any, request: gr.Request) -> Updates:
-        """Outputs: list, number of entries shown. It starts again with the first entries."""
-        owner = self._context.owner(token, request)
-        return self._list(owner, parse_payload(HistoryQuery, search=search, voice=voice, starred=starred)), PAGE_SIZE
-
-    @skip_when_refused(2)
-    def show_more(self, search: Any, voice: Any, starred: Any, shown: Any, token: Any, request: gr.Request) -> Updates:
-        """Outputs: list with more entries, number of entries shown."""
-        owner = self._context.owner(token, request)
-        query = parse_payload(HistoryQuery, search=search, voice=voice, starred=starred, shown=shown)
-        query = query.model_copy(update={"shown": query.limit + PAGE_SIZE})
-        return self._list(owner, query), query.limit
-
     @skip_when_refused(1)
     def refresh_list(self, search: Any, voice: Any, starred: Any, shown: Any, token: Any, request: gr.Request) -> Any:
-        """Output: list with new links, before the old ones expire."""
+        """Output: list, with new links."""
         owner = self._context.owner(token, request)
         return self._list(owner, parse_payload(HistoryQuery, search=search, voice=voice, starred=starred, shown=shown))
 

@@ -8,7 +8,7 @@ import gradio as gr
 
 from web.tabs.history.handlers import PAGE_SIZE, HistoryHandlers
 from web.ui.components import history_list
-from web.ui.events import listen
+from web.ui.events import keep_choices, listen, show
 from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
@@ -40,11 +40,15 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     entries = history_list()
     message = notice_line("rp-history-notice")
     wanted = [search, voice, starred]
-    listen(shared.changes.history, handlers.show_tab, [*wanted, shown, token], [entries, voice, keep, days, used])
+    query = [*wanted, shown, token]
+    show(shared.changes.history, handlers.show_tab, query, [entries, voice, keep, days, used])
     for change in (search.change, voice.input, starred.input):  # a text's `input` is silent when it is cut or dictated
-        listen(change, handlers.search_history, [*wanted, token], [entries, shown], trigger_mode="always_last")
-    listen(entries.more, handlers.show_more, [*wanted, shown, token], [entries, shown])
-    listen(entries.refresh, handlers.refresh_list, [*wanted, shown, token], entries)
+        first = change(None, None, shown, js=f"() => {PAGE_SIZE}", api_visibility="private")
+        show(first.then, handlers.refresh_list, query, entries, trigger_mode="always_last")
+    more = entries.more(None, shown, shown, js=f"(shown) => shown + {PAGE_SIZE}", api_visibility="private")
+    for event in (more.then, entries.refresh):
+        show(event, handlers.refresh_list, query, entries)
+    keep_choices(voice, keep, days)
     listen(entries.star, handlers.star_entry, token, [message, shared.changes])
     listen(entries.withdraw, handlers.delete_entry, token, [message, shared.changes])
     speak = [shared.text, shared.picker, *shared.settings, shared.notice, shared.tabs]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from web.tabs.library.handlers import LibraryHandlers
 from web.ui.components import voice_list
-from web.ui.events import listen
+from web.ui.events import listen, show
 from web.ui.shared import SharedComponents, section_title
 
 if TYPE_CHECKING:
@@ -21,9 +21,8 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     handlers, token = LibraryHandlers(context), shared.token
     section_title(context.label("voice.title"))
     voices = voice_list()
-    listen(shared.changes.voices, handlers.list_voices, token, voices)
-    listen(shared.changes.history, handlers.list_voices, token, voices)  # how long each voice was used
-    listen(voices.relist, handlers.list_voices, token, voices)
+    for event in (shared.changes.voices, shared.changes.history, voices.relist):  # the history: how long each was used
+        show(event, handlers.list_voices, token, voices)
     for event, handler in (
         (voices.revise, handlers.update_voice),
         (voices.duplicate, handlers.duplicate_voice),

@@ -12,18 +12,14 @@ from web.tabs.new_voice.clip_server import ClipServer
 from web.tabs.new_voice.handlers import NewVoiceHandlers
 from web.tabs.new_voice.reading_texts import READING_TEXTS
 from web.ui.components import clip_input
-from web.ui.events import listen
+from web.ui.events import listen, show
 from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
     from web.context import WebContext
 
-# Scroll to the answer to Save, and focus the field of the first error.
-SHOW_NOTICE = """() => requestAnimationFrame(() => {
-  const notice = document.querySelector('#rp-form-notice .rp-notice');
-  if (notice?.dataset.field) document.querySelector(notice.dataset.field)?.focus();
-  notice?.scrollIntoView({ block: 'nearest' });
-})"""
+SHOW_NOTICE = "() => { reprise.showNotice(); }"
+INTERRUPTED = "() => reprise.interrupted()"
 # An error may be resolved by now.
 CLEAR_ERRORS = "(said) => (said?.includes('rp-bad') ? '' : said)"
 # Without a notice the voice was saved, and Speak is shown.
@@ -49,9 +45,8 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     agreed = gr.Checkbox(label=label("new.consent_blank"), value=False, elem_id="rp-consent")
     trouble = notice_line("rp-form-notice")
     save = gr.Button(label("new.save"), variant="primary", elem_id="rp-save")
-    # One listener for both, so that the last change wins.
     typed = partial(gr.on, [name.change, speaker.change])
-    listen(typed, handlers.update_consent, [name, speaker], agreed, trigger_mode="always_last")
+    show(typed, handlers.update_consent, [name, speaker], agreed, trigger_mode="always_last")
     gr.on([clips.change, name.input, agreed.input], None, trouble, trouble, js=CLEAR_ERRORS, api_visibility="private")
     asked = listen(save.click, handlers.show_waiting, None, trouble)
     saved = asked.then(
@@ -61,4 +56,5 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         show_progress="hidden", preprocess=False, api_visibility="private", concurrency_limit=None,
     )  # fmt: skip
     saved.then(None, js=FOCUS_TEXT)
+    saved.failure(None, None, trouble, js=INTERRUPTED)
     trouble.change(None, js=SHOW_NOTICE)

@@ -10,7 +10,7 @@ from web.tabs.speak.handlers import SpeakHandlers
 from web.tabs.speak.streaming import TakeStreams
 from web.tabs.speak.take_list import TakeListHandlers
 from web.ui.components import take_list, voice_card, writing
-from web.ui.events import broadcast_change, listen
+from web.ui.events import broadcast_change, listen, show
 from web.ui.shared import SharedComponents
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _listen_to_voice(handlers: SpeakHandlers, shared: SharedComponents, card: gr
     picker, token = shared.picker, shared.token
     picker.change(None, picker, None, js=STORE_VOICE)
     for event in (picker.change, card.fresh, shared.changes.voices):
-        listen(event, handlers.show_voice, [picker, token], [card, hints])
+        show(event, handlers.show_voice, [picker, token], [card, hints])
     shared.text.change(None, shared.text, hints, js="(text) => ({ text })")
 
 
@@ -128,7 +128,7 @@ def _listen_to_takes(
     context: WebContext, shared: SharedComponents, takes: gr.HTML, seed: gr.Textbox, accordion: gr.Accordion
 ) -> None:
     handlers, changed = TakeListHandlers(context), [takes, shared.notice, shared.changes]
-    listen(takes.fresh, handlers.list_takes, [shared.token], takes)
+    show(takes.fresh, handlers.list_takes, [shared.token], takes)
     listen(takes.star, handlers.star_take, [shared.token], changed)
     listen(takes.erase, handlers.delete_take, [shared.token], changed)
     listen(takes.seed, handlers.reuse_seed, None, [seed, accordion])

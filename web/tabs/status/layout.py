@@ -8,7 +8,7 @@ import gradio as gr
 
 from web.tabs.status.handlers import StatusHandlers
 from web.ui.components import status_board
-from web.ui.events import listen
+from web.ui.events import keep_choices, listen, show
 from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     handlers = StatusHandlers(context)
     section_title(context.label("tab.status"))
     board = status_board()
-    listen(board.look, handlers.show_status, None, board)
+    show(board.look, handlers.show_status, None, board)
     if context.engine.models:
         _model_choice(context, shared, handlers, board)
 
@@ -35,7 +35,8 @@ def _model_choice(context: WebContext, shared: SharedComponents, handlers: Statu
         load = gr.Button(label("status.load"), size="md", scale=1, min_width=110, elem_id="rp-model-load")
     licence = gr.HTML(handlers.show_licence(engine.name), elem_id="rp-model-licence", apply_default_css=False)
     message = notice_line("rp-status-notice")
-    listen(model.change, handlers.show_licence, model, licence)
+    show(model.change, handlers.show_licence, model, licence)
+    keep_choices(model)
     listen(shared.demo.load, handlers.list_models, None, model)
     load.click(
         handlers.load_model, model, [message, shared.heading, board],

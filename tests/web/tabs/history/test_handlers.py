@@ -14,7 +14,8 @@ from tests.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
 from tests.storage.speaking import card, spoken
 from tests.web.conftest import read_wav
 from web.context import WebContext
-from web.tabs.history.handlers import MOST_SHOWN, PAGE_SIZE, HistoryHandlers
+from web.tabs.history.handlers import MOST_SHOWN, PAGE_SIZE, HistoryHandlers, HistoryQuery
+from web.ui.payloads import parse_payload
 
 NOBODY: Any = None  # asks without a key, as on a page that is this machine's alone
 
@@ -39,8 +40,7 @@ def pressed(**data: Any) -> gr.EventData:
 
 
 def listed(events: HistoryHandlers, search: Any = "", voice: Any = "", starred: Any = False) -> list[str]:
-    found, shown = events.search_history(search, voice, starred, None, NOBODY)
-    assert shown == PAGE_SIZE
+    found = events.refresh_list(search, voice, starred, PAGE_SIZE, None, NOBODY)
     return [entry["text"] for entry in found["entries"]]
 
 
@@ -83,7 +83,9 @@ def test_what_is_asked_for_is_shown(context: WebContext, events: HistoryHandlers
     assert listed(events, voice="b" * 32) == ["The second."]
     assert listed(events, starred=True) == ["The first."]
     assert listed(events, search="nothing like it") == []
-    assert not events.search_history("x", "", False, None, NOBODY)[0]["found"], "the page says that nothing matches"
+    assert not events.refresh_list("x", "", False, PAGE_SIZE, None, NOBODY)["found"], (
+        "the page says that nothing matches"
+    )
 
 
 @pytest.mark.parametrize("wrong", [None, 7, ["a"], "\0", "a" * 9_999, "%_\\"])
@@ -98,11 +100,10 @@ def test_more_is_shown_when_asked_for_up_to_a_bound(context: WebContext, events:
     for number in range(PAGE_SIZE + 3):
         keep(context, f"Number {number}.")
     assert len(events.show_tab("", "", False, PAGE_SIZE, None, NOBODY)[0]["entries"]) == PAGE_SIZE
-    found, shown = events.show_more("", "", False, PAGE_SIZE, None, NOBODY)
-    assert (len(found["entries"]), found["total"], shown) == (PAGE_SIZE + 3, PAGE_SIZE + 3, 2 * PAGE_SIZE)
-    assert len(events.refresh_list("", "", False, shown, None, NOBODY)["entries"]) == PAGE_SIZE + 3
-    assert events.show_more("", "", False, 10**9, None, NOBODY)[1] == MOST_SHOWN
-    assert events.show_more("", "", False, float("nan"), None, NOBODY)[1] == 2 * PAGE_SIZE
+    found = events.refresh_list("", "", False, 2 * PAGE_SIZE, None, NOBODY)
+    assert (len(found["entries"]), found["total"]) == (PAGE_SIZE + 3, PAGE_SIZE + 3)
+    for wrong, limit in ((10**9, MOST_SHOWN), (float("nan"), PAGE_SIZE), (0, PAGE_SIZE)):
+        assert parse_payload(HistoryQuery, search="", voice="", starred=False, shown=wrong).limit == limit
 
 
 def test_a_voice_that_is_gone_from_the_history_is_no_longer_the_filter(
@@ -119,14 +120,14 @@ def test_the_links_give_the_sound_in_every_format(
 ) -> None:
     keep(context, "The rain has stopped.")
     url = serve(engine, context.storage)
-    links = events.search_history("", "", False, None, NOBODY)[0]["entries"][0]["links"]
+    links = events.refresh_list("", "", False, PAGE_SIZE, None, NOBODY)["entries"][0]["links"]
     answers = {kind: httpx.get(url.rstrip("/") + link) for kind, link in links.items()}
     assert {answer.status_code for answer in answers.values()} == {200}
     samples, rate = read_wav(answers["wav"].content)
     np.testing.assert_allclose(samples / 32768, buzz(0, 2_000, 120), atol=2e-4)
     assert rate == SAMPLE_RATE
     assert answers["flac"].content == context.storage.history.audio(
-        events.search_history("", "", False, None, NOBODY)[0]["entries"][0]["id"]
+        events.refresh_list("", "", False, PAGE_SIZE, None, NOBODY)["entries"][0]["id"]
     )
     assert answers["opus"].content.startswith(b"OggS")
     assert len(answers["mp3"].content) > 100
@@ -194,7 +195,7 @@ def test_the_history_is_switched_off_and_on(context: WebContext, events: History
     assert "not kept" in said
     assert broadcast["what"] == "history"
     assert not events.show_tab("", "", False, PAGE_SIZE, None, NOBODY)[2]
-    assert not events.search_history("", "", False, None, NOBODY)[0]["kept"]
+    assert not events.refresh_list("", "", False, PAGE_SIZE, None, NOBODY)["kept"]
     assert "are kept" in events.set_history_enabled(True, None, NOBODY)[0]
     assert context.storage.history.settings().history
 
@@ -287,8 +288,6 @@ def test_a_page_with_a_strange_key_shows_nothing(engine: FakeEngine, context: We
     keep(context)
     events = HistoryHandlers(make_context(engine, context.storage, context.folder, "browser"))
     assert events.show_tab("", "", False, PAGE_SIZE, "forged", NOBODY) == (gr.skip(),) * 5
-    assert events.search_history("", "", False, "forged", NOBODY) == (gr.skip(), gr.skip())
-    assert events.show_more("", "", False, PAGE_SIZE, "forged", NOBODY) == (gr.skip(), gr.skip())
     assert events.refresh_list("", "", False, PAGE_SIZE, "forged", NOBODY) == gr.skip()
     for said, *_ in (
         events.clear_history("forged", NOBODY),

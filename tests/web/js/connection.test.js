@@ -1,0 +1,204 @@
+// Late answers, what becomes of requests when the server is gone, and how that is noticed.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { LatestAnswers } from "../../../web/static/connection/latest_answers.js";
+import { ServerWatch } from "../../../web/static/connection/server_watch.js";
+import { Transport } from "../../../web/static/connection/transport.js";
+
+const SHOWS = "(...inputs) => /* only the latest answer counts */ inputs";
+const CARD = 10;
+const HINTS = 11;
+const PICKER = 12;
+const events = [
+  { id: 1, outputs: [CARD, HINTS], js: SHOWS }, // the voice is picked
+  { id: 2, outputs: [CARD], js: SHOWS }, // its link is old
+  { id: 3, outputs: [PICKER], js: SHOWS }, // the voices have changed
+  { id: 4, outputs: [CARD, PICKER], js: null }, // an action
+];
+const unchanged = { __type__: "update" };
+
+test("an answer that a later one has overtaken is dropped", () => {
+  const answers = new LatestAnswers(events);
+  const [none, anna] = [answers.ask(1), answers.ask(1)];
+  assert.deepEqual(answers.settle(anna, ["Anna", "hints"]), ["Anna", "hints"]);
+  assert.deepEqual(answers.settle(none, [null, "no hints"]), [unchanged, unchanged]);
+});
+
+test("it is dropped too while the later one is on its way, for what both fill", () => {
+  const answers = new LatestAnswers(events);
+  const [picked, fresh] = [answers.ask(1), answers.ask(2)];
+  assert.deepEqual(answers.settle(picked, ["old", "hints"]), [unchanged, "hints"]);
+  assert.deepEqual(answers.settle(fresh, ["new"]), ["new"]);
+  assert.deepEqual(answers.settle(answers.ask(1), ["newer", "more"]), ["newer", "more"]);
+});
+
+test("a request that failed makes no other late", () => {
+  const answers = new LatestAnswers(events);
+  const [first, second] = [answers.ask(1), answers.ask(1)];
+  answers.failed(second);
+  assert.deepEqual(answers.settle(first, ["Anna", "hints"]), ["Anna", "hints"]);
+});
+
+test("an action's answer always counts, and makes earlier ones late where it says something", () => {
+  const answers = new LatestAnswers(events);
+  const [shown, voices, action, later] = [answers.ask(1), answers.ask(3), answers.ask(4), answers.ask(1)];
+  assert.deepEqual(answers.settle(action, ["done", unchanged]), ["done", unchanged]);
+  assert.deepEqual(answers.settle(later, ["later", "hints"]), ["later", "hints"]);
+  assert.deepEqual(answers.settle(shown, ["old", "old"]), [unchanged, unchanged]);
+  assert.deepEqual(answers.settle(voices, ["list"]), ["list"]);
+});
+
+test("what the user chose meanwhile stays; the rest of the answer counts", () => {
+  const answers = new LatestAnswers(events);
+  const [voices, action] = [answers.ask(3), answers.ask(4)];
+  answers.chose(PICKER);
+  const update = { __type__: "update", choices: ["Anna"], value: "Anna" };
+  assert.deepEqual(answers.settle(voices, [update]), [{ __type__: "update", choices: ["Anna"] }]);
+  assert.deepEqual(answers.settle(action, ["done", "Anna"]), ["done", unchanged]);
+  assert.deepEqual(answers.settle(answers.ask(3), [update]), [update]);
+});
+
+// ---- requests
+
+const CALL = "http://here/gradio_api/run/predict";
+const STREAM = "http://here/gradio_api/queue/data?session_hash=a";
+const body = (id) => ({ method: "POST", body: JSON.stringify({ fn_index: id, data: [] }) });
+const refusing = () => Promise.reject(new TypeError("Failed to fetch"));
+
+function transport(fetch) {
+  const told = { lost: 0 };
+  const made = new Transport({ fetch, answers: new LatestAnswers(events), lost: () => (told.lost += 1) });
+  return { told, made };
+}
+
+test("answers keep all but what is late", async () => {
+  const waiting = [];
+  const { made } = transport(() => new Promise((answer) => waiting.push(answer)));
+  const answers = [made.send(CALL, body(1)), made.send(CALL, body(1))];
+  const reply = (...data) => new Response(JSON.stringify({ data, duration: 1 }));
+  waiting[1](reply("Anna", "hints"));
+  assert.deepEqual(await (await answers[1]).json(), { data: ["Anna", "hints"], duration: 1 });
+  waiting[0](reply(null, null));
+  assert.deepEqual(await (await answers[0]).json(), { data: [unchanged, unchanged], duration: 1 });
+});
+
+test("events fail, and Gradio lives, when the server is gone", async () => {
+  const { told, made } = transport(refusing);
+  const join = await made.send("http://here/gradio_api/queue/join", body(1));
+  const call = await made.send(CALL, body(1));
+  assert.deepEqual([call.ok, join.ok, told.lost], [false, false, 2]);
+  assert.deepEqual(await call.json(), { error: null });
+  await assert.rejects(made.send("http://here/file.wav"), TypeError);
+  assert.equal(told.lost, 3);
+});
+
+test("a proxy without a server counts as no server, a refusal does not", async () => {
+  let status = 502;
+  const { told, made } = transport(async () => new Response("{}", { status }));
+  await made.send(CALL, body(1));
+  assert.equal(told.lost, 1);
+  status = 429;
+  assert.equal((await made.send(CALL, body(1))).status, 429);
+  assert.equal(told.lost, 1);
+});
+
+const messages = (text) => text.split("\n\n").filter(Boolean).map((each) => JSON.parse(each.replace(/^data: /, "")).msg);
+
+test("a stream that breaks off, or is refused, ends the events that wait for it", async () => {
+  const broken = new ReadableStream({
+    start(controller) {
+      controller.enqueue(new TextEncoder().encode('data: {"msg":"estimation"}\n\n'));
+    },
+    pull(controller) {
+      controller.error(new TypeError("network error"));
+    },
+  });
+  const { told, made } = transport(async () => new Response(broken));
+  const text = await (await made.send(new Request(STREAM))).text();
+  assert.deepEqual(messages(text), ["estimation", "unexpected_error", "close_stream"]);
+  const refused = transport(refusing);
+  assert.deepEqual(messages(await (await refused.made.send(STREAM)).text()), ["unexpected_error", "close_stream"]);
+  assert.deepEqual([told.lost, refused.told.lost], [1, 1]);
+});
+
+test("a request that the page itself ends says nothing about the server", async () => {
+  const ended = Object.assign(new Error("ended"), { name: "AbortError" });
+  const { told, made } = transport(() => Promise.reject(ended));
+  await assert.rejects(made.send(STREAM), { name: "AbortError" });
+  await assert.rejects(made.send("http://here/file.wav"), { name: "AbortError" });
+  assert.equal(told.lost, 0);
+});
+
+// ---- the watch
+
+// A watch over answers that a test gives: a server, or an error. `told` is what it said.
+function watching() {
+  const told = [];
+  const timers = [];
+  let next = null;
+  const watch = new ServerWatch({
+    ask: async () => {
+      if (next instanceof Error) throw next;
+      return next;
+    },
+    gone: () => told.push("gone"),
+    back: (now, before) => told.push(`${before.process} is ${now.process}`),
+    later: (again, ms) => timers.push({ again, ms }),
+    forget() {},
+  });
+  const look = (answer) => {
+    next = answer;
+    return watch.look();
+  };
+  return { watch, told, timers, look };
+}
+
+const refusal = new TypeError("refused");
+const slow = Object.assign(new Error("slow"), { name: "TimeoutError" });
+
+test("a server that refuses is gone at once, and is asked more often until it is back", async () => {
+  const { told, timers, look } = watching();
+  await look({ process: "a" });
+  await look(refusal);
+  await look(refusal);
+  assert.deepEqual(told, ["gone"]);
+  assert.ok(timers.at(-1).ms < timers[0].ms);
+  await look({ process: "b" });
+  assert.deepEqual(told, ["gone", "a is b"]);
+});
+
+test("a slow answer is not the end, two in a row are", async () => {
+  const { told, look } = watching();
+  await look({ process: "a" });
+  await look(slow);
+  await look({ process: "a" });
+  await look(slow);
+  assert.deepEqual(told, []);
+  await look(slow);
+  assert.deepEqual(told, ["gone"]);
+});
+
+test("another process is noticed although none was missed", async () => {
+  const { told, look } = watching();
+  await look({ process: "a" });
+  await look({ process: "b" });
+  assert.deepEqual(told, ["a is b"]);
+});
+
+test("a failed request is believed, and who waits goes on when the server is back", async () => {
+  const { watch, told, look } = watching();
+  await look({ process: "a" });
+  await watch.present();
+  watch.lost();
+  assert.deepEqual(told, ["gone"]);
+  let there = false;
+  const present = watch.present().then(() => (there = true));
+  await Promise.resolve();
+  assert.equal(there, false);
+  await watch.asking;
+  await look({ process: "a" });
+  await present;
+  assert.deepEqual(told, ["gone", "a is a"]);
+});

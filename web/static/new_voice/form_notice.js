@@ -1,0 +1,30 @@
+// Shows the answer to Save, and keeps it in sight: a verdict that arrives later makes the form above it longer.
+
+import { words } from "../ui/words.js";
+
+const OWN_WAY = ["wheel", "touchmove", "pointerdown", "keydown"]; // from then on the user decides what is in sight
+let watching = null;
+
+// Focuses the field of the first error.
+export function showNotice() {
+  watching?.abort();
+  requestAnimationFrame(() => {
+    const notice = document.querySelector("#rp-form-notice .rp-notice");
+    if (!notice) return;
+    const { field } = notice.dataset;
+    if (field) document.querySelector(field)?.focus();
+    keepInSight(notice);
+  });
+}
+
+function keepInSight(notice) {
+  watching = new AbortController();
+  const { signal } = watching;
+  const observer = new ResizeObserver(() => notice.scrollIntoView({ block: "nearest" }));
+  observer.observe(notice.closest(".tabitem"));
+  signal.addEventListener("abort", () => observer.disconnect());
+  for (const event of OWN_WAY) addEventListener(event, () => watching.abort(), { signal, passive: true });
+}
+
+// HTML of the notice for a voice that was not saved because the server is gone.
+export const interrupted = () => `<p class="rp-notice rp-bad" role="alert">${words("connection.not_saved")}</p>`;

@@ -1,0 +1,27 @@
+// Uploads files, each under a name of its own, as soon as the server is there.
+
+export class Uploads {
+  // upload(file): a promise of { path } on the server. server: { away, present() }.
+  constructor(upload, server) {
+    Object.assign(this, { upload, server });
+  }
+
+  // Resolves to the path; rejects when the server refuses the file.
+  async send(file) {
+    for (;;) {
+      await this.server.present();
+      try {
+        return (await this.upload(underOwnName(file))).path;
+      } catch (error) {
+        if (!this.server.away) throw error;
+      }
+    }
+  }
+}
+
+// A random name: the same file, uploaded by two people, would be one on the server.
+function underOwnName(file) {
+  const name = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  const ending = /\.[A-Za-z0-9]{1,5}$/.exec(file.name)?.[0] ?? "";
+  return new File([file], name + ending, { type: file.type });
+}

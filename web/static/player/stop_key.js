@@ -1,0 +1,23 @@
+// Escape, on any tab: closes what is open, or else stops what is spoken or played.
+
+const PICKER = '[role="listbox"], dialog[open], [role="dialog"]'; // they close themselves
+const MENU = "details:is(.rp-menu, .rp-script-saving, .rp-entry-files)[open]";
+
+const seen = (selector) => [...document.querySelectorAll(selector)].find((node) => node.checkVisibility());
+
+export function stopOnEscape(player) {
+  let picking = false; // before the picker itself heard the key
+  const escape = ({ key, isComposing, repeat }) => key === "Escape" && !isComposing && !repeat;
+  addEventListener("keydown", (event) => escape(event) && (picking = Boolean(seen(PICKER))), { capture: true });
+  document.addEventListener("keydown", (event) => {
+    if (!escape(event) || event.defaultPrevented || picking) return;
+    const menu = seen(MENU);
+    if (menu) close(menu);
+    else if (player.active) player.stopAll();
+  });
+}
+
+function close(menu) {
+  menu.open = false;
+  menu.querySelector("summary").focus();
+}
