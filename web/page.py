@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import gradio as gr
 
+from web.draft import OPENING, keep_draft
 from web.gradio_internals import RawInputBlocks
 from web.page_load import PageLoadHandlers, heading_html
 from web.tabs.history import layout as history
@@ -33,11 +34,6 @@ TABS = {
     "history": history.build,
     "status": status.build,
 }
-# Read here and not from the component, whose script may not have run yet. The browser may refuse storage altogether.
-READ_STORED_VALUES = """() => {
-  try { return [localStorage.getItem('reprise.owner'), localStorage.getItem('reprise.voice')]; }
-  catch { return [null, null]; }
-}"""
 
 
 def create_app(context: WebContext) -> gr.Blocks:
@@ -51,8 +47,10 @@ def create_app(context: WebContext) -> gr.Blocks:
         token, changes = owner_key(), change_broadcast()
         with gr.Tabs(selected="speak", elem_id="rp-tabs") as tabs:
             shared = _shared_components(context, demo, token, heading, changes, tabs)
+            each: dict[str, gr.Tab] = {}
             for name, build in TABS.items():
-                with gr.Tab(context.label(f"tab.{name}"), id=name, elem_id=f"rp-tab-{name}", render_children=True):
+                label, elem_id = context.label(f"tab.{name}"), f"rp-tab-{name}"
+                with gr.Tab(label, id=name, elem_id=elem_id, render_children=True) as each[name]:
                     if name == "speak":
                         welcome.render()
                     build(context, shared)
@@ -61,9 +59,11 @@ def create_app(context: WebContext) -> gr.Blocks:
             shared.stage.render()
         handlers = PageLoadHandlers(context)
         opened, contents = [token, shared.picker], [heading, token, welcome, shared.notice, shared.picker, changes]
-        listen(demo.load, handlers.load_page, opened, contents, js=READ_STORED_VALUES)
+        for event in (demo.load, changes.reopen):
+            listen(event, handlers.load_page, opened, contents, js=OPENING)
         listen(line.back, handlers.load_page, opened, contents)
         keep_choices(shared.picker)
+        keep_draft(changes, shared.drafted, tabs, each)
         show(changes.voices, handlers.refresh_page, [shared.picker, token], [heading, welcome, shared.picker])
     demo.queue(max_size=QUEUE_SIZE, api_open=False)
     return demo

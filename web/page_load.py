@@ -50,7 +50,7 @@ class PageLoadHandlers:
         voices = context.storage.voices.list(owner=issued.owner.key)
         picker = select_voice(voices, remembered, words)
         welcome = self._welcome(voices, issued.owner.key, words)
-        changes = broadcast_change("voices", "history")
+        changes = {**broadcast_change("voices", "history"), "owner": context.owners.alias(issued.owner)}
         return heading_html(context, words), issued.token, welcome, message, picker, changes
 
     @skip_when_refused(3)

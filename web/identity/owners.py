@@ -103,7 +103,7 @@ class OwnerResolver:
 
     def __init__(self, mode: OwnerMode, secret: bytes) -> None:
         """secret: the server's own; browsers keep their voices for as long as it stays the same."""
-        self.mode = mode
+        self.mode, self._secret = mode, secret
         self._signer = Signer(secret, salt="reprise.owner", key_derivation="hmac", digest_method=hashlib.sha256)
 
     def resolve(self, request: gr.Request | None, token: object) -> Owner:
@@ -123,6 +123,10 @@ class OwnerResolver:
         except InvalidInput:
             fresh = self._signer.sign(secrets.token_hex(ID_BYTES)).decode()
             return OwnerToken(self._browser(fresh), fresh, rejected=bool(token))
+
+    def alias(self, owner: Owner) -> str:
+        """A name of the owner for the browser's storage: it tells owners apart, and nothing else."""
+        return hashlib.blake2b(owner.key.encode(), key=self._secret[:64], digest_size=8).hexdigest()
 
     def _known(self, request: gr.Request | None) -> Owner | None:
         """The owner that the server itself knows, None where the browser's token decides."""

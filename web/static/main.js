@@ -3,6 +3,7 @@
 
 import * as connection from "./connection/connection.js";
 import { answers, connect } from "./connection/server.js";
+import { draft, fillIn, keepDraft, opening } from "./draft/page_draft.js";
 import * as historyList from "./history/history.js";
 import * as library from "./library/library.js";
 import { interrupted, showNotice } from "./new_voice/form_notice.js";
@@ -37,7 +38,11 @@ const COMPONENTS = {
 connect();
 window.reprise = {
   answers,
+  draft,
+  fillIn,
   interrupted,
+  keepDraft,
+  opening,
   showNotice,
   mount(name, component) {
     translate(component.element);

@@ -78,7 +78,8 @@ def owner_key() -> gr.HTML:
 
 def change_broadcast() -> gr.HTML:
     """Tells the tabs, and this browser's other pages, what was changed. Its value: as `broadcast_change` makes it."""
-    return _component("ui/change_broadcast", "rp-change-broadcast", ("voices", "history", "scripts"))
+    events = ("voices", "history", "scripts", "opened", "reopen")
+    return _component("ui/change_broadcast", "rp-change-broadcast", events)
 
 
 def connection() -> gr.HTML:

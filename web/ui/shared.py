@@ -15,7 +15,7 @@ class SharedComponents:
     token: the browser's token, an input of every event. heading: of the page; it names the model. changes: takes a
     `ChangeBroadcast`; its events `voices`, `history` and `scripts` fire in all pages of this browser. tabs: to show
     another tab, by its id. picker, text, notice, settings: of the Speak tab, which fills the last: seed, temperature,
-    top-p, top-k, and their accordion. stage: the player.
+    top-p, top-k, and their accordion. stage: the player. drafted: what the page keeps across a reload; tabs add to it.
     """
 
     demo: gr.Blocks
@@ -28,6 +28,7 @@ class SharedComponents:
     notice: gr.HTML
     stage: gr.HTML
     settings: list[Any] = field(default_factory=list)
+    drafted: list[Any] = field(default_factory=list)
 
 
 def section_title(text: str) -> gr.HTML:

@@ -2,6 +2,7 @@
 
 import { EntryRow } from "./entry_row.js";
 import { emptiness } from "./facts.js";
+import { forgetEverything } from "../draft/page_draft.js";
 import { words } from "../ui/words.js";
 
 const LINKS_LAST = 8 * 60_000; // ms: a little less than the server's links
@@ -63,11 +64,8 @@ export function mount({ element, props, trigger, watch }) {
   }, 30_000);
 }
 
-// Everything was deleted: removes what this browser keeps as well, except the owner's key, which stays valid.
+// Everything was deleted: removes what this browser keeps as well.
 function forget(ids) {
-  try {
-    const ours = Object.keys(localStorage).filter((key) => key.startsWith("reprise.") && key !== "reprise.owner");
-    ours.forEach((key) => localStorage.removeItem(key));
-  } catch {} // it was never allowed to keep anything
+  forgetEverything();
   for (const id of ids) window.reprisePlayer?.forget(id);
 }

@@ -82,6 +82,7 @@ export function mount({ element, props, watch }) {
     const field = area();
     if (!demo || demo === suggested || !field) return;
     suggested = demo;
+    if (field.value.trim() === demo) untouched.add(demo); // it was there before the page was reloaded
     if (document.activeElement === field || !untouched.has(field.value.trim())) return;
     untouched.add(demo);
     field.value = demo;

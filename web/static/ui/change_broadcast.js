@@ -1,5 +1,8 @@
 // Tells the tabs of this page, and this browser's other pages, what was changed. Its value: { what, once }; its events
-// are named after what: "voices", "history", "scripts". A page that gets the focus back is refreshed.
+// are named after what: "voices", "history", "scripts". A page that gets the focus back is refreshed. When the page was
+// opened, its value has the `owner` as well: event "opened", or "reopen" where another one's voice was asked for.
+
+import { draft } from "../draft/page_draft.js";
 
 const ALL = ["voices", "history", "scripts"];
 const REST = 2000; // ms: focus comes and goes quickly while people click around
@@ -16,6 +19,11 @@ export function mount({ props, trigger, watch }) {
     }
   }
 
+  function opened(owner) {
+    if (draft.opened(owner) && draft.voice) trigger("reopen");
+    trigger("opened");
+  }
+
   function refresh() {
     if (document.hidden) return;
     const now = performance.now();
@@ -25,7 +33,9 @@ export function mount({ props, trigger, watch }) {
   }
 
   watch("value", () => {
-    const what = props.value?.what?.split(" ") ?? [];
+    const { what: changed = "", owner } = props.value ?? {};
+    const what = changed.split(" ").filter(Boolean);
+    if (owner) opened(owner);
     others?.postMessage(what);
     tell(what);
   });

@@ -42,6 +42,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
             min_width=140,
             elem_id="rp-speaker",
         )
+    shared.drafted.extend([name, speaker])
     agreed = gr.Checkbox(label=label("new.consent_blank"), value=False, elem_id="rp-consent")
     trouble = notice_line("rp-form-notice")
     save = gr.Button(label("new.save"), variant="primary", elem_id="rp-save")

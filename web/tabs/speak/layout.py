@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
+from web.draft import KEEP_VOICE
 from web.tabs.speak.handlers import SpeakHandlers
 from web.tabs.speak.streaming import TakeStreams
 from web.tabs.speak.take_list import TakeListHandlers
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from web.context import WebContext
 
 FIRST_TEXT = "The rain has stopped, and the first birds are singing again. Now it is your turn to say something."
-STORE_VOICE = "(id) => { try { if (id) localStorage.setItem('reprise.voice', id); } catch {} }"
 # The player makes the ticket in the click itself, because browsers let sound start only then.
 BEGIN = "(...values) => [...values.slice(0, -1), window.reprisePlayer.begin()]"
 
@@ -38,6 +38,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     with gr.Accordion(label("speech.advanced"), open=False, elem_id="rp-advanced", elem_classes="rp-fold") as accordion:
         settings = _settings(context)
     shared.settings[:] = [*settings, accordion]
+    shared.drafted.extend([shared.text, *settings])
     takes = take_list()
     new.click(lambda: gr.Tabs(selected="new"), None, shared.tabs, queue=False, api_visibility="private")
     handlers = SpeakHandlers(context)
@@ -84,7 +85,7 @@ def _default_values(context: WebContext) -> list[Any]:
 
 def _listen_to_voice(handlers: SpeakHandlers, shared: SharedComponents, card: gr.HTML, hints: gr.HTML) -> None:
     picker, token = shared.picker, shared.token
-    picker.change(None, picker, None, js=STORE_VOICE)
+    picker.change(None, picker, None, js=KEEP_VOICE)
     for event in (picker.change, card.fresh, shared.changes.voices):
         show(event, handlers.show_voice, [picker, token], [card, hints])
     shared.text.change(None, shared.text, hints, js="(text) => ({ text })")

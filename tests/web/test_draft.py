@@ -1,0 +1,98 @@
+"""What a page keeps across a reload, and for whom."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from storage import Storage, VoiceLibrary
+from tests.fake_engine import FakeEngine, voice
+from tests.web.visiting import open_tab, pick, picker, visit
+
+Serve = Callable[..., str]
+pytestmark = pytest.mark.slow
+TEXT = "Text to speak"
+
+
+def stored(page: Page) -> str:
+    """All that the browser keeps for the page but the owner's key."""
+    text: str = page.evaluate("JSON.stringify([{ ...localStorage, 'reprise.owner': '' }, { ...sessionStorage }])")
+    return text
+
+
+def settle(page: Page, value: str) -> None:
+    """The draft holds this."""
+    page.wait_for_function("(value) => JSON.stringify({ ...sessionStorage }).includes(value)", arg=value)
+
+
+def test_a_reload_keeps_what_was_entered_until_everything_is_deleted(
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
+) -> None:
+    library.add(voice("Anna"))
+    library.add(voice("Ben"))
+    with visit(chromium, serve(engine, storage)) as page:
+        expect(picker(page)).to_have_value("Anna")
+        pick(page, "Ben")
+        page.get_by_label(TEXT).fill("Not spoken yet.")
+        page.locator("#rp-advanced button").first.click()
+        page.locator("#rp-seed input").fill("12")
+        page.locator("#rp-temperature input[type=number]").fill("0.55")
+        page.locator("#rp-temperature input[type=number]").press("Tab")
+        open_tab(page, "Script")
+        page.locator("#rp-script-text textarea").fill("ANNA: A draft.")
+        settle(page, "A draft.")
+        open_tab(page, "Library")
+        settle(page, "library")
+
+        other = page.context.new_page()
+        other.goto(page.url)
+        expect(picker(other)).to_have_value("Ben")
+        expect(other.get_by_label(TEXT)).not_to_have_value("Not spoken yet.")
+        other.close()
+
+        page.reload()
+        expect(page.get_by_role("tab", name="Library")).to_have_attribute("aria-selected", "true")
+        expect(picker(page)).to_have_value("Ben")
+        expect(page.get_by_label(TEXT)).to_have_value("Not spoken yet.")
+        open_tab(page, "Script")
+        expect(page.locator("#rp-script-text textarea")).to_have_value("ANNA: A draft.")
+        open_tab(page, "Speak")
+        page.locator("#rp-advanced button").first.click()
+        expect(page.locator("#rp-seed input")).to_have_value("12")
+        expect(page.locator("#rp-temperature input[type=number]")).to_have_value("0.55")
+        page.get_by_role("button", name="Speak", exact=True).click()
+        page.wait_for_function("window.reprisePlayer.stats.finished")
+        assert (engine.asked[0][0], engine.asked[0][2].seed) == ("Not spoken yet.", 12)
+
+        open_tab(page, "Library")
+        page.locator(".rp-lib-card").first.get_by_role("button", name="Use this voice").click()
+        settle(page, '\\"tab\\":\\"speak\\"')
+        open_tab(page, "History")
+        page.locator("#rp-history-kept button").first.click()
+        page.get_by_role("button", name="Delete all my data…").click()
+        page.locator("#rp-forget-sure").click()
+        expect(page.locator("#rp-kept-notice")).to_contain_text("All your data is deleted")
+        for kept in ("Not spoken yet.", "A draft.", "reprise.voice."):
+            assert kept not in stored(page)
+        page.reload()
+        expect(page.get_by_role("button", name="Speak", exact=True)).to_be_visible()
+        expect(page.get_by_label(TEXT)).not_to_have_value("Not spoken yet.")
+
+
+def test_another_user_of_the_same_browser_finds_nothing(
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
+) -> None:
+    with visit(chromium, serve(engine, storage, "browser")) as page:
+        expect(page.get_by_label(TEXT)).not_to_have_value("")
+        page.get_by_label(TEXT).fill("Hers alone.")
+        settle(page, "Hers alone.")
+        hers = page.evaluate("localStorage.getItem('reprise.owner')")
+        page.evaluate("localStorage.removeItem('reprise.owner')")
+        page.reload()
+        page.wait_for_function("localStorage.getItem('reprise.owner') !== null && reprise.draft.restored")
+        expect(page.get_by_label(TEXT)).not_to_have_value("Hers alone.")
+        page.get_by_label(TEXT).fill("His alone.")
+        settle(page, "His alone.")
+        page.evaluate("(hers) => localStorage.setItem('reprise.owner', hers)", hers)
+        page.reload()
+        expect(page.get_by_label(TEXT)).to_have_value("Hers alone.")

@@ -1,0 +1,72 @@
+// What a page keeps across a reload: the texts and settings that were entered, the voice, and the tab that was shown.
+// Session storage holds it, by owner: another page of this browser has its own, and another user does not see it.
+
+const DRAFT = "reprise.draft.";
+const VOICE = "reprise.voice."; // new pages begin with the voice that was picked last, so this one is kept for good
+const OWNER = "reprise.draft_owner"; // of the last page; until the server has told who this page's is
+const UNCHANGED = { __type__: "update" }; // Gradio then leaves the component as it is
+
+export class Draft {
+  // session, local: storages, which may throw.
+  constructor(session, local) {
+    Object.assign(this, { session, local, restored: false });
+    this.owner = read(local, OWNER);
+  }
+
+  // The server has told whose page this is: a name that says nothing, and that no other owner has. Returns whether it is
+  // another owner's than the last page was.
+  opened(owner) {
+    const other = this.owner !== owner;
+    this.owner = owner;
+    write(this.local, OWNER, owner);
+    return other;
+  }
+
+  get values() {
+    try {
+      return JSON.parse(read(this.session, DRAFT + this.owner)) ?? {};
+    } catch {
+      return {};
+    }
+  }
+
+  // values: texts, numbers and ids by name. Nothing is kept before the draft was restored.
+  keep(values) {
+    if (this.restored) write(this.session, DRAFT + this.owner, JSON.stringify({ ...this.values, ...values }));
+  }
+
+  // What Gradio is to fill in, for components of these names. isBusy(name): somebody is writing there already.
+  restore(names, isBusy = () => false) {
+    const values = this.restored ? {} : this.values;
+    this.restored = true;
+    return names.map((name) => (Object.hasOwn(values, name) && !isBusy(name) ? values[name] : UNCHANGED));
+  }
+
+  get tab() {
+    return this.values.tab ?? null;
+  }
+
+  get voice() {
+    return read(this.session, VOICE + this.owner) ?? read(this.local, VOICE + this.owner);
+  }
+
+  set voice(id) {
+    for (const storage of [this.session, this.local]) write(storage, VOICE + this.owner, id);
+  }
+}
+
+function read(storage, key) {
+  try {
+    return storage().getItem(key);
+  } catch {
+    return null; // the browser refuses storage
+  }
+}
+
+function write(storage, key, value) {
+  try {
+    storage().setItem(key, value);
+  } catch {
+    // it is not kept
+  }
+}

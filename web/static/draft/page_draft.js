@@ -1,0 +1,46 @@
+// This page's draft, in the browser's storages. Components are named by their ids in the page.
+
+import { Draft } from "./draft.js";
+
+const OWNERS = ["reprise.owner", "reprise.draft_owner"]; // stay: they hold nothing of what was deleted
+const session = () => sessionStorage;
+const local = () => localStorage;
+
+export const draft = new Draft(session, local);
+const others = "BroadcastChannel" in window ? new BroadcastChannel("reprise.forget") : null;
+if (others) others.onmessage = () => clear(session);
+
+// What the server is told when the page opens: the owner's key, and the voice that was picked.
+export function opening() {
+  try {
+    return [localStorage.getItem("reprise.owner"), draft.voice];
+  } catch {
+    return [null, null];
+  }
+}
+
+// Values for these components, and for the tabs.
+export function fillIn(ids) {
+  const { tab } = draft;
+  const values = draft.restore(ids, (id) => document.activeElement?.closest(`#${id}`));
+  return [...values, { __type__: "update", ...(tab && { selected: tab }) }];
+}
+
+export function keepDraft(ids, values) {
+  draft.keep(Object.fromEntries(ids.map((id, i) => [id, values[i]])));
+}
+
+// Everything of the owner was deleted: this browser keeps nothing of it either.
+export function forgetEverything() {
+  for (const storage of [session, local]) clear(storage);
+  others?.postMessage("");
+}
+
+function clear(storage) {
+  try {
+    const ours = Object.keys(storage()).filter((key) => key.startsWith("reprise.") && !OWNERS.includes(key));
+    ours.forEach((key) => storage().removeItem(key));
+  } catch {
+    // it was never allowed to keep anything
+  }
+}
