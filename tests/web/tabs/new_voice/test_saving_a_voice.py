@@ -7,7 +7,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect
+from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
 from storage import Storage
 from tests.fake_engine import FakeEngine
@@ -104,10 +104,18 @@ def test_what_is_missing_is_seen_at_once_and_so_is_saving(
         first.press("Enter")
         save.click()
         expect(page.get_by_label("The words in this clip")).to_be_focused()
+        held: list[Route] = []
+        page.route("**/component_server/**", held.append)
         page.keyboard.insert_text("The long one.")
-        expect(page.get_by_text("too few words")).to_be_visible()  # what arrives later would move the notice
+        while not held:
+            page.wait_for_timeout(20)
         save.click()
         expect(page.get_by_role("checkbox", name=re.compile("^I am Anna"))).to_be_focused()
+        in_sight(page, "#rp-form-notice .rp-bad")
+        page.unroute_all()
+        for route in held:
+            route.continue_()
+        expect(page.get_by_text("too few words")).to_be_visible()  # which moves the notice
         in_sight(page, "#rp-form-notice .rp-bad")
 
         page.get_by_role("checkbox", name=re.compile("^I am Anna")).check()

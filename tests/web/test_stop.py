@@ -1,0 +1,104 @@
+"""Stop in the dock and Escape, on any tab, whatever is spoken or played."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from storage import Storage, VoiceLibrary
+from tests.fake_engine import FakeEngine, Script, voice
+from tests.storage.speaking import spoken
+from tests.web.tabs.new_voice.test_saving_a_voice import STORY, upload
+from tests.web.visiting import open_tab, picker, player, speak, visit, wait_for
+
+Serve = Callable[..., str]
+pytestmark = pytest.mark.slow
+LONG = "It goes on and on, as the river does. " * 40
+
+
+def stop_in_dock(page: Page) -> None:
+    page.locator("#rp-dock").get_by_role("button", name="Stop (Esc)").click()
+
+
+def press_escape(page: Page) -> None:
+    page.keyboard.press("Escape")
+
+
+STOPS = pytest.mark.parametrize("stop", [stop_in_dock, press_escape], ids=["dock", "escape"])
+
+
+@STOPS
+def test_all_that_sounds_is_stopped_from_another_tab(
+    chromium: Browser,
+    serve: Serve,
+    library: VoiceLibrary,
+    storage: Storage,
+    stop: Callable[[Page], None],
+) -> None:
+    anna = library.add(voice("Anna", seconds=60))
+    kept = storage.history.add(spoken("Kept."))
+    assert kept is not None
+    engine = FakeEngine(Script(pace=0.9))
+    with visit(chromium, serve(engine, storage)) as page:
+        halt = page.locator("#rp-dock .rp-halt")
+        expect(picker(page)).to_have_value("Anna")
+        expect(halt).to_be_hidden()
+
+        speak(page, LONG)
+        wait_for(page, "player.played > 0")
+        open_tab(page, "Status")
+        stop(page)
+        wait_for(page, "player.finished")
+        assert player(page)["stopReason"] == "cancelled"
+        expect(halt).to_be_hidden()
+
+        open_tab(page, "Library")
+        page.get_by_role("button", name="Hear Anna").click()
+        wait_for(page, f"player.on === 'clip-{anna.id}' && player.position > 0")
+        open_tab(page, "History")
+        stop(page)
+        page.wait_for_function("window.reprisePlayer.playing === null")
+        expect(halt).to_be_hidden()
+
+        open_tab(page, "Script")
+        page.get_by_label("Text of the new script").fill("\n\n".join([LONG] * 3))
+        page.get_by_role("button", name="Make cards").click()
+        page.get_by_role("button", name="Speak all").click()
+        page.wait_for_function("window.reprisePlayer.playing !== null")
+        open_tab(page, "Speak")
+        stop(page)
+        expect(halt).to_be_hidden()
+        page.wait_for_function("window.reprisePlayer.playing === null")
+        assert engine.speeches[-1].cancelled
+        open_tab(page, "Script")
+        expect(page.get_by_role("button", name="Speak the rest")).to_be_visible()
+
+        open_tab(page, "New voice")
+        upload(page, STORY)
+        page.get_by_role("button", name="Play selection").click()
+        expect(halt).to_be_visible()
+        stop(page)
+        expect(page.get_by_role("button", name="Play selection")).to_be_visible()
+        expect(halt).to_be_hidden()
+
+
+def test_escape_first_closes_what_is_open(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
+) -> None:
+    library.add(voice("Anna"))
+    with visit(chromium, serve(FakeEngine(Script(pace=0.9)), storage)) as page:
+        expect(picker(page)).to_have_value("Anna")
+        speak(page, LONG)
+        wait_for(page, "player.played > 0")
+        for opener, inside in (
+            (picker(page), page.get_by_role("option", name="Anna")),
+            (page.locator(".rp-examples summary"), page.get_by_role("button", name="A news line")),
+        ):
+            opener.click()
+            expect(inside).to_be_visible()
+            page.keyboard.press("Escape")
+            expect(inside).to_be_hidden()
+            assert not player(page)["finished"]
+        page.keyboard.press("Escape")
+        wait_for(page, "player.finished")
+        assert player(page)["stopReason"] == "cancelled"
