@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-_PACKAGES = ("torch", "torchaudio", "torchao", "numpy", "pocketsphinx", "resemblyzer", "pyworld")
+_PACKAGES = ("torch", "torchaudio", "torchao", "numpy", "faster-whisper", "pocketsphinx", "resemblyzer", "pyworld")
 _ROOT = Path(__file__).parents[1]
 
 Cell = str | int | float | None

@@ -72,6 +72,8 @@ def write_page(kept: Path, data: EvaluationSet, found: Mapping[str, Any], page: 
         voices=len(data.speakers),
         parts=parts,
         rows=list(_rows(found["figures"])),
+        listened=list(found["understood"]),
+        understood=list(_rows(found["understood"])),
         ordinal=_ORDINAL,
         examples=examples,
     )

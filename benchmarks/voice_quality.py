@@ -1,4 +1,4 @@
-"""Quality of the bundled model's speech: held-out sentences in held-out voices.
+"""Quality of the bundled model's speech: what strangers understand, and held-out sentences in held-out voices.
 
     python -m benchmarks.voice_quality [--model FOLDER] [--only teachers codec speech] [--keep FOLDER]
 
@@ -6,105 +6,87 @@ The same sentences in the same voices three times: as spoken by the teachers, af
 and as spoken by the model in the voice cloned from the reference. "Backwards" are the teachers'
 recordings played in reverse: sound without words, the worst case for the judges.
 
-A second table has the same figures for the voices whose teacher was held out as well: none of that teacher's voices
-was in training.
+The first table has the word errors of a recogniser that knows neither our voices nor our sentences, by groups of
+voices (`benchmarks/balanced_voices.py`). The second has all measurements of held-out sentences of the training's kind,
+the third the same for the voices whose teacher was held out as well: none of that teacher's voices was in training.
 """
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import soundfile
-import torch
-import torchaudio.functional as AF
 
-from benchmarks import _report
-from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
+from benchmarks import _report, utterances
+from benchmarks.balanced_sentences import PER_VOICE
+from benchmarks.bootstrap import Estimate
+from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.meter import Measured, Meter, summary
-from benchmarks.takes import Run, Samples, model_parser, run_figures, sampling, take
+from benchmarks.takes import Run, model_parser, run_figures, sampling
+from benchmarks.understood import by_group, listen
+from benchmarks.utterances import Utterance
+from benchmarks.whisper import Whisper
 from engine.engine import Engine
-from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import find_release
 
 PARTS = ("teachers", "backwards", "codec", "speech")
+Figures = dict[str, dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class Utterance:
-    """Samples [n] at `rate` Hz in which `speaker` should say what `clip` says."""
+class Subject:
+    """What is measured: the parts of a release, on any set of voices and sentences."""
 
-    speaker: Speaker
-    clip: Clip
-    samples: Samples
-    rate: int
-    copy: bool = False
-    run: Run | None = None  # of the model's own
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.folder: Path = find_release(options.model)
+        self.device: str = options.device
+        self.parts: Sequence[str] = options.only
+        self.engine = Engine.load(options.model, options.device) if "speech" in self.parts else None
+        self.sampling: SamplingOptions | None = sampling(options, self.engine) if self.engine else None
 
-
-def teachers(data: EvaluationSet) -> Iterator[Utterance]:
-    """The recordings themselves."""
-    for speaker in data.speakers:
-        for clip in speaker.sentences:
-            yield Utterance(speaker, clip, *clip.read())
-
-
-def backwards(data: EvaluationSet) -> Iterator[Utterance]:
-    """The recordings in reverse."""
-    for spoken in teachers(data):
-        yield Utterance(spoken.speaker, spoken.clip, spoken.samples[::-1].copy(), spoken.rate)
+    def spoken(self, part: str, data: EvaluationSet) -> Iterator[Utterance]:
+        """The utterances of a part."""
+        if part == "speech" and self.engine and self.sampling:
+            return utterances.speech(data, self.engine, self.sampling)
+        if part == "codec":
+            return utterances.codec_alone(data, self.folder, self.device)
+        return (utterances.backwards if part == "backwards" else utterances.teachers)(data)
 
 
-def codec_alone(data: EvaluationSet, folder: Path, device: str) -> Iterator[Utterance]:
-    """The recordings, encoded and decoded by the codec of a release's folder."""
-    path, config = codec_files(folder)
-    encoder = load_codec_encoder(path, config, device=device)
-    decoder = load_codec_decoder(path, config, device=device)
-    for spoken in teachers(data):
-        wave = AF.resample(torch.from_numpy(spoken.samples), spoken.rate, config.sample_rate).to(device)
-        audio = decoder.decode(encoder.encode(wave[None, None]))[0, 0, : len(wave)]
-        yield Utterance(spoken.speaker, spoken.clip, audio.cpu().numpy(), config.sample_rate, copy=True)
-
-
-def speech(data: EvaluationSet, engine: Engine, options: SamplingOptions) -> Iterator[Utterance]:
-    """Speech of the model in voices cloned from the references. Seeds are the utterances' numbers."""
-    seed = 0
-    for speaker in data.speakers:
-        pair = (speaker.reference.path, speaker.reference.text)
-        voice = engine.encode_voice(speaker.name, [pair]).voice
-        for clip in speaker.sentences:
-            samples, run = take(engine, clip.text, voice, seed, options)
-            seed += 1
-            yield Utterance(speaker, clip, samples, engine.sample_rate, run=run)
-
-
-def measure(
-    part: str, utterances: Iterator[Utterance], meter: Meter, keep: Path | None
-) -> tuple[list[Measured], list[Run]]:
+def measure(part: str, spoken: Iterator[Utterance], meter: Meter) -> tuple[list[Measured], list[Run]]:
     """Measurements of all utterances, and the runs of the model's."""
     measured, runs = [], []
-    for number, each in enumerate(utterances):
-        copy_of = each.clip if each.copy else None
-        found = meter.measure(each.speaker, each.clip.text, each.samples, each.rate, copy_of)
+    for each in spoken:
+        found = meter.measure(each.speaker, each.clip.text, each.samples, each.rate, each.clip if each.copy else None)
         measured.append(found)
         if each.run:
             runs.append(each.run)
-        if keep:
-            keep.mkdir(parents=True, exist_ok=True)
-            soundfile.write(keep / f"{part}-{number:02d}-{each.speaker.name}.wav", each.samples, each.rate)
         print(f"{part:9} {each.speaker.name:14} {each.clip.text} → {found.heard['domain']}", flush=True)
     return measured, runs
 
 
+def kept(part: str, spoken: Iterator[Utterance], folder: Path | None) -> Iterator[Utterance]:
+    """The same utterances, written into a folder on the way."""
+    for number, each in enumerate(spoken):
+        if folder:
+            folder.mkdir(parents=True, exist_ok=True)
+            soundfile.write(folder / f"{part}-{number:02d}-{each.speaker.name}.wav", each.samples, each.rate)
+        yield each
+
+
 def figures(measured: Sequence[Measured], runs: Sequence[Run]) -> dict[str, Any]:
     """The figures of a part, as JSON values; `text` is what the table shows."""
-    found = summary(measured) | run_figures(runs)
+    return _json(summary(measured) | run_figures(runs))
+
+
+def _json(found: Mapping[str, Estimate]) -> dict[str, Any]:
     return {name: value.json() | {"text": str(value)} for name, value in found.items()}
 
 
-def _rows(parts: dict[str, dict[str, Any]]) -> list[list[_report.Cell]]:
+def _rows(parts: Figures) -> list[list[_report.Cell]]:
     names = dict.fromkeys(name for of_part in parts.values() for name in of_part)
     return [[name, *(of_part.get(name, {}).get("text") for of_part in parts.values())] for name in names]
 
@@ -112,7 +94,7 @@ def _rows(parts: dict[str, dict[str, Any]]) -> list[list[_report.Cell]]:
 def _parse() -> argparse.Namespace:
     parser = model_parser(__doc__)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="leave the other parts out")
-    parser.add_argument("--voices", type=int, help="so many voices alone, for a quick look")
+    parser.add_argument("--voices", type=int, help="so many held-out voices alone, for a quick look")
     parser.add_argument("--keep", type=Path, help="write every utterance into this folder")
     parser.add_argument("--name", default="voice_quality", help="of the file in results/")
     return parser.parse_args()
@@ -122,18 +104,35 @@ def main() -> None:
     """Measure, print the tables and save the figures."""
     options = _parse()
     everyone = EvaluationSet.load()
-    data = EvaluationSet(everyone.spread(options.voices), everyone.domain)
-    meter = Meter(everyone)
-    engine = Engine.load(options.model, options.device) if "speech" in options.only else None
-    sampled = sampling(options, engine) if engine else None
-    sources: dict[str, Callable[[], Iterator[Utterance]]] = {
-        "teachers": lambda: teachers(data),
-        "backwards": lambda: backwards(data),
-        "codec": lambda: codec_alone(data, find_release(options.model), options.device),
-        "speech": lambda: speech(data, engine, sampled) if engine and sampled else iter(()),
-    }
-    found = {part: measure(part, sources[part](), meter, options.keep) for part in options.only}
+    subject = Subject(options)
     model = Path(options.model).name  # of a folder, only what it is called: results are published
+    about = {"model": model, "sampling": subject.sampling and asdict(subject.sampling)}
+    understood = _understood(subject, everyone, model, options)
+    in_domain = _in_domain(subject, everyone, model, options)
+    _report.save(options.name, about | understood | in_domain)
+
+
+def _understood(subject: Subject, everyone: EvaluationSet, model: str, options: argparse.Namespace) -> dict[str, Any]:
+    """The word errors of a stranger on balanced sentences."""
+    from benchmarks import balanced_voices  # needs pyworld, which is built from source
+
+    judge = Whisper()
+    count = balanced_voices.HELD_OUT_VOICES if options.voices is None else options.voices
+    keep = options.keep and options.keep / "balanced"
+    with tempfile.TemporaryDirectory() as folder:
+        chosen = balanced_voices.render(Path(folder), everyone, count)
+        listened = [part for part in subject.parts if part != "backwards"]
+        heard = {part: listen(judge, kept(part, subject.spoken(part, chosen.data), keep)) for part in listened}
+    parts = {part: _json(by_group(of_part, chosen.groups())) for part, of_part in heard.items()}
+    title = f"{model}: word error, Whisper tiny.en on balanced sentences, {PER_VOICE} a voice"
+    _show(f"{title} (95 % intervals over voices; of one voice, over sentences)", parts)
+    return {"understood": parts, "heard": {part: [asdict(each) for each in found] for part, found in heard.items()}}
+
+
+def _in_domain(subject: Subject, everyone: EvaluationSet, model: str, options: argparse.Namespace) -> dict[str, Any]:
+    """All measurements of sentences of the training's kind."""
+    data, meter = EvaluationSet(everyone.spread(options.voices), everyone.domain), Meter(everyone)
+    found = {part: measure(part, kept(part, subject.spoken(part, data), options.keep), meter) for part in subject.parts}
     count = sum(len(speaker.sentences) for speaker in data.speakers)
     title = f"{model}: {count} held-out sentences in {len(data.speakers)} held-out voices"
     parts = {part: figures(*each) for part, each in found.items()}
@@ -143,15 +142,14 @@ def main() -> None:
     _show(f"{model}: of these voices, those whose teacher was held out as well ({len(strangers)})", alone)
     details = {part: ([asdict(each) for each in measured], [asdict(run) for run in runs])
                for part, (measured, runs) in found.items()}  # fmt: skip
-    about = {"model": model, "sampling": sampled and asdict(sampled)}
-    _report.save(options.name, about | {"figures": parts, "held_out_teacher": alone, "utterances": details})
+    return {"figures": parts, "held_out_teacher": alone, "utterances": details}
 
 
 def _of(voices: set[str], measured: Sequence[Measured], runs: Sequence[Run]) -> tuple[list[Measured], list[Run]]:
     return [each for each in measured if each.voice in voices], [run for run in runs if run.voice in voices]
 
 
-def _show(title: str, parts: dict[str, dict[str, Any]]) -> None:
+def _show(title: str, parts: Figures) -> None:
     if parts:
         _report.print_table(title, ["", *parts], _rows(parts))
 

@@ -15,6 +15,7 @@ Engine = Literal["flite", "festival", "espeak"]
 # Median pitch in Hz of the unchanged teachers.
 FLITE = {"slt": 172.0, "rms": 102.0, "awb": 127.0, "kal16": 100.0}
 FESTIVAL = {"cmu_us_slt_arctic_hts": 174.0, "kal_diphone": 100.0, "ked_diphone": 100.0}
+WOMEN = frozenset({"slt", "cmu_us_slt_arctic_hts"})
 ESPEAK = (
     "m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "f1", "f2",
     "f3", "f4", "f5", "Andy", "Annie", "Alicia", "adam", "anika", "Mike", "Michael",

@@ -46,9 +46,13 @@ def results(data: EvaluationSet) -> dict[str, Any]:
     heard = [{"voice": speaker.name, "heard": {"domain": f"heard {speaker.name}"}} for speaker in data.speakers]
     figures = {part: {"word error": {"text": f".1 of {part}"}} for part in parts}
     figures["speech"]["loops"] = {"text": "0 loops"}
+    understood = {part: {"women's voices": {"text": f".2 of {part}"}} for part in parts}
     return {
-        "machine": _report.machine(), "figures": figures, "utterances": {part: [heard, []] for part in parts},
-    }  # fmt: skip
+        "machine": _report.machine(),
+        "figures": figures,
+        "understood": understood,
+        "utterances": {part: [heard, []] for part in parts},
+    }
 
 
 def test_every_third_voice_can_be_seen_and_heard(tmp_path: Path, data: EvaluationSet, kept: Path) -> None:
@@ -62,7 +66,14 @@ def test_every_third_voice_can_be_seen_and_heard(tmp_path: Path, data: Evaluatio
     spectrum = np.abs(np.fft.rfft(sound[:RATE]))
     assert rate == RATE
     assert abs(int(spectrum.argmax()) * RATE / len(sound[:RATE]) - 303) < 2
-    for shown in (".1 of codec", "0 loops", "heard voice-3", "I am &lt;number&gt; 3.", "none of this teacher"):
+    for shown in (
+        ".1 of codec",
+        ".2 of speech",
+        "0 loops",
+        "heard voice-3",
+        "I am &lt;number&gt; 3.",
+        "none of this teacher",
+    ):
         assert shown in text, shown
     assert "voice-1" not in text
     assert text.count("none of this teacher") == 1

