@@ -54,7 +54,8 @@ class Utterance:
 
 def cast() -> list[Speaker]:
     """The speakers: all warped speakers of another seed, including those of the held-out teacher."""
-    warped = [speaker for speaker in speakers(SPEAKERS) if speaker.engine == "espeak" or speaker.pitch != 1.0]
+    known = [speaker for speaker in speakers(SPEAKERS) if speaker.engine in SHARES]
+    warped = [speaker for speaker in known if speaker.engine == "espeak" or speaker.pitch != 1.0]
     return [speaker for speaker in warped if not speaker.held_out or speaker.voice == HELD_OUT_TEACHER]
 
 

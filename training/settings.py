@@ -66,7 +66,19 @@ def _few(steps: int) -> codec_run.Recipe:
 
 TINY = Setting(
     speech=Extent(
-        hours=1 / 60, shard_seconds=30, at_once=8, references=4, tests=2, seen_tests=2, trained=2, held_out=1
+        hours=1 / 60,
+        shard_seconds=30,
+        at_once=8,
+        references=4,
+        tests=2,
+        seen_tests=2,
+        trained=2,
+        held_out=1,
+        shares={
+            "flite": 0.75,
+            "festival": 0.10,
+            "espeak": 0.15,
+        },  # Kokoro takes seconds to load, and as long as it speaks
     ),
     codec=_small_codec(),
     batch=2,

