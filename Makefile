@@ -8,9 +8,10 @@ PIP    := $(PYTHON) -m pip --disable-pip-version-check -q
 ARGS   ?=
 WORK   ?= $(HOME)/.cache/reprise/training
 KEPT   ?= $(WORK)/kept
+OUT    ?= $(WORK)/packed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format attack bench bench-gpu bench-speaking bench-codec bench-quality bench-precision data train train-recogniser samples pages clean
+.PHONY: help run test check format attack bench bench-gpu bench-speaking bench-codec bench-quality bench-precision data train carry train-recogniser samples pages clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +77,9 @@ data: $(VENV)/.lab  ## the training speech alone (the first stage of make train)
 
 train: $(VENV)/.lab  ## make the bundled model from nothing, or go on; minutes with ARGS="--setting tiny"
 	$(PYTHON) -m training.pipeline --work $(WORK) $(ARGS)
+
+carry: $(VENV)/.lab  ## pack training speech and codes for a machine without network (OUT=FOLDER; unpack: docs/training.md)
+	$(PYTHON) -m training.carry pack --work $(WORK) --out $(OUT) $(ARGS)
 
 train-recogniser: $(VENV)/.lab  ## the phone recogniser that judges speech, anew
 	$(PYTHON) -m training.train_recogniser --work $(WORK) $(ARGS)

@@ -1,16 +1,19 @@
-"""Recording conditions: rooms, noise, cheap microphones and codecs.
+"""Recording conditions: rooms, noise, music, cheap microphones, telephones and codecs.
 
 The dual AR sees them in references only, so that it learns to copy the voice and ignore the conditions.
 """
 
 import io
+import math
 
 import numpy as np
 import soundfile
 from numpy.typing import NDArray
-from scipy.signal import butter, fftconvolve, sosfilt
+from scipy.signal import butter, fftconvolve, resample_poly, sosfilt
 
 Wave = NDArray[np.float32]
+_TELEPHONE_RATE = 8000  # Hz
+_SCALE = (0, 3, 5, 7, 10, 12, 15, 17, 19, 22, 24)  # semitones of a pentatonic scale
 
 
 def recorded(wave: Wave, rate: int, rng: np.random.Generator) -> Wave:
@@ -24,7 +27,11 @@ def recorded(wave: Wave, rate: int, rng: np.random.Generator) -> Wave:
         out = band_limited(out, rate, rng)
     if rng.random() < 0.7:
         out = noisy(out, rng)
+    if rng.random() < 0.15:
+        out = with_music(out, rate, rng)
     out = at_level(out, rng)
+    if rng.random() < 0.15:
+        out = telephoned(out, rate)
     if rng.random() < 0.2:
         out = compressed(out, rate, rng)
     return out.astype(np.float32)
@@ -65,6 +72,38 @@ def noisy(wave: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.flo
     noise = np.fft.irfft(spectrum, len(wave))
     power = np.square(wave).mean() / max(float(np.square(noise).mean()), 1e-20)
     return np.asarray(wave + noise * np.sqrt(power) * 10 ** (-rng.uniform(12, 45) / 20))
+
+
+def with_music(wave: NDArray[np.float64], rate: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Add chords of plucked strings, 8 to 25 dB below the speech."""
+    music = np.zeros(len(wave))
+    beat = rng.uniform(0.25, 0.7)
+    lowest = rng.uniform(80, 200)
+    for start in range(0, len(wave), max(1, int(beat * rate))):
+        for step in rng.choice(_SCALE, 3, replace=False):
+            music[start:] += _plucked(lowest * 2 ** (step / 12), len(wave) - start, rate, rng)
+    power = np.square(wave).mean() / max(float(np.square(music).mean()), 1e-20)
+    return np.asarray(wave + music * np.sqrt(power) * 10 ** (-rng.uniform(8, 25) / 20))
+
+
+def _plucked(hertz: float, samples: int, rate: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """A tone of eight harmonics that decays, [samples]."""
+    time = np.arange(min(samples, 2 * rate)) / rate
+    harmonics = np.arange(1, 9)[:, None]
+    tones = np.sin(2 * np.pi * hertz * harmonics * time + rng.uniform(0, 2 * np.pi, (8, 1))) / harmonics
+    sound = (tones * np.exp(-3 * time * harmonics**0.5)).sum(0)
+    return np.asarray(np.pad(sound, (0, samples - len(sound))))
+
+
+def telephoned(wave: NDArray[np.float64], rate: int) -> NDArray[np.float64]:
+    """Send through a telephone: 8 kHz, 300 to 3,400 Hz, µ-law in eight bits (ITU-T G.711)."""
+    common = math.gcd(rate, _TELEPHONE_RATE)
+    narrow = resample_poly(wave, _TELEPHONE_RATE // common, rate // common)
+    narrow = sosfilt(butter(2, (300, 3400), "band", fs=_TELEPHONE_RATE, output="sos"), narrow)
+    companded = np.sign(narrow) * np.log1p(255 * np.abs(narrow).clip(0, 1)) / np.log1p(255)
+    companded = np.round(companded * 127) / 127
+    narrow = np.sign(companded) * np.expm1(np.abs(companded) * np.log1p(255)) / 255
+    return np.asarray(resample_poly(narrow, rate // common, _TELEPHONE_RATE // common)[: len(wave)])
 
 
 def at_level(wave: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:

@@ -1,8 +1,9 @@
 """Training examples for the dual AR: conversations of one speaker in the engine's prompt layout.
 
-A conversation is a system turn with one reference (one to three utterances joined), then one to six turns of text and
+A conversation is a system turn with one reference (one to seven utterances joined), then one to six turns of text and
 speech: a long text is spoken turn by turn, with the turns before in view. Every frame of speech is a target, those of
-the reference too, and so is the end after each stretch of speech.
+the reference too, and so is the end after each stretch of speech; except in references under recording conditions and
+with wrong transcripts, which are only read.
 """
 
 from collections import defaultdict
@@ -14,12 +15,14 @@ import torch
 from torch import Tensor
 
 from engine.text.prompt import PromptBuilder, PromptReference
+from training.transcripts import damaged
 
 IGNORED = -100
 # Shares of the examples by number of utterances in the reference (from 0) and number of turns (from 1).
-REFERENCE_SHARES = (0.04, 0.56, 0.25, 0.15)
+REFERENCE_SHARES = (0.04, 0.44, 0.22, 0.14, 0.06, 0.04, 0.03, 0.03)
 TURN_SHARES = (0.55, 0.20, 0.09, 0.06, 0.05, 0.05)
 RECORDED_SHARE = 0.4  # of the references that have codes under recording conditions
+DAMAGED_SHARE = 0.15  # of the references: their transcripts are wrong
 
 
 @dataclass(frozen=True)
@@ -56,23 +59,29 @@ class ConversationBuilder:
         self._start, self._size, self._end = semantic_start_id, semantic_size, end_id
 
     def build(
-        self, reference: Sequence[Utterance], turns: Sequence[Utterance], *, as_recorded: bool = False
+        self,
+        reference: Sequence[Utterance],
+        turns: Sequence[Utterance],
+        *,
+        as_recorded: bool = False,
+        transcript: str | None = None,
     ) -> Example:
         """One example from the utterances of the reference and those of the turns, all of one speaker.
 
         as_recorded: use the reference's codes under recording conditions; these are not targets.
+        transcript: of the reference, in phones, instead of the right one; its codes are not targets then.
         """
         if as_recorded:
             reference = [u if u.recorded is None else replace(u, codes=u.recorded) for u in reference]
         pieces: list[Tensor] = []
-        spoken: list[Utterance] = []
+        spoken: list[Utterance | None] = []  # None where the text tells nothing of the speech
         if reference:
             joined = PromptReference(
-                " ".join(u.phones for u in reference),
+                " ".join(u.phones for u in reference) if transcript is None else transcript,
                 torch.from_numpy(np.concatenate([u.codes for u in reference], axis=1).astype(np.int64)),
             )
             pieces.append(self._prompt.system([joined]))
-            spoken.append(_join(reference))
+            spoken.append(_join(reference) if transcript is None else None)
         else:
             pieces.append(self._prompt.system([]))
         for turn in turns:
@@ -84,7 +93,7 @@ class ConversationBuilder:
             spoken.append(turn)
         columns = torch.cat(pieces, dim=1)
         targets, guide = self._targets(columns[0]), self._guide(columns[0], spoken)
-        if as_recorded:
+        if reference and (as_recorded or transcript is not None):
             targets[: pieces[0].shape[1]] = IGNORED
         return Example(columns, targets, guide)
 
@@ -98,13 +107,15 @@ class ConversationBuilder:
         targets[-1] = IGNORED
         return targets
 
-    def _guide(self, tokens: Tensor, spoken: Sequence[Utterance]) -> Tensor:
+    def _guide(self, tokens: Tensor, spoken: Sequence[Utterance | None]) -> Tensor:
         """Positions in the columns of the phone of each next frame, by walking text and speech in order."""
         guide = torch.full_like(tokens, -1)
         is_frame = ((tokens >= self._start) & (tokens < self._start + self._size)).numpy()
         edges = np.flatnonzero(np.diff(is_frame.astype(np.int8), prepend=0))
         starts = edges[::2]
         for begin, utterance in zip(starts, spoken, strict=True):
+            if utterance is None:
+                continue
             words = utterance.phones.split()
             text_at = self._find_text(tokens, words, int(begin))
             positions = torch.from_numpy(utterance.spoken.astype(np.int64)) + text_at
@@ -180,4 +191,10 @@ class ConversationSampler:
         others = [u for u in chosen if u is not target][: parts + turns - 1]
         reference, before = others[:parts], others[parts:]
         recorded = all(u.recorded is not None for u in reference) and self._rng.random() < RECORDED_SHARE
-        return self._builder.build(reference, [*before, target], as_recorded=bool(reference) and recorded)
+        wrong = self._wrong_transcript(reference) if reference and self._rng.random() < DAMAGED_SHARE else None
+        recorded = bool(reference) and recorded
+        return self._builder.build(reference, [*before, target], as_recorded=recorded, transcript=wrong)
+
+    def _wrong_transcript(self, reference: Sequence[Utterance]) -> str:
+        unsaid = self._utterances[self._rng.integers(len(self._utterances))]
+        return damaged(" ".join(u.phones for u in reference), unsaid.phones, self._rng)

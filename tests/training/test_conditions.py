@@ -74,3 +74,23 @@ def test_compressed_speech_is_in_step_too() -> None:
     assert heard.shape == wave.shape
     lag = int(np.argmax(np.correlate(heard, wave[4000:-4000], "valid"))) - 4000
     assert abs(lag) < 60
+
+
+def test_a_telephone_has_its_band_and_keeps_step() -> None:
+    noise = 0.1 * np.random.default_rng(0).standard_normal(RATE)
+    heard = conditions.telephoned(noise, RATE)
+    assert heard.shape == noise.shape
+    assert power(heard, 4100, 11_000) < 0.01 * power(noise, 4100, 11_000)
+    assert power(heard, 20, 150) < 0.1 * power(noise, 20, 150)
+    assert power(heard, 600, 3000) == pytest.approx(power(noise, 600, 3000), rel=0.25)
+    lag = int(np.argmax(np.correlate(heard, noise[500:-500], "valid"))) - 500
+    assert abs(lag) < 20  # under a millisecond
+
+
+def test_music_lies_below_the_speech_and_has_pitches() -> None:
+    wave = tone().astype(np.float64)
+    for seed in range(3):
+        added = conditions.with_music(wave, RATE, np.random.default_rng(seed)) - wave
+        assert 7.9 < 10 * np.log10(np.square(wave).mean() / np.square(added).mean()) < 25.1
+        spectrum = np.abs(np.fft.rfft(added * np.hanning(RATE)))
+        assert spectrum.max() > 20 * np.median(spectrum[80:2000])

@@ -24,6 +24,7 @@ from training.conversations import (
 from training.encode import CodedCorpus, phone_of_frames
 from training.export import release_config, release_tensors
 from training.tokenizer import save_tokenizer
+from training.transcripts import damaged
 
 SEMANTIC, RESIDUAL, CODEBOOKS = 32, 16, 4
 WORDS = ["hh ax l ow .", "g uh d _ b ay !", "y eh s .", "n ow _ n ow ?"]
@@ -104,6 +105,42 @@ def test_a_recorded_reference_is_read_and_never_a_target(builder: ConversationBu
     assert int((recorded.targets != IGNORED).sum()) == spoken
     assert int((plain.targets != IGNORED).sum()) == spoken + clean.codes.shape[1] + 1
     assert torch.equal(recorded.targets[-spoken - 5 :], plain.targets[-spoken - 5 :])
+
+
+def test_a_wrong_transcript_is_read_and_its_speech_is_no_target(
+    tokenizer: Tokenizer, builder: ConversationBuilder
+) -> None:
+    reference, turn = utterance(0, 0), utterance(0, 1)
+    for wrong in ("", "hh ax", f"{reference.phones} {turn.phones}"):
+        example = builder.build([reference], [turn], transcript=wrong)
+        codes = torch.from_numpy(reference.codes)
+        system = PromptBuilder(tokenizer, CODEBOOKS).system([PromptReference(wrong, codes)])
+        length = system.shape[1]
+        assert torch.equal(example.columns[:, :length], system)
+        assert bool((example.targets[:length] == IGNORED).all())
+        right = builder.build([reference], [turn])
+        assert torch.equal(example.targets[length:], right.targets[-len(example.targets[length:]) :])
+        assert int((example.guide >= 0).sum()) == turn.codes.shape[1]
+        assert bool((example.guide[example.guide >= 0] >= length).all())
+
+
+def test_some_transcripts_are_wrong(builder: ConversationBuilder) -> None:
+    sampler = ConversationSampler([utterance(0, i) for i in range(12)], builder, 400, 0)
+    examples = [sampler._draw() for _ in range(400)]
+    unheard = [int((example.targets == SEMANTIC).sum()) for example in examples]
+    right = ConversationSampler([utterance(0, i) for i in range(12)], builder, 400, 0)
+    right._wrong_transcript = lambda reference: None  # type: ignore[assignment,method-assign,return-value]
+    assert sum(unheard) < sum(int((right._draw().targets == SEMANTIC).sum()) for _ in range(400))
+
+
+def test_wrong_transcripts_are_short_long_or_missing() -> None:
+    rng = np.random.default_rng(0)
+    said, other = "dh ax _ k ae t _ s ae t _ d aw n .", "n ow !"
+    made = {damaged(said, other, rng) for _ in range(200)}
+    assert {"", f"{said} {other}", f"{other} {said}"} <= made
+    short = made - {"", f"{said} {other}", f"{other} {said}"}
+    assert "dh ax" in short
+    assert all(text in said and text != said for text in short)
 
 
 def test_some_references_are_recorded(builder: ConversationBuilder) -> None:

@@ -1,0 +1,70 @@
+"""Packed speech: small, in step, and complete where it is unpacked."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from training.carry import TooLarge, pack, unpack
+from training.corpus import SAMPLE_RATE, Corpus
+
+SECONDS = 4
+
+
+def write_shard(work: Path, number: int) -> np.ndarray:
+    """A shard of one utterance: a tone that swells, with codes beside it."""
+    time = np.arange(SECONDS * SAMPLE_RATE) / SAMPLE_RATE
+    samples = (9000 * np.sin(2 * np.pi * (200 + 40 * number) * time) * np.sin(time)).astype(np.int16)
+    (work / "data").mkdir(parents=True, exist_ok=True)
+    (work / "codes").mkdir(exist_ok=True)
+    np.save(work / "data" / f"audio-{number:03d}.npy", samples)
+    line = {"text": "a", "tokens": ["a"], "times": [0.0], "speaker": 0, "shard": number, "offset": 0,
+            "samples": len(samples), "test_sentence": False, "held_out_speaker": False}  # fmt: skip
+    (work / "data" / f"index-{number:03d}.jsonl").write_text(json.dumps(line) + "\n")
+    (work / "data" / "speakers.json").write_text(json.dumps([{"id": 0}]))
+    np.savez(work / "codes" / f"codes-{number:03d}-0.npz", codes=np.full((9, 80), number))
+    np.savez(work / "codes" / f"recorded-{number:03d}.npz", codes=np.full((9, 80), number + 1))
+    (work / "codes" / "codec.json").write_text("{}")
+    return samples
+
+
+def test_what_is_unpacked_is_what_was_packed(tmp_path: Path) -> None:
+    made = [write_shard(tmp_path / "here", number) for number in range(3)]
+    assert pack(tmp_path / "here", tmp_path / "packed", 2**20) == ["000", "001", "002"]
+    raw = sum(samples.nbytes for samples in made)
+    assert sum(file.stat().st_size for file in (tmp_path / "packed").iterdir()) < raw / 6
+    assert unpack(tmp_path / "packed", tmp_path / "there") == ["000", "001", "002"]
+    before, after = Corpus.load(tmp_path / "here" / "data"), Corpus.load(tmp_path / "there" / "data")
+    assert after.speakers == before.speakers
+    for own, carried in zip(before.utterances, after.utterances, strict=True):
+        assert carried == own
+        original, copy = own.audio().astype(np.float64), carried.audio().astype(np.float64)
+        assert np.square(copy - original).mean() < 0.02 * np.square(original).mean()
+    for codes in (tmp_path / "here" / "codes").glob("*.npz"):
+        assert np.array_equal(np.load(codes)["codes"], np.load(tmp_path / "there" / "codes" / codes.name)["codes"])
+
+
+def test_as_many_whole_shards_as_fit(tmp_path: Path) -> None:
+    for number in range(3):
+        write_shard(tmp_path / "here", number)
+    pack(tmp_path / "here", tmp_path / "all", 2**20)
+    whole = sum(file.stat().st_size for file in (tmp_path / "all").iterdir())
+    assert pack(tmp_path / "here", tmp_path / "some", whole - 1) == ["000", "001"]
+    assert not list((tmp_path / "some").glob("*-002*"))
+    assert sum(file.stat().st_size for file in (tmp_path / "some").iterdir()) < whole
+    with pytest.raises(TooLarge, match="Shard 000 alone"):
+        pack(tmp_path / "here", tmp_path / "none", 100)
+
+
+def test_shards_that_are_there_stay_and_other_folders_are_refused(tmp_path: Path) -> None:
+    write_shard(tmp_path / "here", 0)
+    pack(tmp_path / "here", tmp_path / "packed", 2**20)
+    mine = write_shard(tmp_path / "there", 0) * 0
+    np.save(tmp_path / "there" / "data" / "audio-000.npy", mine)
+    unpack(tmp_path / "packed", tmp_path / "there")
+    assert not np.load(tmp_path / "there" / "data" / "audio-000.npy").any()
+    with pytest.raises(FileNotFoundError, match="holds no packed speech"):
+        unpack(tmp_path, tmp_path / "there")
+    with pytest.raises(FileNotFoundError, match="No finished shard"):
+        pack(tmp_path, tmp_path / "packed", 100)
