@@ -105,16 +105,16 @@ def test_what_is_missing_is_seen_at_once_and_so_is_saving(
         save.click()
         expect(page.get_by_label("The words in this clip")).to_be_focused()
         held: list[Route] = []
-        page.route("**/component_server/**", held.append)
+        page.route("**/component_server/**", lambda route: held.append(route))
         page.keyboard.insert_text("The long one.")
         while not held:
             page.wait_for_timeout(20)
         save.click()
         expect(page.get_by_role("checkbox", name=re.compile("^I am Anna"))).to_be_focused()
         in_sight(page, "#rp-form-notice .rp-bad")
-        page.unroute_all()
         for route in held:
             route.continue_()
+        page.unroute_all()
         expect(page.get_by_text("too few words")).to_be_visible()  # which moves the notice
         in_sight(page, "#rp-form-notice .rp-bad")
 
