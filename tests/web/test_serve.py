@@ -3,27 +3,35 @@
 import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 import pytest
 
-from storage import Storage, VoiceLibrary
+from storage import Storage
 from tests.fake_engine import FakeEngine, voice
 from tests.storage.speaking import Clock, spoken
+from tests.web.conftest import serving
 from tests.web.visitor import page_config
 from web.serve import expire
 
 Serve = Callable[..., str]
 
 
-@pytest.fixture
-def url(serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage) -> str:
-    engine.notice = "Cannot <sing>."
-    library.add(voice("Wilhelmina"))
-    return serve(engine, storage)
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("library") / "voices.db"
+
+
+@pytest.fixture(scope="module")
+def url(database: Path) -> Iterator[str]:
+    with Storage.open(database) as storage, serving() as serve:
+        engine = FakeEngine()
+        engine.notice = "Cannot <sing>."
+        storage.voices.add(voice("Wilhelmina"))
+        yield serve(engine, storage)
 
 
 def test_nothing_is_recorded_and_nobody_is_told(url: str) -> None:
@@ -50,11 +58,11 @@ def test_no_event_is_a_public_call(url: str) -> None:
     assert info["unnamed_endpoints"] == {}
 
 
-def test_files_of_library_and_code_are_not_served(url: str, tmp_path: Path) -> None:
+def test_files_of_library_and_code_are_not_served(url: str, database: Path) -> None:
     import web.page
 
     for path in (
-        tmp_path / "voices.db",
+        database,
         Path(web.page.__file__),
         Path(web.page.__file__).parent / "static/player/player.js",
     ):

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urljoin
 
@@ -11,6 +11,7 @@ import pytest
 
 from storage import Storage
 from tests.fake_engine import FakeEngine
+from tests.web.conftest import serving
 from tests.web.visitor import page_config
 from web.ui.i18n import Translations
 from web.ui.modules import STATIC
@@ -44,9 +45,10 @@ def test_every_import_is_there_and_every_export_is_imported() -> None:
     assert exported - used - mounts == {(STATIC / path, name) for path, name in others}
 
 
-@pytest.fixture
-def url(serve: Serve, engine: FakeEngine, storage: Storage) -> str:
-    return serve(engine, storage)
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with Storage.open(tmp_path_factory.mktemp("library") / "voices.db") as storage, serving() as serve:
+        yield serve(FakeEngine(), storage)
 
 
 def sources(url: str, language: str) -> list[str]:

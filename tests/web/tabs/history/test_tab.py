@@ -42,7 +42,9 @@ def url(serve: Serve, storage: Storage) -> str:
     return serve(FakeEngine(Script(pace=0.05)), storage)
 
 
-def test_what_is_spoken_is_in_the_history_and_can_be_used_again(chromium: Browser, url: str) -> None:
+def test_what_is_spoken_is_in_the_history_can_be_used_again_and_is_forgotten(
+    chromium: Browser, url: str, storage: Storage
+) -> None:
     with visit(chromium, url, locale="en-GB") as page:
         expect(picker(page)).to_have_value("Anna")
         speak(page, "A take of today.")
@@ -56,6 +58,25 @@ def test_what_is_spoken_is_in_the_history_and_can_be_used_again(chromium: Browse
         expect(page.get_by_label("Text to speak")).to_have_value("An older take.")
         expect(page.locator("#rp-speak-notice")).to_contain_text("are restored")
         expect(page.locator("#rp-seed textarea, #rp-seed input")).to_have_value("7")
+
+        open_tab(page, "History")
+        expect(entries(page)).to_have_count(3)
+        page.get_by_text("What is kept", exact=True).click()
+        page.get_by_label("Keep a history of my takes").uncheck()
+        expect(page.locator("#rp-kept-notice")).to_contain_text("are not kept")
+        page.get_by_role("button", name="Delete the history…").click()
+        expect(page.locator("#rp-clear-question")).to_contain_text("Takes: 3")
+        page.get_by_role("button", name="Delete the history for good").click()
+        expect(entries(page)).to_have_count(0)
+        expect(page.locator(".rp-history-count")).to_contain_text("History is off")
+        page.get_by_role("button", name="Delete all my data…").click()
+        expect(page.locator("#rp-forget-question")).to_contain_text("Voices: 1.")
+        page.get_by_role("button", name="Delete everything for good").click()
+        expect(page.locator("#rp-kept-notice")).to_have_text("All your data is deleted.")
+        expect(page.get_by_label("Keep a history of my takes")).to_be_checked()
+        assert page.evaluate("Object.keys(localStorage).filter((key) => key !== 'reprise.owner')") == []
+    assert storage.holdings().empty
+    assert storage.history.settings().history
 
 
 def test_takes_play_are_starred_downloaded_and_deleted(chromium: Browser, url: str, storage: Storage) -> None:
@@ -94,30 +115,6 @@ def test_takes_play_are_starred_downloaded_and_deleted(chromium: Browser, url: s
         expect(page.locator(".rp-entry-play")).to_be_focused()
         expect(page.locator("#rp-history-notice")).to_have_text("The take is deleted.")
     assert storage.history.page().total == 1
-
-
-def test_the_history_is_switched_off_emptied_and_everything_forgotten(
-    chromium: Browser, url: str, storage: Storage
-) -> None:
-    with visit(chromium, url) as page:
-        open_tab(page, "History")
-        expect(entries(page)).to_have_count(2)
-        page.get_by_text("What is kept", exact=True).click()
-        page.get_by_label("Keep a history of my takes").uncheck()
-        expect(page.locator("#rp-kept-notice")).to_contain_text("are not kept")
-        page.get_by_role("button", name="Delete the history…").click()
-        expect(page.locator("#rp-clear-question")).to_contain_text("Takes: 2")
-        page.get_by_role("button", name="Delete the history for good").click()
-        expect(entries(page)).to_have_count(0)
-        expect(page.locator(".rp-history-count")).to_contain_text("History is off")
-        page.get_by_role("button", name="Delete all my data…").click()
-        expect(page.locator("#rp-forget-question")).to_contain_text("Voices: 1.")
-        page.get_by_role("button", name="Delete everything for good").click()
-        expect(page.locator("#rp-kept-notice")).to_have_text("All your data is deleted.")
-        expect(page.get_by_label("Keep a history of my takes")).to_be_checked()
-        assert page.evaluate("Object.keys(localStorage).filter((key) => key !== 'reprise.owner')") == []
-    assert storage.holdings().empty
-    assert storage.history.settings().history
 
 
 def test_two_visitors_have_histories_of_their_own(chromium: Browser, serve: Serve, storage: Storage) -> None:

@@ -41,43 +41,7 @@ def open_settings(page: Page) -> None:
     page.wait_for_timeout(500)  # Gradio fills in what it has just shown
 
 
-def test_keys_alone_speak_and_stop(chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage) -> None:
-    library.add(voice("Ben"))
-    engine = FakeEngine(Script(pace=0.5))
-    with visit(chromium, serve(engine, storage)) as page:
-        expect(picker(page)).to_have_value("Ben")
-        page.get_by_label(TEXT).focus()
-        page.keyboard.press("Control+a")
-        page.keyboard.insert_text("It goes on and on. " * 40)
-        page.keyboard.press("Control+Enter")
-        wait_for(page, "player.played > 0")
-        page.keyboard.press("Control+Enter")  # while it speaks this is nothing
-        page.keyboard.press("Escape")
-        wait_for(page, "player.finished")
-        assert player(page)["stopReason"] == "cancelled"
-        assert len(engine.asked) == 1
-
-        open_settings(page)
-        page.locator("#rp-seed input").fill("12")
-        page.locator("#rp-seed input").press("Meta+Enter")
-        wait_for(page, "player.played > 0 && !player.finished")
-        assert engine.asked[1][2].seed == 12
-        page.keyboard.press("Escape")
-        wait_for(page, "player.finished")
-
-        page.locator(".rp-examples summary").focus()
-        page.keyboard.press("Enter")
-        page.keyboard.press("Tab")
-        expect(page.get_by_role("button", name="A news line")).to_be_focused()
-        page.keyboard.press("Escape")
-        expect(page.get_by_role("button", name="A news line")).to_be_hidden()
-        page.get_by_role("tab", name="Status").click()
-        page.keyboard.press("Control+Enter")
-        page.wait_for_timeout(300)
-        assert len(engine.asked) == 2, "another tab's keys are its own"
-
-
-def test_what_would_be_refused_costs_nothing_and_is_mended_by_writing(
+def test_what_would_be_refused_costs_nothing_and_keys_alone_speak_and_stop(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(voice("Ben"))
@@ -106,28 +70,52 @@ def test_what_would_be_refused_costs_nothing_and_is_mended_by_writing(
         expect(status).to_contain_text("Spoken to the end")
         assert len(engine.asked) == 1
 
+        engine.script.pace = 0.5
+        page.get_by_label(TEXT).focus()
+        page.keyboard.press("Control+a")
+        page.keyboard.insert_text("It goes on and on. " * 40)
+        page.keyboard.press("Control+Enter")
+        wait_for(page, "player.played > 0 && !player.finished")
+        page.keyboard.press("Control+Enter")  # while it speaks this is nothing
+        page.keyboard.press("Escape")
+        wait_for(page, "player.finished")
+        assert player(page)["stopReason"] == "cancelled"
+        assert len(engine.asked) == 2
 
-def test_the_downloads_are_a_menu_on_any_screen(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
-) -> None:
-    library.add(voice("Ben"))
-    with visit(chromium, serve(FakeEngine(), storage), viewport={"width": 390, "height": 844}) as page:
-        expect(picker(page)).to_have_value("Ben")
-        said(page, "A take to be kept.")
-        menu, summary = row(page).locator(".rp-menu-list"), row(page).locator(".rp-menu summary")
-        summary.focus()
+        page.locator("#rp-seed input").fill("12")
+        page.locator("#rp-seed input").press("Meta+Enter")
+        wait_for(page, "player.played > 0 && !player.finished")
+        assert engine.asked[2][2].seed == 12
+        page.keyboard.press("Escape")
+        wait_for(page, "player.finished")
+
+        page.locator(".rp-examples summary").focus()
         page.keyboard.press("Enter")
         page.keyboard.press("Tab")
-        expect(page.get_by_role("button", name="Download WAV")).to_be_focused()
-        box = menu.bounding_box()
-        assert box is not None
-        assert 0 <= box["x"] < box["x"] + box["width"] <= 390
+        expect(page.get_by_role("button", name="A news line")).to_be_focused()
         page.keyboard.press("Escape")
-        expect(menu).to_be_hidden()
-        expect(summary).to_be_focused()
-        summary.click()
-        page.locator(".rp-count").click()
-        expect(menu).to_be_hidden()
+        expect(page.get_by_role("button", name="A news line")).to_be_hidden()
+        page.get_by_role("tab", name="Status").click()
+        page.keyboard.press("Control+Enter")
+        page.wait_for_timeout(300)
+        assert len(engine.asked) == 3, "another tab's keys are its own"
+
+
+def the_downloads_are_a_menu(page: Page, width: int) -> None:
+    menu, summary = row(page).locator(".rp-menu-list"), row(page).locator(".rp-menu summary")
+    summary.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Download WAV")).to_be_focused()
+    box = menu.bounding_box()
+    assert box is not None
+    assert 0 <= box["x"] < box["x"] + box["width"] <= width
+    page.keyboard.press("Escape")
+    expect(menu).to_be_hidden()
+    expect(summary).to_be_focused()
+    summary.click()
+    page.locator(".rp-count").click()
+    expect(menu).to_be_hidden()
 
 
 def test_takes_are_played_compared_starred_saved_and_deleted(
@@ -140,6 +128,9 @@ def test_takes_are_played_compared_starred_saved_and_deleted(
         expect(row(page).locator(".rp-take-facts")).to_contain_text("Ben · ")
         expect(row(page).get_by_role("button", name="Same again")).to_be_visible()
         expect(row(page, 1).get_by_role("button", name="Same again")).to_be_hidden()
+        page.set_viewport_size({"width": 390, "height": 844})
+        the_downloads_are_a_menu(page, 390)
+        page.set_viewport_size({"width": 1280, "height": 720})
 
         page.get_by_role("button", name="Play: The first").click()
         expect(page.get_by_role("button", name="Pause: The first")).to_be_visible()

@@ -1,5 +1,6 @@
 """The Status tab, as a person looks at it."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,9 +21,11 @@ def row(page: Page, name: str) -> Any:
     return page.locator(".rp-status-rows > div").filter(has=page.get_by_text(name, exact=True)).locator("dd")
 
 
-def test_what_the_server_does_is_seen_while_one_looks(chromium: Browser, serve: Serve, storage: Storage) -> None:
+def test_what_the_server_does_is_seen_and_nobody_is_asked_while_nobody_looks(
+    chromium: Browser, serve: Serve, storage: Storage
+) -> None:
     storage.voices.add(voice("Anna"))
-    with visit(chromium, serve(FakeEngine(Script(pace=0.01)), storage)) as page:
+    with visit(chromium, serve(FakeEngine(Script(pace=0.01)), storage), clock=True) as page:
         open_tab(page, "Status")
         expect(row(page, "Model")).to_have_text("fake")
         expect(row(page, "Speaking now")).to_have_text("0 of 1")
@@ -34,13 +37,11 @@ def test_what_the_server_does_is_seen_while_one_looks(chromium: Browser, serve: 
         open_tab(page, "Status")
         expect(row(page, "Real-time factor of the last takes")).to_contain_text("as fast as real time")
 
-
-def test_nobody_is_asked_while_nobody_looks(chromium: Browser, serve: Serve, storage: Storage) -> None:
-    with visit(chromium, serve(FakeEngine(), storage)) as page:
-        open_tab(page, "Status")
-        expect(row(page, "Model")).to_have_text("fake")
+        with page.expect_request(re.compile("/run/predict")):
+            page.clock.run_for(15_000)
         open_tab(page, "Speak")
-        page.wait_for_timeout(3_000)
+        page.clock.run_for(15_000)
+        page.wait_for_timeout(500)  # what was asked before has been sent
         asked: list[str] = []
 
         def note(request: Request) -> None:
@@ -48,7 +49,8 @@ def test_nobody_is_asked_while_nobody_looks(chromium: Browser, serve: Serve, sto
                 asked.append(request.url)
 
         page.on("request", note)
-        page.wait_for_timeout(5_000)
+        page.clock.run_for(60_000)
+        page.wait_for_timeout(500)
         assert asked == []
 
 
