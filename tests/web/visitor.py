@@ -28,6 +28,7 @@ class Visitor:
         weakref.finalize(self, self.http.close)  # a socket that nobody closed would fail whatever test runs by then
         self.token: Any = None
         self._session = secrets.token_hex(8)
+        self._config: dict[str, Any] | None = None
 
     def log_in(self, username: str, password: str) -> int:
         """The status of the answer."""
@@ -71,7 +72,8 @@ class Visitor:
         raise AssertionError("the queue closed before the take was done")
 
     def _function(self, kind: str, elem_id: str | None, outputs: int | None) -> int:
-        config = page_config(self.http.get("").text)
+        config = self._config or page_config(self.http.get("").text)
+        self._config = config if config["dependencies"] else None  # the page of who is not logged in has none
         ids = {part["props"].get("elem_id"): part["id"] for part in config["components"]}
         for function in config["dependencies"]:
             wanted = {(ids.get(elem_id), kind)} if elem_id else {(None, kind), (config.get("app_id"), kind)}
