@@ -50,6 +50,6 @@ def bundled_engine() -> Iterator[Engine]:
     """The bundled model, loaded once for all tests."""
     from engine import Engine
 
-    engine = Engine.load("bundled", "cpu")
+    engine = Engine.load("bundled", "cpu", slots=2)
     yield engine
     engine.close()

@@ -149,7 +149,7 @@ def _turn(clip: Samples, at: int) -> Samples:
     return clip[at * 5 * RATE : (at + 1) * 5 * RATE]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.floats(-90, 90), st.sampled_from(["clean", "noise", "telephone", "two"]))
 def test_gain_changes_the_loudness_alone(decibels: float, kind: str) -> None:
     clip = {"clean": WOMAN, "noise": noisy(MAN, 8), "telephone": low_passed(MAN, 3_400), "two": joined(MAN, WOMAN)}[
