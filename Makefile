@@ -24,7 +24,7 @@ test: check  ## style, types, then every test that needs no GPU
 	@scripts/can-build $(PYTHON) && $(MAKE) --no-print-directory $(VENV)/.lab || \
 		echo "MISSING: pyworld and resemblyzer; the tests of training and judging that need them will be skipped."
 	@scripts/test-page
-	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -m "not gpu" -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -m "not gpu" -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/.dev  ## style, types and import directions only
 	$(PYTHON) -m ruff format --check .
