@@ -118,9 +118,9 @@ def test_what_is_picked_while_the_list_is_on_its_way_stays_picked(
 ) -> None:
     library.add(voice("Anna"))
     ben = library.add(voice("Ben"))
-    with visit(chromium, serve(engine, storage)) as page:
+    with visit(chromium, serve(engine, storage), clock=True) as page:
         expect(picker(page)).to_have_value("Anna")
-        page.wait_for_timeout(2_500)  # before that, the page takes what it shows for fresh
+        page.clock.fast_forward(2_500)  # before that, the page takes what it shows for fresh
         library.add(voice("Zoe"))
         with answer_held(page, "rp-heading", lambda: page.evaluate("dispatchEvent(new Event('focus'))")):
             pick(page, "Ben")

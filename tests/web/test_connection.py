@@ -47,12 +47,12 @@ def test_the_history_shows_what_was_searched_for_last(
 ) -> None:
     for number in range(25):
         storage.history.add(spoken(f"Number {number}."))
-    with visit(chromium, serve(engine, storage)) as page:
+    with visit(chromium, serve(engine, storage), clock=True) as page:
         open_tab(page, "History")
         entries, starred = page.locator(".rp-entry"), page.get_by_label("Starred only")
         expect(entries).to_have_count(20)
         refresh = lambda: page.evaluate("dispatchEvent(new Event('focus'))")  # noqa: E731
-        page.wait_for_timeout(2_500)  # before that, the page takes what it shows for fresh
+        page.clock.fast_forward(2_500)  # before that, the page takes what it shows for fresh
         with answer_held(page, '"entries":', refresh):
             starred.check()
             expect(entries).to_have_count(0)

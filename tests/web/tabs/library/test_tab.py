@@ -214,7 +214,7 @@ def test_two_pages_of_a_browser_stay_in_step_and_nothing_typed_is_lost(
 ) -> None:
     library.add(voice("Anna"))
     ben = library.add(voice("Ben"))
-    with visit(chromium, serve(engine, storage)) as page:
+    with visit(chromium, serve(engine, storage), clock=True) as page:
         other = page.context.new_page()
         other.goto(page.url)
         pick(other, "Ben")
@@ -234,7 +234,7 @@ def test_two_pages_of_a_browser_stay_in_step_and_nothing_typed_is_lost(
         expect(other.get_by_role("form")).to_have_count(0)
         library.delete(ben.id)  # by another browser, or the command line
         other.evaluate("dispatchEvent(new Event('focus'))")
-        other.wait_for_timeout(2_500)
+        other.clock.fast_forward(2_500)
         other.evaluate("dispatchEvent(new Event('focus'))")
         expect(card(other, "Zoe")).to_have_count(0)
         other.close()
