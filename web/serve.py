@@ -177,19 +177,22 @@ def serve(
     open_browser: show the page in this machine's browser. The other options are as for `launch`. Raises InvalidOption.
     """
     from studio.periodic import every
-    from web.http.upload_endpoint import UploadEndpoint
     from web.identity.addresses import trust_proxies
-    from web.page import create_app
-    from web.ui.i18n import Translations
 
     deployment = read_deployment(
         server_name, share=share, root_path=root_path, accounts=accounts is not None, allowed_hosts=allowed_hosts
     )
-    storage, translations = app.storage, Translations.load()
+    storage = app.storage
     trust_proxies()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the private folder is deleted
     with ExitStack() as stack:
         folder = stack.enter_context(private_folder())
+        # Gradio makes folders of its own in the private one, if it is imported only now.
+        from web.http.upload_endpoint import UploadEndpoint
+        from web.page import create_app
+        from web.ui.i18n import Translations
+
+        translations = Translations.load()
         context = create_context(app, folder, translations, deployment, owners)
         policy = create_policy(deployment, context.owners.mode, storage.voices.secret(SIGNING), translations)
         uploads = UploadEndpoint(context.folder)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -42,6 +44,20 @@ def uploaded_path(value: object, folder: str | Path) -> Path | None:
     if not there:
         raise InvalidInput("The file is no longer on the server. Choose it again.")
     return resolved
+
+
+def mark_used(upload: Path) -> None:
+    """Note that a page needs an upload: it is kept longer than those that are not used."""
+    with suppress(OSError):  # deleted meanwhile
+        os.utime(upload)
+
+
+def delete_upload(upload: Path, folder: Path) -> None:
+    """Delete an upload and its folder. folder: of all uploads."""
+    upload.unlink(missing_ok=True)
+    if upload.parent != folder.resolve():
+        with suppress(OSError):  # not empty, or deleted meanwhile
+            upload.parent.rmdir()
 
 
 def uploaded_name(value: object) -> str:

@@ -38,7 +38,7 @@ _ROUTES = (
     _route(("GET",), rf"{_API}/queue/data", "stream"),
     _route(("GET",), rf"{_API}/heartbeat/[0-9a-zA-Z]{{1,64}}", "stream"),
     _route(("POST",), rf"{_API}/(run/predict|queue/join|cancel|reset|component_server)/?", "call"),
-    _route(("POST",), rf"{_API}/upload", "upload"),
+    _route(("POST", "DELETE"), rf"{_API}/upload", "upload"),
     _route(_GET, rf"{re.escape(PATH_PREFIX)}[\w.-]{{1,2000}}", "file"),
 )
 _ACCOUNTS = (

@@ -763,7 +763,7 @@ def test_closing_ends_all_who_speak_who_wait_and_whose_sound_is_still_made(
     readers.append(one.sent(one.say(4)))  # not let in yet
     unheard = one.say(5)
     assert (one.engine.status().speaking, one.engine.status().waiting) == (1, 1)
-    assert ours() == ["reprise-decoding", "reprise-engine"]
+    assert {"reprise-decoding", "reprise-engine"} <= set(ours())
     closing = Work().start(one.engine.close)
     until(lambda: one.loop._inbox.closed)
     one.go()

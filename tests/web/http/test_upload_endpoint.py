@@ -1,6 +1,8 @@
 """Uploads over real HTTP: what is kept, what is counted, and what leaves nothing."""
 
+import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,16 +18,18 @@ from tests.fake_engine import FakeEngine
 from tests.web.conftest import serving
 from tests.web.visitor import Visitor
 from web.http import upload_endpoint as uploads
+from web.http import upload_store as store
 from web.http.upload_endpoint import UploadEndpoint
 from web.identity.accounts import load_accounts
 from web.uploads import uploaded_path
 
 Send = Callable[..., httpx.Response]
+PASSES = 60.0  # seconds: more than a test takes
 
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(time.time())
 
 
 @pytest.fixture
@@ -100,7 +104,7 @@ def test_an_endless_request_is_broken_off(
 
 
 def test_what_an_address_keeps_here_is_bounded(send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads, "KEPT_OF_ONE", 1_000)
+    monkeypatch.setattr(store, "KEPT_OF_ONE", 1_000)
     first = send(("a", b"x" * 1_000)).json()
     refused = send(("b", b"x"))
     assert refused.status_code == 429
@@ -110,27 +114,60 @@ def test_what_an_address_keeps_here_is_bounded(send: Send, monkeypatch: pytest.M
 
 
 def test_so_are_their_number_and_what_all_keep(send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads, "FILES_OF_ONE", 2)
+    monkeypatch.setattr(store, "FILES_OF_ONE", 2)
     assert send(("a", b""), ("b", b"")).status_code == 200
     assert send(("c", b"")).status_code == 429
-    monkeypatch.setattr(uploads, "FILES_OF_ONE", 9)
-    monkeypatch.setattr(uploads, "KEPT", 0)
+    monkeypatch.setattr(store, "FILES_OF_ONE", 9)
+    monkeypatch.setattr(store, "KEPT", 0)
     assert "no room" in send(("c", b"")).json()["detail"]
 
 
 def test_the_disk_is_not_filled(send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads, "SPARE", 1 << 60)
+    monkeypatch.setattr(store, "SPARE", 1 << 60)
     assert "no room" in send(("c", b"")).json()["detail"]
 
 
 def test_what_nobody_uses_goes(send: Send, taken: UploadEndpoint, clock: Clock, tmp_path: Path) -> None:
     send(("a", b"x"))
-    clock.now = uploads.HOURS * 3600 - 1
+    clock.now += store.HOURS * 3600 - PASSES
     taken.expire()
     assert len(list(tmp_path.iterdir())) == 1
-    clock.now += 2
+    clock.now += 2 * PASSES
     taken.expire()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("limit", ["KEPT_OF_ONE", "KEPT"])
+def test_what_an_open_page_does_not_need_makes_room_the_oldest_first(
+    send: Send, clock: Clock, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(store, limit, 1_000)
+    oldest, needed, older, newest = (Path(send(("a", b"x" * 300)).json()[0]) for _ in range(4))
+    assert send(("b", b"x")).status_code == 429, "all may be of open pages"
+    clock.now += store.IDLE + PASSES
+    for path, unused in ((oldest, 3 * PASSES), (older, 2 * PASSES), (newest, PASSES)):
+        os.utime(path, (clock.now - store.IDLE - unused,) * 2)
+    os.utime(needed, (clock.now, clock.now))
+    assert send(("b", b"x" * 300)).status_code == 200
+    assert [path.exists() for path in (oldest, older, newest, needed)] == [False, True, True, True]
+    assert not oldest.parent.exists()
+    assert send(("c", b"x" * 300)).status_code == 200
+    assert [path.exists() for path in (older, newest, needed)] == [False, True, True]
+
+
+def test_a_page_that_is_closed_deletes_its_files_and_no_others(
+    send: Send, taken: UploadEndpoint, tmp_path: Path
+) -> None:
+    client = TestClient(Starlette(routes=taken.routes()))
+    mine, mine_too, theirs = (send(("a", b"x")).json()[0] for _ in range(3))
+    outside = tmp_path.parent / "outside.wav"
+    outside.write_bytes(b"x")
+    named = [mine, mine_too, str(outside), f"{theirs}/../../..", str(tmp_path), "", "\0", mine]
+    for body, status in ((named, 204), (named, 204), ("x", 400), ([1], 400), ([""] * 101, 400)):
+        assert client.request("DELETE", uploads.UPLOAD_PATH, json=body).status_code == status
+    assert client.request("DELETE", uploads.UPLOAD_PATH, content=b"{").status_code == 400
+    assert [path.name for path in tmp_path.iterdir()] == [Path(theirs).parent.name]
+    assert outside.exists()
 
 
 @pytest.fixture(scope="module")
@@ -162,5 +199,9 @@ def test_who_is_not_logged_in_sends_nothing(served: str, tmp_path: Path) -> None
         anna, nobody = (Visitor(url) for url in [serve(FakeEngine(), storage, "user", accounts=accounts)] * 2)
         file = {"files": ("a", b"x")}
         assert nobody.http.post("gradio_api/upload", files=file).status_code == 401
+        assert nobody.http.request("DELETE", "gradio_api/upload", json=[]).status_code == 401
         assert anna.log_in("anna", "a good password") == 200
-        assert anna.http.post("gradio_api/upload", files=file).status_code == 200
+        kept = anna.http.post("gradio_api/upload", files=file)
+        assert kept.status_code == 200
+        assert anna.http.request("DELETE", "gradio_api/upload", json=kept.json()).status_code == 204
+        assert not Path(kept.json()[0]).exists()

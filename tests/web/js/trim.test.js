@@ -74,6 +74,17 @@ test("the value says what is meant of each clip, and which is chosen", () => {
   });
 });
 
+test("the files of clips are theirs and those that were repaired", () => {
+  const clips = new Clips();
+  assert.deepEqual(clips.paths, []);
+  const [raw, level, mended] = ["raw", "level", "mended"].map((name) => clip(name));
+  Object.assign(mended, { before: level });
+  Object.assign(level, { before: raw });
+  clips.add(mended);
+  clips.add(clip("b"));
+  assert.deepEqual(clips.paths, ["mended", "level", "raw", "b"]);
+});
+
 test("a clip recorded again stands where the old one stood", () => {
   const clips = new Clips();
   const [a, b, again] = ["a", "b", "again"].map((name) => clip(name));

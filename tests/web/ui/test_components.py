@@ -16,7 +16,7 @@ from tests.paths import CLIP
 from web.tabs.new_voice.clips import MOST_CLIPS, PEAKS_PER_SECOND, ChosenClip, chosen_clips, peaks, split_by_length
 from web.ui.components import clip_input
 from web.ui.modules import STATIC
-from web.uploads import MAX_UPLOAD_MB
+from web.uploads import MAX_UPLOAD_MB, delete_upload
 
 
 @pytest.fixture
@@ -98,14 +98,14 @@ def test_a_clip_that_is_forgotten_leaves_nothing_behind(clip: dict[str, Any], tm
     (made,) = chosen_clips({"clips": [clip]}, tmp_path)
     beside = made.path.with_name("other.wav")
     beside.write_bytes(b"somebody else's")
-    made.delete(tmp_path)
+    delete_upload(made.path, tmp_path)
     assert beside.exists()
     beside.unlink()
-    made.delete(tmp_path)
+    delete_upload(made.path, tmp_path)
     assert list(tmp_path.iterdir()) == []
-    loose = ChosenClip(tmp_path / "loose.wav", "loose")
-    loose.path.write_bytes(b"")
-    loose.delete(tmp_path)
+    loose = tmp_path / "loose.wav"
+    loose.write_bytes(b"")
+    delete_upload(loose, tmp_path)
     assert tmp_path.is_dir(), "the folder of all uploads stays"
 
 

@@ -49,7 +49,10 @@ export function mount({ element, props, trigger, watch }) {
   }
 
   function receive() {
-    if (props.value?.forget) forget(rows.keys());
+    if (props.value?.forget) {
+      forget(rows.keys());
+      document.dispatchEvent(new CustomEvent("reprise:forgotten"));
+    }
     show(props.value);
   }
 

@@ -104,6 +104,13 @@ export class Clips {
     });
   }
 
+  // The files on the server that belong to the clips, those that were repaired included.
+  get paths() {
+    const paths = [];
+    for (let clip of this.list) for (; clip; clip = clip.before) paths.push(clip.path);
+    return paths;
+  }
+
   // { chosen: index, clips: [{ path, name, seconds, start, end, words }] }; null when there is none.
   value() {
     if (!this.list.length) return null;

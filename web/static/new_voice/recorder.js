@@ -15,6 +15,7 @@ import { server as connection } from "../connection/server.js";
 import { words } from "../ui/words.js";
 
 const COUNT_FROM = 3;
+const KEEP_EVERY = 10 * 60_000; // ms; the server takes clips for abandoned after three times as long (upload_store.py)
 
 class Recorder {
   constructor({ element, props, server, upload, watch }) {
@@ -40,6 +41,9 @@ class Recorder {
     document.addEventListener("reprise:playing", () => this.trim.hush());
     document.addEventListener("reprise:back", ({ detail }) => this.recover(detail.anew));
     document.addEventListener("reprise:reload", (event) => this.clips.list.length && event.preventDefault());
+    document.addEventListener("reprise:forgotten", () => [...this.clips.list].forEach((clip) => this.remove(clip)));
+    setInterval(() => this.keepFiles(), KEEP_EVERY);
+    window.addEventListener("pagehide", ({ persisted }) => persisted || this.discardFiles());
     this.showScript();
     this.trouble = obstacle(window);
     this.invite();
@@ -287,6 +291,20 @@ class Recorder {
       for (let each = clip; anew && each; each = each.before) each.path = await this.uploads.send(each.file);
     }
     if (this.clips.list.length) this.publish();
+  }
+
+  // Tells the server that this page is open and needs its files.
+  keepFiles() {
+    const { paths } = this.clips;
+    if (paths.length && this.server.keep_clips) this.ask("keep_clips", { paths });
+  }
+
+  // Has the server delete all files: the page is closed, and nothing of it comes back.
+  discardFiles() {
+    const { paths } = this.clips;
+    const headers = { "Content-Type": "application/json" };
+    const url = `${window.gradio_config?.root ?? ""}/gradio_api/upload`;
+    if (paths.length) fetch(url, { method: "DELETE", keepalive: true, headers, body: JSON.stringify(paths) }).catch(() => {});
   }
 
   // ---- the list

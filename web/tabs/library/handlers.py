@@ -26,7 +26,7 @@ from web.ui.events import broadcast_change, skip_when_refused
 from web.ui.messages import error_message
 from web.ui.payloads import Id, Payload, SelectedId, ShortText, default_if_invalid, parse_payload
 from web.ui.voice_picker import select_voice
-from web.uploads import uploaded_name, uploaded_path
+from web.uploads import delete_upload, uploaded_name, uploaded_path
 
 if TYPE_CHECKING:
     from web.context import WebContext
@@ -210,7 +210,7 @@ class LibraryHandlers:
             yield name, error_message(error, words)
         finally:
             if path is not None:
-                path.unlink(missing_ok=True)
+                delete_upload(path, self._context.folder)
 
     def _import_voice(self, name: str, data: bytes, owner: str, words: Words) -> tuple[str, str]:
         try:

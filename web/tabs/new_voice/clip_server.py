@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,13 +22,14 @@ from web.tabs.new_voice import views
 from web.tabs.new_voice.clips import MAX_WORDS, ChosenClip, chosen_clip, peaks
 from web.ui.messages import error_message
 from web.ui.payloads import Payload, default_if_invalid, parse_payload
+from web.uploads import delete_upload, mark_used
 
 if TYPE_CHECKING:
     from web.context import WebContext
     from web.ui.i18n import Words
 
 Answer = dict[str, Any]
-QUICK = ("check_words", "forget_clip")
+QUICK = ("check_words", "keep_clips", "forget_clip")
 AT_ONCE, LINE, EACH = 2, 16, 4  # clips being processed; with waiting ones; of one address
 
 
@@ -36,6 +38,12 @@ class Transcript(Payload):
 
     words: Annotated[str, default_if_invalid("")] = ""
     spoken: Annotated[float | None, Field(ge=0, lt=1_000, allow_inf_nan=False), default_if_invalid(None)] = None
+
+
+class ClipPaths(Payload):
+    """The uploads that a page needs."""
+
+    paths: Annotated[list[str], Field(max_length=100)]
 
 
 class FixRequest(Payload):
@@ -62,6 +70,7 @@ class ClipServer:
             self.mend_clip,
             self.hear_back,
             self.write_words,
+            self.keep_clips,
             self.forget_clip,
         )
         return [self._function(answer) for answer in answers]
@@ -106,13 +115,22 @@ class ClipServer:
         """words: the transcript of the selected part."""
         return {"words": transcribe(self._clip(value).audio())}
 
+    def keep_clips(self, value: Any, words: Words) -> Answer:
+        """Keep the clips of a page that is open."""
+        for path in parse_payload(ClipPaths, value).paths:
+            with suppress(InvalidInput):  # one that was deleted is missed when it is used
+                self._clip({"path": path})
+        return {}
+
     def forget_clip(self, value: Any, words: Words) -> Answer:
         """Delete a clip that was removed from the list."""
-        self._clip(value).delete(self._context.folder)
+        delete_upload(self._clip(value).path, self._context.folder)
         return {}
 
     def _clip(self, value: Any) -> ChosenClip:
-        return chosen_clip(value, self._context.folder)
+        clip = chosen_clip(value, self._context.folder)
+        mark_used(clip.path)
+        return clip
 
     def _function(self, answer: Callable[[Any, Words], Answer]) -> Callable[..., Awaitable[Answer]]:
         """The function as Gradio calls it: on the event loop, so that clips never occupy the handlers' threads."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -87,13 +86,6 @@ class ChosenClip:
         # As floats: clips may exceed full scale, and must not be clipped here.
         soundfile.write(file, part.samples.numpy(), part.sample_rate, format="WAV", subtype="FLOAT")
         return file.getvalue()
-
-    def delete(self, folder: Path) -> None:
-        """Delete the file and its upload folder. folder: of all uploads."""
-        self.path.unlink(missing_ok=True)
-        if self.path.parent != folder.resolve():
-            with suppress(OSError):  # not empty, or deleted meanwhile
-                self.path.parent.rmdir()
 
 
 def chosen_clips(value: object, folder: str | Path) -> tuple[ChosenClip, ...]:

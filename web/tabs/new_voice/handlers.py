@@ -22,6 +22,7 @@ from web.ui.events import broadcast_change
 from web.ui.messages import error_message, notice
 from web.ui.payloads import Payload, ShortText, default_if_invalid, parse_payload
 from web.ui.voice_picker import select_voice
+from web.uploads import delete_upload
 
 if TYPE_CHECKING:
     from storage import VoiceRecord
@@ -161,7 +162,7 @@ class NewVoiceHandlers:
     def _save(self, voice: Voice, form: CheckedForm) -> VoiceRecord:
         record = self._context.storage.voices.add(voice, owner=form.owner)
         for clip in form.clips:
-            clip.delete(self._context.folder)  # storage has its own copy
+            delete_upload(clip.path, self._context.folder)  # storage has its own copy
         return record
 
     def _saved_message(

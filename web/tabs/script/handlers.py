@@ -17,7 +17,7 @@ from web.tabs.script.views import ScriptPatcher
 from web.ui.events import broadcast_change
 from web.ui.messages import error_message, notice
 from web.ui.payloads import Payload, SelectedId, UnexpectedPayload, parse_payload
-from web.uploads import uploaded_name, uploaded_path
+from web.uploads import delete_upload, uploaded_name, uploaded_path
 
 if TYPE_CHECKING:
     from web.context import WebContext
@@ -73,7 +73,7 @@ class ScriptHandlers:
             if path is None:
                 raise InvalidInput(words("script.no_file"))
             data = path.read_bytes()
-            path.unlink(missing_ok=True)
+            delete_upload(path, self._context.folder)
             script = parse_file(data, path.name)
             name = PurePath(uploaded_name(upload) or path.name).stem[:NAME_LENGTH]
             script_id = self._create(script, name, parse_payload(ScriptFile, picked=picked).picked, token, request)

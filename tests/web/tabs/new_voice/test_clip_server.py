@@ -3,6 +3,7 @@
 import base64
 import inspect
 import io
+import os
 import sys
 import threading
 from fractions import Fraction
@@ -334,3 +335,12 @@ def test_a_clip_is_forgotten_and_nothing_else(ask: Any, keep: Any, context: WebC
     assert ask("forget_clip", {"path": clip["path"]}) == {}
     assert list(context.folder.iterdir()) == []
     assert "no longer on the server" in ask("forget_clip", {"path": clip["path"]})["problem"]
+
+
+def test_a_clip_is_kept_longer_when_it_is_used_or_its_page_is_open(ask: Any, keep: Any) -> None:
+    path = Path(keep(story())["path"])
+    for name, value in (("clip_peaks", {"path": str(path)}), ("keep_clips", {"paths": ["/etc/hostname", str(path)]})):
+        os.utime(path, (0, 0))
+        assert "problem" not in ask(name, value)
+        assert path.stat().st_mtime > 0
+    assert "problem" in ask("keep_clips", {"paths": "x"})

@@ -391,6 +391,14 @@ def gone(page: Page, path: Path) -> None:
     raise AssertionError(f"{path} is still there")
 
 
+def test_a_page_that_is_left_leaves_no_clip_on_the_server(page: Page) -> None:
+    upload(page, STORY)
+    path = Path(value(page, '"start": 0')["clips"][0]["path"])
+    assert path.exists()
+    page.reload()
+    gone(page, path)
+
+
 def spoiled(path: Path, gain: float = 1.0, silence: float = 0.0) -> Path:
     """The story, quieter, between seconds of silence."""
     samples, rate = soundfile.read(STORY, dtype="float32")
