@@ -308,6 +308,7 @@ def test_the_page_is_served_and_leaves_nothing_behind(tmp_path: Path) -> None:
         server.stdout.read()
         assert server.wait(timeout=60) in (0, 130), "it was killed, or failed"
     assert not folder.exists()
+    assert list(temporary.iterdir()) == [], "Gradio's own folders were in it"
 
 
 @pytest.fixture
