@@ -2,7 +2,7 @@
 
 from engine.text.clean import normalise
 from engine.text.segments import cut_text, split_segments
-from engine.text.timing import frame_budget, frame_minimum, least_time, speaking_time
+from engine.text.timing import frame_budget, frame_minimum, speaking_time
 from engine.text.turns import Segment, batch_turns, plan_segments, split_speaker_turns
 
 __all__ = [
@@ -11,7 +11,6 @@ __all__ = [
     "cut_text",
     "frame_budget",
     "frame_minimum",
-    "least_time",
     "normalise",
     "plan_segments",
     "speaking_time",

@@ -17,7 +17,6 @@ from engine.text import (
     cut_text,
     frame_budget,
     frame_minimum,
-    least_time,
     normalise,
     plan_segments,
     speaking_time,
@@ -25,6 +24,7 @@ from engine.text import (
     split_speaker_turns,
 )
 from engine.text.sentences import sentences
+from engine.text.timing import least_time
 from tests.paths import MINIATURE
 
 FIXTURES = MINIATURE

@@ -122,7 +122,8 @@ FOREIGN = [
 @pytest.mark.parametrize("headers", FOREIGN)
 def test_pages_of_others_get_nothing(ask: Ask, headers: dict[str, str]) -> None:
     calls = ("run/predict", "queue/join", "component_server/", "upload", "cancel")
-    for method, path in (("GET", ""), ("GET", "theme.css"), *(("POST", f"gradio_api/{each}") for each in calls)):
+    posted = [("POST", f"gradio_api/{each}") for each in calls]
+    for method, path in (("GET", ""), ("GET", "theme.css"), ("DELETE", "gradio_api/upload"), *posted):
         answer = ask(method, path, headers=headers)
         assert answer.status_code == 403, path
         assert not [name for name in answer.headers if name.startswith("access-control")]

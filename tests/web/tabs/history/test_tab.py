@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from storage import Storage
 from storage.repositories.generations import Spoken
 from storage.samples import install_samples
 from tests.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
+from tests.paths import CLIP
+from tests.waiting import until
 from tests.web.visiting import downloaded, open_tab, picker, player, speak, visit, wait_for
 
 Serve = Callable[..., str]
@@ -59,6 +62,11 @@ def test_what_is_spoken_is_in_the_history_can_be_used_again_and_is_forgotten(
         expect(page.locator("#rp-speak-notice")).to_contain_text("are restored")
         expect(page.locator("#rp-seed textarea, #rp-seed input")).to_have_value("7")
 
+        open_tab(page, "New voice")
+        with page.expect_response("**/gradio_api/upload**") as sent:
+            page.locator(".rp-file").set_input_files(CLIP)
+        (clip,) = map(Path, sent.value.json())
+        expect(page.locator(".rp-clip-line")).to_have_count(1)
         open_tab(page, "History")
         expect(entries(page)).to_have_count(3)
         page.get_by_text("What is kept", exact=True).click()
@@ -75,6 +83,8 @@ def test_what_is_spoken_is_in_the_history_can_be_used_again_and_is_forgotten(
         expect(page.locator("#rp-kept-notice")).to_have_text("All your data is deleted.")
         expect(page.get_by_label("Keep a history of my takes")).to_be_checked()
         assert page.evaluate("Object.keys(localStorage).filter((key) => key !== 'reprise.owner')") == []
+        expect(page.locator(".rp-clip-line")).to_have_count(0)
+        until(lambda: not clip.exists())
     assert storage.holdings().empty
     assert storage.history.settings().history
 
