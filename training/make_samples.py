@@ -154,7 +154,7 @@ def _voices(codec: CodecEncoder) -> Iterator[tuple[Design, Voice]]:
         clip = prepare_reference(file.getvalue(), sample_rate)
         samples = clip.samples.numpy()
         kept = encode_audio(samples, sample_rate, "flac")
-        codes = encoder.encode(clip.samples)
+        codes = encoder.encode(clip.samples, kept)
         reference = Reference(" ".join(design.sentences), codes, kept, sample_rate, len(samples) / sample_rate)
         yield design, Voice(design.name, (reference,), fingerprint, "en", design.description)
 
