@@ -41,7 +41,7 @@ class Subject:
     """What is measured: the parts of a release, on any set of voices and sentences."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.folder: Path = find_release(options.model)
+        self.folder: Path = options.codec or find_release(options.model)
         self.device: str = options.device
         self.parts: Sequence[str] = options.only
         self.engine = Engine.load(options.model, options.device) if "speech" in self.parts else None
@@ -95,6 +95,9 @@ def _parse() -> argparse.Namespace:
     parser = model_parser(__doc__)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="leave the other parts out")
     parser.add_argument("--voices", type=int, help="so many held-out voices alone, for a quick look")
+    parser.add_argument(
+        "--codec", type=Path, help="folder of another codec for the part codec, such as DIR/codec of training"
+    )
     parser.add_argument("--keep", type=Path, help="write every utterance into this folder")
     parser.add_argument("--name", default="voice_quality", help="of the file in results/")
     return parser.parse_args()

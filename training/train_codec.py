@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from engine.codec.codec import Codec
 from engine.codec.config import CodecConfig
@@ -122,13 +123,22 @@ def report(run: CodecRun, means: dict[str, float], seconds: float) -> None:
 
 
 def export(folder: Path, codec: Codec) -> None:
-    """Write the codec into `folder`; each file is replaced atomically."""
+    """Write the codec into `folder`; each file is replaced atomically.
+
+    Trained weights are rounded to fp16. Frozen ones, and codebooks, keep their values: codes depend on them.
+    """
     staged = folder / "partial"
-    weights = {name: weight.detach().cpu().float() for name, weight in codec.state_dict().items()}
+    trained = {name for name, weight in codec.named_parameters() if weight.requires_grad}
+    weights = {name: _stored(weight.detach().cpu(), name in trained) for name, weight in codec.state_dict().items()}
     write_codec(staged, weights, codec.config)
     for name in ("codec_config.json", "codec.safetensors"):
         (staged / name).replace(folder / name)
     staged.rmdir()
+
+
+def _stored(weight: Tensor, trained: bool) -> Tensor:
+    half = weight.to(torch.float16)
+    return half if trained or torch.equal(half.float(), weight) else weight.float()
 
 
 def kept_from_training(corpus: Corpus) -> list[Utterance]:

@@ -17,6 +17,7 @@ from tests.paths import ROOT
 
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")
 
+from engine.codec.codec import Codec
 from engine.engine import Engine
 from engine.families.s2.codec import codec_files, load_codec
 from engine.families.s2.dual_ar import load_dual_ar
@@ -26,7 +27,7 @@ from training.corpus import Corpus, table
 from training.encode import CodedCorpus
 from training.pipeline import SEED, STAGES, StageFailed, check_gate, held_out_pair, run
 from training.sentences import is_held_out
-from training.settings import FULL, TINY
+from training.settings import FULL, LARGE, TINY
 from training.speakers import SHARES, speakers
 from training.synthesize import SAMPLE_RATE
 from training.train_codec import open_run
@@ -186,6 +187,16 @@ def test_a_codec_without_pitch_is_stopped_with_a_sentence(tmp_path: Path) -> Non
             check_gate(pitch, FULL.gate, tmp_path)
     check_gate(0.95, FULL.gate, tmp_path)
     check_gate(float("nan"), TINY.gate, tmp_path)
+
+
+def test_the_large_codec_leaves_room_in_a_release_of_80_mb() -> None:
+    with torch.device("meta"):
+        large, bundled = Codec(LARGE.codec), Codec(FULL.codec)
+    parts = (large, large.decoder, bundled.decoder)
+    size, decoder, before = (sum(p.numel() for p in part.parameters()) for part in parts)
+    assert 2 * size < 60e6  # in fp16; the dual AR and the lexicon have 18 MB
+    assert 2 * before < decoder < 3 * before
+    assert (large.config.frame_rate, large.config.sample_rate) == (bundled.config.frame_rate, SAMPLE_RATE)
 
 
 def test_the_full_extent_is_the_whole_cast() -> None:
