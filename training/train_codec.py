@@ -1,6 +1,6 @@
 """Train the codec of the bundled model on the synthetic speech, on a CPU or a CUDA device.
 
-    python -m training.train_codec --work DIR [--minutes M] [--from FOLDER [--decoder-only]]
+    python -m training.train_codec --work DIR [--minutes M] [--setting large | --from FOLDER [--decoder-only]]
 
 Reads `DIR/data`, and writes `DIR/codec/codec.safetensors` and `codec_config.json` when the run has ended. A
 stopped run resumes from its last checkpoint; a finished one continues when it is given more minutes.
@@ -32,6 +32,7 @@ from training.codec_run import CodecRun, Recipe
 from training.codec_trainer import CodecTrainer
 from training.convert_codec import experiment_config, write_codec
 from training.corpus import SAMPLE_RATE, Corpus, Utterance
+from training.settings import SETTINGS
 
 SAVE_SECONDS = 300
 REPORT_STEPS = 100
@@ -153,6 +154,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=90, help="of training, all its parts together")
     parser.add_argument("--steps", type=int, help="end after so many, if the minutes are not over before")
     parser.add_argument("--batch", type=int, help="crops a step; 4 on a CPU, 32 on a CUDA device")
+    parser.add_argument("--setting", choices=SETTINGS, default="full", help="the sizes of a new codec")
     parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help="learn on from this codec")
     parser.add_argument("--decoder-only", action="store_true", help="leave the codes as they are")
     parser.add_argument("--adversarial", action="store_true", help="with discriminators; needs --decoder-only")
@@ -177,6 +179,7 @@ def main() -> None:
         decoder_only=args.decoder_only,
         adversarial=args.adversarial,
         device=device,
+        config=SETTINGS[args.setting].codec,
     )
     print(
         f"{sum(p.numel() for p in run.trainer.codec.parameters()) / 1e6:.2f} M parameters on {device}, "
