@@ -79,7 +79,7 @@ def test_the_release_loads_strictly_and_speaks(work: Path) -> None:
     assert rate == codec.config.sample_rate
     assert len(samples) > 0
     assert np.isfinite(samples).all()
-    assert said["stop_reason"] in ("end", "length")
+    assert said["stop_reason"] in ("end", "short", "length")
     assert is_held_out(said["text"])
 
 
