@@ -1,6 +1,7 @@
 """Who is who: rules by themselves, then visitors of a served page who must not reach each other's voices."""
 
 import json
+import re
 import shutil
 import subprocess
 import time
@@ -99,6 +100,16 @@ def test_a_browser_is_known_again_by_the_token_it_was_given() -> None:
 
 
 @given(st.one_of(st.none(), st.text(), st.integers(), st.lists(st.text()), st.binary()))
+def test_a_browser_can_tell_owners_apart_and_knows_no_more() -> None:
+    names = ("local", "user", "hub", "browser")
+    here, elsewhere = OwnerResolver("user", b"secret"), OwnerResolver("user", b"another server")
+    aliases = [here.alias(Owner(kind, name)) for kind in names for name in ("anna", "ben")]  # type: ignore[arg-type]
+    assert len(set(aliases)) == len(aliases) - 1, "the local owner has no name"
+    assert aliases == [here.alias(Owner(kind, name)) for kind in names for name in ("anna", "ben")]  # type: ignore[arg-type]
+    assert elsewhere.alias(Owner("user", "anna")) not in aliases
+    assert all(re.fullmatch("[0-9a-f]{16}", alias) for alias in aliases)
+
+
 def test_what_is_no_token_is_refused(token: object) -> None:
     owners = OwnerResolver("browser", SECRET)
     with pytest.raises(InvalidInput, match="not from this server"):

@@ -220,7 +220,7 @@ def test_nothing_that_visitors_write_or_are_given_is_logged(
         visitor.press("revise", id=anna.id, name=f"{SECRET}\0", description=SECRET)
         visitor.press("revise", id=anna.id, name=f"{SECRET} again", description=SECRET)
         visitor.event("click", "rp-script-make", [f"{SECRET}: Hello.", anna.id, visitor.token])
-        visitor.event("change", "rp-history-search", [SECRET, "", False, visitor.token])
+        visitor.event("refresh", "rp-history", [SECRET, "", False, 20, visitor.token])
         for failure in (KeyError(SECRET), ValueError(f"no {SECRET}"), OSError(28, "disk full", f"/tmp/{SECRET}.wav")):
             engine.script.fail_after, engine.script.failure = 1, failure
             assert visitor.speak(f"{SECRET} speaks.", anna.id)["problem"]

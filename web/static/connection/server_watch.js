@@ -29,7 +29,7 @@ export class ServerWatch {
 
   rest() {
     this.asking = null;
-    if (!this.hidden()) this.timer = this.later(() => this.look(), this.away ? AWAY : PERIOD);
+    if (this.away || !this.hidden()) this.timer = this.later(() => this.look(), this.away ? AWAY : PERIOD);
   }
 
   // Resolves when the server answers: at once, unless it is gone.

@@ -35,11 +35,11 @@ export class Draft {
     if (this.restored) write(this.session, DRAFT + this.owner, JSON.stringify({ ...this.values, ...values }));
   }
 
-  // What Gradio is to fill in, for components of these names. isBusy(name): somebody is writing there already.
-  restore(names, isBusy = () => false) {
+  // What Gradio is to fill in, for components of these names. isTouched(name): the user has changed it since.
+  restore(names, isTouched = () => false) {
     const values = this.restored ? {} : this.values;
     this.restored = true;
-    return names.map((name) => (Object.hasOwn(values, name) && !isBusy(name) ? values[name] : UNCHANGED));
+    return names.map((name) => (Object.hasOwn(values, name) && !isTouched(name) ? values[name] : UNCHANGED));
   }
 
   get tab() {

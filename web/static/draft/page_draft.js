@@ -7,8 +7,14 @@ const session = () => sessionStorage;
 const local = () => localStorage;
 
 export const draft = new Draft(session, local);
+const touched = new Set(); // what the user has changed on this page, which is not filled in
 const others = "BroadcastChannel" in window ? new BroadcastChannel("reprise.forget") : null;
 if (others) others.onmessage = () => clear(session);
+
+for (const event of ["input", "click"]) {
+  const note = ({ target, isTrusted }) => isTrusted && touched.add(target.closest('[id^="rp-"]')?.id);
+  addEventListener(event, note, { capture: true });
+}
 
 // What the server is told when the page opens: the owner's key, and the voice that was picked.
 export function opening() {
@@ -22,8 +28,9 @@ export function opening() {
 // Values for these components, and for the tabs.
 export function fillIn(ids) {
   const { tab } = draft;
-  const values = draft.restore(ids, (id) => document.activeElement?.closest(`#${id}`));
-  return [...values, { __type__: "update", ...(tab && { selected: tab }) }];
+  const moved = [...touched].some((id) => /^rp-tab-\w+-button$/.test(id));
+  const values = draft.restore(ids, (id) => touched.has(id));
+  return [...values, { __type__: "update", ...(tab && !moved && { selected: tab }) }];
 }
 
 export function keepDraft(ids, values) {

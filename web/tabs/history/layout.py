@@ -49,7 +49,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     for event in (more.then, entries.refresh):
         show(event, handlers.refresh_list, query, entries)
     keep_choices(voice, keep, days)
-    listen(entries.star, handlers.star_entry, token, [message, shared.changes])
+    listen(entries.star, handlers.star_entry, token, [message, shared.changes], trigger_mode="multiple")
     listen(entries.withdraw, handlers.delete_entry, token, [message, shared.changes])
     speak = [shared.text, shared.picker, *shared.settings, shared.notice, shared.tabs]
     listen(entries.again, handlers.reuse_entry, token, [*speak, message])

@@ -130,7 +130,7 @@ def _listen_to_takes(
 ) -> None:
     handlers, changed = TakeListHandlers(context), [takes, shared.notice, shared.changes]
     show(takes.fresh, handlers.list_takes, [shared.token], takes)
-    listen(takes.star, handlers.star_take, [shared.token], changed)
+    listen(takes.star, handlers.star_take, [shared.token], changed, trigger_mode="multiple")
     listen(takes.erase, handlers.delete_take, [shared.token], changed)
     listen(takes.seed, handlers.reuse_seed, None, [seed, accordion])
     shared.changes.history(None, None, None, js="() => { window.repriseTakes?.refresh(); }")
