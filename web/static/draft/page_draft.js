@@ -2,7 +2,7 @@
 
 import { Draft } from "./draft.js";
 
-const OWNERS = ["reprise.owner", "reprise.draft_owner"]; // stay: they hold nothing of what was deleted
+const OWNER = "reprise.owner"; // stays: it is the key to what comes next
 const session = () => sessionStorage;
 const local = () => localStorage;
 
@@ -19,7 +19,7 @@ for (const event of ["input", "click"]) {
 // What the server is told when the page opens: the owner's key, and the voice that was picked.
 export function opening() {
   try {
-    return [localStorage.getItem("reprise.owner"), draft.voice];
+    return [localStorage.getItem(OWNER), draft.voice];
   } catch {
     return [null, null];
   }
@@ -45,7 +45,7 @@ export function forgetEverything() {
 
 function clear(storage) {
   try {
-    const ours = Object.keys(storage()).filter((key) => key.startsWith("reprise.") && !OWNERS.includes(key));
+    const ours = Object.keys(storage()).filter((key) => key.startsWith("reprise.") && key !== OWNER);
     ours.forEach((key) => storage().removeItem(key));
   } catch {
     // it was never allowed to keep anything

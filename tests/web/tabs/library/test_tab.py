@@ -112,8 +112,6 @@ def test_delete_undo_reload_and_delete_for_good(
         expect(page.get_by_text("You have no voices of your own yet.")).to_be_visible()
 
         page.reload()
-        expect(page.get_by_role("button", name="Speak", exact=True)).to_be_visible()
-        open_tab(page, "Library")
         expect(page.get_by_text("You have no voices of your own yet.")).to_be_visible()
         undo(page, "Ben").click()
         expect(card(page, "Ben")).to_be_visible()

@@ -90,7 +90,6 @@ def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
         assert [v.name for t, v, _ in actor.asked if v and t in (HELD, "Not at all.")] == ["Ben", "Ben"]
         page.wait_for_function("window.heard.length === 2")  # and then it waits for the third
         page.reload()
-        scripts(page)
         state(page, 3, "being spoken")
         state(page, 4, "spoken")
         expect(page.get_by_role("button", name="Stop speaking")).to_be_visible()
