@@ -46,6 +46,27 @@ test("a question that nobody answers is given up, and the next one is put", asyn
   assert.deepEqual(await next, { asked: 2 });
 });
 
+test("a question waits for the server to be back, and is put again where no answer came", async () => {
+  const put = [];
+  let back;
+  const present = () => new Promise((resolve) => (back = resolve));
+  const queue = new RequestQueue((question) => put.push(question), { patience: 5, present });
+  const answer = queue.ask(() => ({ do: "edit" }));
+  await soon();
+  assert.deepEqual(put, [], "the server is gone");
+  back();
+  await soon();
+  queue.hold(); // it is gone again
+  await new Promise((resolve) => setTimeout(resolve, 10));
+  queue.again();
+  assert.deepEqual(put, [{ do: "edit", asked: 1 }, { do: "edit", asked: 1 }]);
+  queue.hear({ asked: 1 });
+  assert.deepEqual(await answer, { asked: 1 });
+  queue.hold();
+  queue.again();
+  assert.equal(put.length, 2, "nothing is open");
+});
+
 test("patches in turn are the script, and what does not follow is refused", () => {
   const script = new Script("s");
   assert.deepEqual(script.apply(patch([card("a"), card("b")])), { changed: [card("a"), card("b")], moved: true });
