@@ -96,7 +96,7 @@ def test_the_page_outlives_its_server(chromium: Browser, server: PageProcess) ->
     wait_for(page, "player.played > 0")
 
     server.kill()
-    gone = page.get_by_text(GONE)
+    gone = page.locator("#rp-connection").get_by_text(GONE)
     expect(gone).to_be_visible()
     expect(page.locator(".rp-status")).to_have_text(re.compile("broke off. What had arrived is here"))
     page.get_by_label("Text to speak").fill("Typed while it was gone.")
