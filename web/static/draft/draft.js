@@ -10,6 +10,7 @@ export class Draft {
   // session, local: storages, which may throw.
   constructor(session, local) {
     Object.assign(this, { session, local, restored: false });
+    this.early = {}; // values that came before the draft was restored
     this.owner = read(local, OWNER);
   }
 
@@ -30,20 +31,19 @@ export class Draft {
     }
   }
 
-  // values: texts, numbers and ids by name. Nothing is kept before the draft was restored.
+  // values: texts, numbers and ids by name. Before the draft is restored, it is not overwritten.
   keep(values) {
     if (this.restored) write(this.session, DRAFT + this.owner, JSON.stringify({ ...this.values, ...values }));
+    else Object.assign(this.early, values);
   }
 
   // What Gradio is to fill in, for components of these names. isTouched(name): the user has changed it since.
   restore(names, isTouched = () => false) {
     const values = this.restored ? {} : this.values;
     this.restored = true;
+    this.keep(Object.fromEntries(Object.entries(this.early).filter(([name]) => isTouched(name))));
+    this.early = {};
     return names.map((name) => (Object.hasOwn(values, name) && !isTouched(name) ? values[name] : UNCHANGED));
-  }
-
-  get tab() {
-    return this.values.tab ?? null;
   }
 
   get voice() {

@@ -27,10 +27,10 @@ export function opening() {
 
 // Values for these components, and for the tabs.
 export function fillIn(ids) {
-  const { tab } = draft;
   const moved = [...touched].some((id) => /^rp-tab-\w+-button$/.test(id));
-  const values = draft.restore(ids, (id) => touched.has(id));
-  return [...values, { __type__: "update", ...(tab && !moved && { selected: tab }) }];
+  const values = draft.restore([...ids, "tab"], (name) => (name === "tab" ? moved : touched.has(name)));
+  const tab = values.pop();
+  return [...values, typeof tab === "string" ? { __type__: "update", selected: tab } : tab];
 }
 
 export function keepDraft(ids, values) {
