@@ -1,0 +1,172 @@
+"""Encoding audio while it is made: samples in, bytes of a file out, with at most one frame of the format held back.
+
+    encoder = StreamEncoder("mp3", 22_050)
+    for chunk in speech:
+        send(encoder.encode(chunk.samples))
+    send(encoder.finish())
+
+PyAV (FFmpeg) encodes, resamples and changes the speed; all three carry their state from chunk to chunk, so that the
+bytes do not depend on how the samples are divided. `engine.audio.encode` writes whole takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal, cast, get_args
+
+import av
+import av.filter
+import numpy as np
+from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
+from numpy.typing import NDArray
+
+from engine.audio.encode import RATES, to_int16
+from engine.errors import InvalidOption
+
+StreamFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
+STREAM_FORMATS: tuple[StreamFormat, ...] = get_args(StreamFormat)
+SLOWEST, FASTEST = 0.25, 4.0
+LOWEST_RATE, HIGHEST_RATE = 8_000, 48_000  # Hz
+
+
+@dataclass(frozen=True)
+class _Coding:
+    """How FFmpeg writes a format. rates: supported sample rates in Hz, all if empty. bit_rate: bits a second."""
+
+    container: str
+    codec: str
+    options: dict[str, str] = field(default_factory=dict)
+    codec_options: dict[str, str] = field(default_factory=dict)
+    rates: tuple[int, ...] = ()
+    bit_rate: int | None = None
+
+
+_AAC_RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
+_CODINGS: dict[StreamFormat, _Coding] = {
+    # No headers that are completed at the end, and no bits borrowed from frames to come.
+    "mp3": _Coding(
+        "mp3",
+        "libmp3lame",
+        {"write_xing": "0", "id3v2_version": "0"},
+        {"reservoir": "0"},
+        RATES["mp3"],
+        96_000,
+    ),
+    "opus": _Coding("ogg", "libopus", {"page_duration": "20000"}, {}, RATES["opus"], 64_000),
+    "aac": _Coding("adts", "aac", {}, {}, _AAC_RATES, 96_000),
+    "flac": _Coding("flac", "flac", {"metadata_header_padding": "0"}),
+    "wav": _Coding("wav", "pcm_s16le"),
+    "pcm": _Coding("s16le", "pcm_s16le"),
+}
+
+
+class StreamEncoder:
+    """Encodes one stream. Not thread-safe. `sample_rate`: Hz of what is written."""
+
+    def __init__(
+        self, format: StreamFormat, source_rate: int, *, sample_rate: int | None = None, speed: float = 1.0
+    ) -> None:
+        """source_rate: Hz of the samples. sample_rate: Hz to write, the next supported one; by default the source's.
+
+        speed: 0.25 to 4; the pitch stays. Raises InvalidOption.
+        """
+        if format not in _CODINGS:
+            raise InvalidOption(f"There is no audio format “{format}” here: use {', '.join(STREAM_FORMATS)}.")
+        if not SLOWEST <= speed <= FASTEST:
+            raise InvalidOption(f"The speed is {speed:g}; choose one from {SLOWEST} to {FASTEST:g}.")
+        if sample_rate is not None and not LOWEST_RATE <= sample_rate <= HIGHEST_RATE:
+            raise InvalidOption(
+                f"The sample rate is {sample_rate}; choose one from {LOWEST_RATE:,} to {HIGHEST_RATE:,} Hz."
+            )
+        coding = _CODINGS[format]
+        self.sample_rate = _supported(sample_rate or source_rate, coding.rates)
+        self._source_rate, self._samples = source_rate, 0
+        self._written = _Written()
+        self._container = av.open(
+            self._written, "w", coding.container, options={"fflags": "+bitexact+flush_packets", **coding.options}
+        )
+        self._stream = cast(
+            AudioStream, self._container.add_stream(coding.codec, self.sample_rate, coding.codec_options)
+        )
+        self._stream.codec_context.layout = "mono"
+        if coding.bit_rate:
+            self._stream.codec_context.bit_rate = coding.bit_rate
+        self._tempo = _Tempo(source_rate, speed) if speed != 1 else None
+
+    def encode(self, samples: NDArray[np.floating]) -> bytes:
+        """Encode float samples [n], mono; beyond ±1 is clipped, NaN becomes silence. Returns the bytes made so far."""
+        if len(samples):
+            frame = AudioFrame.from_ndarray(to_int16(samples)[None], "s16", "mono")
+            frame.sample_rate, frame.pts = self._source_rate, self._samples
+            frame.time_base = Fraction(1, self._source_rate)
+            self._samples += len(samples)
+            self._encode(self._tempo.push(frame) if self._tempo else (frame,))
+        return self._written.take()
+
+    def finish(self) -> bytes:
+        """The last bytes. Without samples before, an empty file of the format."""
+        if self._tempo:
+            self._encode(self._tempo.finish())
+        self._container.start_encoding()
+        self._container.mux(self._stream.encode(None))
+        self._container.close()
+        return self._written.take()
+
+    def _encode(self, frames: Iterable[AudioFrame]) -> None:
+        for frame in frames:
+            self._container.mux(self._stream.encode(frame))
+
+
+class _Tempo:
+    """Changes the speed of frames and keeps their pitch, by FFmpeg's `atempo`."""
+
+    def __init__(self, sample_rate: int, speed: float) -> None:
+        graph = av.filter.Graph()
+        self._source = graph.add_abuffer(
+            sample_rate=sample_rate, format="s16", layout="mono", time_base=Fraction(1, sample_rate)
+        )
+        # One filter goes down to half the speed.
+        steps = [0.5, speed * 2] if speed < 0.5 else [speed]
+        filters = [graph.add("atempo", f"{step:.6f}") for step in steps]
+        self._sink = graph.add("abuffersink")
+        graph.link_nodes(self._source, *filters, self._sink)
+        graph.configure()
+        self._graph = graph
+
+    def push(self, frame: AudioFrame) -> list[AudioFrame]:
+        self._source.push(frame)
+        return self._pull()
+
+    def finish(self) -> list[AudioFrame]:
+        self._source.push(None)
+        return self._pull()
+
+    def _pull(self) -> list[AudioFrame]:
+        frames: list[AudioFrame] = []
+        try:
+            while True:
+                frames.append(cast(AudioFrame, self._sink.pull()))
+        except (av.BlockingIOError, av.EOFError):
+            return frames
+
+
+class _Written:
+    """A file that cannot be sought in, whose bytes are taken as they come."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        self._parts.append(bytes(data))
+        return len(data)
+
+    def take(self) -> bytes:
+        data, self._parts = b"".join(self._parts), []
+        return data
+
+
+def _supported(rate: int, rates: tuple[int, ...]) -> int:
+    return rate if not rates or rate in rates else min((each for each in rates if each > rate), default=rates[-1])

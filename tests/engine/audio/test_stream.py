@@ -1,0 +1,121 @@
+"""Audio encoded while it is made is a file of its format, the same however its samples were divided."""
+
+import io
+from itertools import accumulate, pairwise
+
+import av
+import numpy as np
+import pytest
+
+from engine.audio.encode import encode_audio
+from engine.audio.stream import STREAM_FORMATS, StreamEncoder, StreamFormat
+from engine.errors import InvalidOption
+
+RATE = 22_050
+CODECS = {"mp3": "mp3float", "opus": "opus", "aac": "aac", "flac": "flac", "wav": "pcm_s16le"}
+
+
+def tone(seconds: float, pitch: float = 220.0) -> np.ndarray:
+    times = np.arange(round(RATE * seconds)) / RATE
+    return (0.3 * np.sin(2 * np.pi * pitch * times)).astype(np.float32)
+
+
+def encoded(
+    samples: np.ndarray, step: int, format: StreamFormat, *, sample_rate: int | None = None, speed: float = 1.0
+) -> list[bytes]:
+    encoder = StreamEncoder(format, RATE, sample_rate=sample_rate, speed=speed)
+    return [
+        *(encoder.encode(samples[start : start + step]) for start in range(0, len(samples), step)),
+        encoder.finish(),
+    ]
+
+
+def decoded(data: bytes, format: StreamFormat, rate: int = RATE) -> tuple[np.ndarray, int]:
+    if format == "pcm":
+        return np.frombuffer(data, "<i2") / 32768, rate
+    with av.open(io.BytesIO(data)) as container:
+        stream = container.streams.audio[0]
+        assert stream.codec_context.name == CODECS[format]
+        frames = [frame.to_ndarray()[0] for frame in container.decode(stream)]
+        samples = np.concatenate(frames)
+        return samples / (32768 if samples.dtype == np.int16 else 1), stream.sample_rate
+
+
+def pitch(samples: np.ndarray, rate: int) -> float:
+    spectrum = np.abs(np.fft.rfft(samples * np.hanning(len(samples))))
+    return float(np.argmax(spectrum) * rate / len(samples))
+
+
+@pytest.mark.parametrize("format", STREAM_FORMATS)
+@pytest.mark.parametrize(("sample_rate", "speed"), [(None, 1.0), (24_000, 1.0), (None, 1.5), (16_000, 0.3)])
+def test_the_bytes_do_not_depend_on_chunks(format: StreamFormat, sample_rate: int | None, speed: float) -> None:
+    samples = tone(0.7)
+    whole, *others = [
+        b"".join(encoded(samples, step, format, sample_rate=sample_rate, speed=speed))
+        for step in (len(samples), 4096, 777)
+    ]
+    assert all(other == whole for other in others)
+    heard, rate = decoded(whole, format, sample_rate or RATE)
+    if format != "opus":  # always decoded at 48,000 Hz
+        assert rate == (sample_rate or RATE)
+    assert len(heard) / rate == pytest.approx(0.7 / speed, abs=0.1)  # encoders pad to whole frames
+    assert pitch(heard, rate) == pytest.approx(220, abs=4)
+
+
+@pytest.mark.parametrize("format", STREAM_FORMATS)
+def test_bytes_come_with_every_chunk(format: StreamFormat) -> None:
+    """A listener gets sound from each chunk of four frames of speech, and never more than 0.2 s late."""
+    samples, step = tone(2.0), 4096
+    parts = encoded(samples, step, format)
+    assert all(parts[:-1])
+    given = [min(len(samples), step * (number + 1)) / RATE for number in range(len(parts) - 1)]
+    for size, until in list(zip(accumulate(map(len, parts)), given, strict=False))[1:]:
+        heard, rate = decoded(b"".join(parts)[:size], format)
+        assert len(heard) / rate >= until - 0.2
+
+
+@pytest.mark.parametrize("format", ["wav", "flac", "pcm"])
+def test_lossless_formats_hold_the_samples_of_a_whole_take(format: StreamFormat) -> None:
+    samples = tone(0.5) * 4  # clipped
+    heard, _ = decoded(b"".join(encoded(samples, 1000, format)), format)
+    whole = np.frombuffer(encode_audio(samples, RATE, "pcm"), "<i2") / 32768
+    np.testing.assert_array_equal(heard, whole)
+
+
+def test_wav_begins_with_a_header_for_a_stream() -> None:
+    data = b"".join(encoded(tone(0.1), 500, "wav"))
+    assert data[:8] == b"RIFF\xff\xff\xff\xff"
+    assert data[36:44] == b"data\xff\xff\xff\xff"
+    assert int.from_bytes(data[24:28], "little") == RATE
+
+
+@pytest.mark.parametrize("format", STREAM_FORMATS)
+def test_no_samples_make_no_sound(format: StreamFormat) -> None:
+    encoder = StreamEncoder(format, RATE, speed=2.0)
+    assert encoder.encode(np.zeros(0, np.float32)) == b""
+    assert len(encoder.finish()) < 200
+
+
+def test_nan_becomes_silence() -> None:
+    samples = np.full(100, np.nan, np.float32)
+    assert b"".join(encoded(samples, 100, "pcm")) == bytes(200)
+
+
+def test_faster_is_shorter() -> None:
+    lengths = [len(b"".join(encoded(tone(1.0), 4096, "pcm", speed=speed))) for speed in (0.25, 0.5, 1, 2, 4)]
+    assert all(shorter < longer for longer, shorter in pairwise(lengths))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"format": "midi"}, "no audio format “midi”"),
+        ({"speed": 0.2}, "speed is 0.2"),
+        ({"speed": float("nan")}, "speed is nan"),
+        ({"sample_rate": 4_000}, "sample rate is 4000"),
+        ({"sample_rate": 96_000}, "sample rate is 96000"),
+    ],
+)
+def test_options_out_of_range_are_refused(options: dict[str, object], says: str) -> None:
+    with pytest.raises(InvalidOption, match=says):
+        StreamEncoder(**{"format": "mp3", "source_rate": RATE, **options})  # type: ignore[arg-type]
