@@ -3,6 +3,7 @@
 python app.py                       serve the page
 python app.py speak "Hello." …      speak into a file
 python app.py voices list …         manage saved voices
+python app.py keys create NAME …    manage the keys of programs that call the server
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import typer
 
 from cli import options
 from cli.context import CommandContext, model_notices
+from cli.keys import keys
 from cli.speak import speak
 from cli.terminal import exit_on_error
 from cli.voices import voices
@@ -71,6 +73,7 @@ def serve(
 
 main.command()(speak)
 main.add_typer(voices, name="voices")
+main.add_typer(keys, name="keys")
 
 
 if __name__ == "__main__":

@@ -158,3 +158,34 @@ VoiceOutput = Annotated[
 ]
 VoiceFile = Annotated[Path, typer.Argument(help="A voice file.", exists=True, dir_okay=False, show_default=False)]
 ImportedName = Annotated[str | None, typer.Option(help="Save it under another name.")]
+
+# ---- of `keys`
+
+KeyName = Annotated[str, typer.Argument(help="Name of the key, for the list.", show_default=False)]
+KeyOwner = Annotated[
+    str,
+    typer.Option(
+        "--owner", help="Whose voices it reaches: “local” for those of the command line, user:NAME for an account's."
+    ),
+]
+KeyRate = Annotated[
+    str | None, typer.Option("--rate", help="Most requests, such as 60/minute. Default: any.", show_default=False)
+]
+KeyQuota = Annotated[
+    str | None,
+    typer.Option(
+        "--quota", help="Most characters that are spoken, such as 1000000/month. Default: any.", show_default=False
+    ),
+]
+KeyDays = Annotated[
+    int | None, typer.Option("--days", min=1, help="Days until it expires. Default: never.", show_default=False)
+]
+KeyVoices = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--voice",
+        help="Another name of a voice, such as alloy=Anna, for clients that allow OpenAI's names only. May be given "
+        "several times.",
+        show_default=False,
+    ),
+]

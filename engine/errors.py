@@ -10,10 +10,11 @@ RepriseError
 │   ├── InvalidCodes         serialized codes are damaged, of an unknown version, or do not fit the codec
 │   └── InvalidVoiceFile     an imported voice file is damaged or of another format
 ├── LibraryError             the voice library refuses an operation
-│   ├── NameTaken            the owner already has a voice of that name
+│   ├── NameTaken            the owner already has a voice of that name, or there is a key of it
 │   ├── VoiceNotFound        no such voice for this owner
 │   ├── GenerationNotFound   no such generation for this owner
 │   ├── ScriptNotFound       no such script, or no such card of one, for this owner
+│   ├── KeyNotFound          no such key
 │   ├── VoiceProtected       a sample voice, shared by everyone and read-only
 │   └── DatabaseUnavailable  the database cannot be opened or used, or is of a newer version
 │       └── DiskFull         its disk is full; nothing was changed
@@ -73,7 +74,7 @@ class LibraryError(RepriseError):
 
 
 class NameTaken(LibraryError):
-    """The owner already has a voice of that name."""
+    """The owner already has a voice of that name, or there is a key of that name."""
 
 
 class VoiceNotFound(LibraryError, LookupError):
@@ -86,6 +87,10 @@ class GenerationNotFound(LibraryError, LookupError):
 
 class ScriptNotFound(LibraryError, LookupError):
     """No such script, or no such card of one, for this owner."""
+
+
+class KeyNotFound(LibraryError, LookupError):
+    """No such key."""
 
 
 class VoiceProtected(LibraryError):

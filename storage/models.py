@@ -10,6 +10,7 @@ script_cards       the cards of a script, in order
 card_takes         the generations that are takes of a card, and which is chosen
 voice_uses         how often and how long an owner used a voice, including deleted generations
 owner_settings     whether and how long an owner's history is kept; no row: the defaults
+api_keys           keys of programs: hashes, owners, limits
 server_secrets     signing keys of the server (storage/repositories/secrets.py)
 erasures           the number of deletions and replacements, and how many are overwritten in the file
 
@@ -277,6 +278,34 @@ class OwnerSettingsRow(Base):
     owner: Mapped[str] = mapped_column(String(200), primary_key=True)
     history: Mapped[bool]
     retention_days: Mapped[int]
+
+
+class ApiKeyRow(Base):
+    """A program's key: its hash, whose voices it reaches, and its limits."""
+
+    __tablename__ = "api_keys"
+    __table_args__ = (
+        UniqueConstraint("digest"),
+        UniqueConstraint("name"),
+        Index(None, "owner"),
+        CheckConstraint("(rate IS NULL) = (rate_seconds IS NULL)", "rate_whole"),
+        CheckConstraint("(quota IS NULL) = (quota_seconds IS NULL)", "quota_whole"),
+    )
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64))  # SHA-256 of the key
+    hint: Mapped[str] = mapped_column(String(12))  # how the key begins
+    name: Mapped[str] = mapped_column(String(80))
+    owner: Mapped[str] = mapped_column(String(200))
+    created: Mapped[datetime] = mapped_column(UtcDateTime)
+    expires: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    rate: Mapped[int | None]  # requests in `rate_seconds`
+    rate_seconds: Mapped[int | None]
+    quota: Mapped[int | None]  # characters in `quota_seconds`
+    quota_seconds: Mapped[int | None]
+    used: Mapped[int]  # characters in `period`
+    period: Mapped[int]  # number of the quota's period since 1970
+    voices: Mapped[str] = mapped_column(Text)  # a JSON object: other names of voices
 
 
 class ErasureRow(Base):

@@ -7,23 +7,28 @@ from types import TracebackType
 
 from sqlalchemy.orm import Session
 
+from storage.api_keys import ApiKeys
 from storage.database import Database
 from storage.history import History
 from storage.library import LOCAL, VoiceLibrary
-from storage.repositories import generations, owner_settings, scripts, usage, voices
+from storage.repositories import api_keys, generations, owner_settings, scripts, usage, voices
 from storage.repositories.usage import Holdings, StorageUse
 from storage.script_library import ScriptLibrary
 from storage.validation import Clock, checked_owner, utc_now
 
 
 class Storage:
-    """The parts `voices`, `history` and `scripts` of one database. All methods may raise DatabaseUnavailable."""
+    """The parts `voices`, `history`, `scripts` and `keys` of one database.
+
+    All methods may raise DatabaseUnavailable.
+    """
 
     def __init__(self, database: Database, clock: Clock = utc_now) -> None:
         self._database = database
         self.voices = VoiceLibrary(database, clock)
         self.history = History(database, clock)
         self.scripts = ScriptLibrary(database, clock)
+        self.keys = ApiKeys(database, clock)
 
     @classmethod
     def open(cls, url_or_path: str | Path, *, busy_timeout: float = 10.0, clock: Clock = utc_now) -> Storage:
@@ -53,6 +58,7 @@ class Storage:
             voices.remove_all(session=session, owner=owner)
             usage.remove_uses(session=session, owner=owner)
             owner_settings.remove(session=session, owner=owner)
+            api_keys.remove_all(session=session, owner=owner)
 
         self._database.delete(remove)
 

@@ -337,3 +337,33 @@ def test_what_was_spoken_before_ctrl_c_is_kept_and_the_status_says_so(tmp_path: 
         finish(take, result, tmp_path / "out.wav")
     assert exit_.value.exit_code == 130
     assert len(soundfile.read(tmp_path / "out.wav")[0]) == 800
+
+
+def test_keys_are_created_listed_and_revoked(run: Run) -> None:
+    assert "no keys" in run("keys", "list").stderr
+    made = run("keys", "create", "Home", "--rate", "60/minute", "--quota", "1000/day", "--voice", "alloy=Clara")
+    assert made.exit_code == 0, made.stderr
+    key = made.stdout.strip()
+    assert "cannot be shown again" in made.stderr
+    assert run("keys", "create", "Guest", "--days", "3", "--owner", "user:ann").exit_code == 0
+    guest, home = (line.split("\t") for line in run("keys", "list").stdout.splitlines())
+    assert guest[0::2][:2] == ["Guest", "user:ann"]
+    assert guest[3].startswith("until 2")
+    assert home[0] == "Home"
+    assert home[1] == f"{key[:8]}…"
+    assert home[2:] == ["local", "60 requests in 1 minute", "0 of 1,000 characters in 1 day", "alloy = Clara"]
+    assert run("keys", "revoke", "Home").exit_code == 0
+    assert len(run("keys", "list").stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("create", "Home", "--rate", "fast"), "“fast” is no limit"),
+        (("create", "Home", "--voice", "alloy"), "“alloy” maps no name"),
+        (("create", "Home", "--voice", "alloy=Nobody"), "no voice called “Nobody”"),
+        (("revoke", "Home"), "There is no key “Home”."),
+    ],
+)
+def test_keys_that_make_no_sense_are_refused(run: Run, arguments: tuple[str, ...], says: str) -> None:
+    refused(run("keys", *arguments), says)

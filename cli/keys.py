@@ -1,0 +1,99 @@
+"""`keys`: create, list and revoke the keys of programs that call the server."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import typer
+
+from cli import options
+from cli.context import context_of
+from cli.terminal import exit_on_error, say
+from engine.errors import InvalidOption
+
+if TYPE_CHECKING:
+    from storage.api_keys import Allowance
+
+keys = typer.Typer(help="Keys of programs that call the server: create, list, revoke.", no_args_is_help=True)
+
+
+@keys.command()
+def create(
+    context: typer.Context,
+    name: options.KeyName,
+    owner: options.KeyOwner = "local",
+    rate: options.KeyRate = None,
+    quota: options.KeyQuota = None,
+    days: options.KeyDays = None,
+    voice: options.KeyVoices = None,
+    database: options.DatabaseAfter = None,
+) -> None:
+    """Create a key and print it. It is stored as a hash: it cannot be shown again."""
+    command = context_of(context, database=database)
+    from storage.api_keys import NewKey
+
+    with exit_on_error():
+        expires = datetime.now(UTC) + timedelta(days=days) if days else None
+        new = NewKey(name, owner, expires, _allowance(rate), _allowance(quota), _voices(voice or []))
+        with command.storage() as storage:
+            for known in new.voices.values():
+                storage.voices.find(known, owner=owner)
+            record, key = storage.keys.create(new)
+        typer.echo(key)
+        say(f"This is the key “{record.name}”. Keep it: it cannot be shown again.")
+
+
+@keys.command("list")
+def list_keys(context: typer.Context, database: options.DatabaseAfter = None) -> None:
+    """List the keys, with how each begins; never a whole one."""
+    command = context_of(context, database=database)
+    from studio.access import describe_allowance
+
+    with exit_on_error(), command.storage() as storage:
+        found = storage.keys.list()
+        for key in found:
+            limits = [
+                describe_allowance(key.rate, "request") if key.rate else "",
+                f"{key.used:,} of {describe_allowance(key.quota, 'character')}" if key.quota else "",
+                f"until {key.expires:%Y-%m-%d}" if key.expires else "",
+                ", ".join(f"{alias} = {name}" for alias, name in key.voices.items()),
+            ]
+            typer.echo("\t".join([key.name, f"{key.hint}…", key.owner, *filter(None, limits)]))
+        if not found:
+            say("There are no keys: programs on this machine may call without one, others not at all.")
+
+
+@keys.command()
+def revoke(context: typer.Context, name: options.KeyName, database: options.DatabaseAfter = None) -> None:
+    """Revoke a key: it is refused from now on."""
+    command = context_of(context, database=database)
+    with exit_on_error(), command.storage() as storage:
+        storage.keys.revoke(name)
+        say(f"The key “{name}” is revoked.")
+
+
+def _allowance(text: str | None) -> Allowance | None:
+    """An allowance as `limits` writes it: "60/minute", "1000000/30 days". Raises InvalidOption."""
+    from limits import parse
+
+    from storage.api_keys import Allowance
+
+    if text is None:
+        return None
+    try:
+        item = parse(text)
+    except ValueError as error:
+        raise InvalidOption(f"“{text}” is no limit: write it as 60/minute or 1000000/month.") from error
+    return Allowance(item.amount, item.get_expiry())
+
+
+def _voices(texts: list[str]) -> dict[str, str]:
+    """Names of voices by other names, from texts such as `alloy=Anna`. Raises InvalidOption."""
+    found = {}
+    for text in texts:
+        alias, equals, name = (part.strip() for part in text.partition("="))
+        if not (alias and equals and name):
+            raise InvalidOption(f"“{text}” maps no name to a voice: write it as alloy=Anna.")
+        found[alias] = name
+    return found

@@ -1,0 +1,169 @@
+"""Keys of programs: queries and changes within the caller's session.
+
+A key has 256 random bits, so that its plain SHA-256 cannot be reversed; the key itself is not stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, CursorResult, case, delete, func, or_, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from engine.errors import KeyNotFound, NameTaken
+from storage.models import ApiKeyRow
+from storage.validation import new_id, settings_from_json, settings_to_json
+
+PREFIX = "rp-"
+HINT = 8  # characters of a key that are kept, to recognise it
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """So many (`amount`) within so many `seconds`."""
+
+    amount: int
+    seconds: int
+
+
+@dataclass(frozen=True)
+class NewKey:
+    """A key to be created. Fields as for `KeyRecord`."""
+
+    name: str
+    owner: str
+    expires: datetime | None = None
+    rate: Allowance | None = None
+    quota: Allowance | None = None
+    voices: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class KeyRecord:
+    """A key without its secret.
+
+    hint: how it begins. owner: whose voices it reaches. rate: of requests. quota: of characters that are spoken; used:
+    those of its present period. voices: names of voices by the names that clients call them.
+    """
+
+    id: str
+    hint: str
+    name: str
+    owner: str
+    created: datetime
+    expires: datetime | None
+    rate: Allowance | None
+    quota: Allowance | None
+    used: int
+    voices: Mapping[str, str]
+
+
+def create(*, session: Session, new: NewKey, now: datetime) -> tuple[KeyRecord, str]:
+    """Store a new key; returns it, which is possible only now. Raises NameTaken."""
+    key = PREFIX + secrets.token_urlsafe(32)
+    row = ApiKeyRow(
+        id=new_id(),
+        digest=_digest(key),
+        hint=key[:HINT],
+        name=new.name,
+        owner=new.owner,
+        created=now,
+        expires=new.expires,
+        rate=new.rate and new.rate.amount,
+        rate_seconds=new.rate and new.rate.seconds,
+        quota=new.quota and new.quota.amount,
+        quota_seconds=new.quota and new.quota.seconds,
+        used=0,
+        period=0,
+        voices=settings_to_json(new.voices),
+    )
+    session.add(row)
+    try:
+        session.flush()
+    except IntegrityError as error:
+        raise NameTaken(f"There is a key “{new.name}” already; choose another name or revoke that one.") from error
+    return _record(row, now), key
+
+
+def records(*, session: Session, now: datetime) -> list[KeyRecord]:
+    """Return all keys, also expired ones, by name."""
+    return [_record(row, now) for row in session.scalars(select(ApiKeyRow).order_by(ApiKeyRow.name))]
+
+
+def find(*, session: Session, key: str, now: datetime) -> KeyRecord | None:
+    """Return the record of a key that is valid now."""
+    row = session.scalar(select(ApiKeyRow).where(ApiKeyRow.digest == _digest(key), _valid(now)))
+    return _record(row, now) if row else None
+
+
+def any_valid(*, session: Session, now: datetime) -> bool:
+    """Whether there is a key that is valid now."""
+    return session.scalar(select(func.count()).select_from(ApiKeyRow).where(_valid(now))) != 0
+
+
+def revoke(*, session: Session, name: str) -> None:
+    """Delete a key. Raises KeyNotFound."""
+    done = session.execute(delete(ApiKeyRow).where(ApiKeyRow.name == name))
+    assert isinstance(done, CursorResult)
+    if not done.rowcount:
+        raise KeyNotFound(f"There is no key “{name}”.")
+
+
+def spend(*, session: Session, key_id: str, characters: int, now: datetime) -> bool:
+    """Count characters against a key's quota, at once for all processes; False, and none, where they exceed it."""
+    row = session.get(ApiKeyRow, key_id)
+    if row is None or row.quota is None or row.quota_seconds is None:
+        return row is not None
+    period = _period(now, row.quota_seconds)
+    before = case((ApiKeyRow.period == period, ApiKeyRow.used), else_=0)
+    done = session.execute(
+        update(ApiKeyRow)
+        .where(ApiKeyRow.id == key_id, before + characters <= ApiKeyRow.quota)
+        .values(used=before + characters, period=period)
+    )
+    assert isinstance(done, CursorResult)
+    return done.rowcount > 0
+
+
+def remove_all(*, session: Session, owner: str) -> None:
+    """Delete the keys of an owner."""
+    session.execute(delete(ApiKeyRow).where(ApiKeyRow.owner == owner))
+
+
+def _record(row: ApiKeyRow, now: datetime) -> KeyRecord:
+    quota = _allowance(row.quota, row.quota_seconds)
+    current = quota is not None and row.period == _period(now, quota.seconds)
+    return KeyRecord(
+        id=row.id,
+        hint=row.hint,
+        name=row.name,
+        owner=row.owner,
+        created=row.created,
+        expires=row.expires,
+        rate=_allowance(row.rate, row.rate_seconds),
+        quota=quota,
+        used=row.used if current else 0,
+        voices={alias: str(name) for alias, name in settings_from_json(row.voices).items()},
+    )
+
+
+def _allowance(amount: int | None, seconds: int | None) -> Allowance | None:
+    return None if amount is None or seconds is None else Allowance(amount, seconds)
+
+
+def _valid(now: datetime) -> ColumnElement[bool]:
+    return or_(ApiKeyRow.expires.is_(None), ApiKeyRow.expires > now)
+
+
+def _period(now: datetime, seconds: int) -> int:
+    """Periods of a quota are counted from 1970, so that all processes agree on them."""
+    return int(now.timestamp()) // seconds
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,114 @@
+"""Programs that call the server: who they are by their key, and how much they may ask for.
+
+    caller = access.admit(key, local=False)   # raises KeyRefused
+    access.count_request(caller)              # raises LimitReached
+    access.spend(caller, len(text))           # raises LimitReached
+
+As long as there is no key, programs on this machine may call without one, as the local owner.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from limits import RateLimitItem, RateLimitItemPerSecond
+from limits.storage import MemoryStorage
+from limits.strategies import MovingWindowRateLimiter
+
+from engine.errors import RepriseError
+from storage.library import LOCAL
+
+if TYPE_CHECKING:
+    from storage.api_keys import Allowance, ApiKeys, KeyRecord
+
+NO_KEY = "This server asks for a key: send it as “Authorization: Bearer rp-…”. Its host makes one by “keys create”."
+WRONG_KEY = (
+    "This key is not valid: it was revoked, has expired, or was never made here. Ask this server's host for one."
+)
+
+
+class KeyRefused(RepriseError):
+    """The caller has no valid key and needs one."""
+
+
+class LimitReached(RepriseError):
+    """The caller's rate or quota is used up. wait: seconds until there is room again. quota: which of the two."""
+
+    def __init__(self, message: str, wait: float, *, quota: bool) -> None:
+        super().__init__(message)
+        self.wait, self.quota = wait, quota
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A program. owner: whose voices it reaches. key: None for a program on this machine without one.
+
+    voices: names of voices by the names that it calls them, in small letters.
+    """
+
+    owner: str = LOCAL
+    key: KeyRecord | None = None
+    voices: Mapping[str, str] = field(default_factory=dict)
+
+
+class Access:
+    """Admits callers. Thread-safe; blocks for the database."""
+
+    def __init__(self, keys: ApiKeys) -> None:
+        self._keys = keys
+        self._rates = MovingWindowRateLimiter(MemoryStorage())
+
+    def admit(self, key: str | None, *, local: bool) -> Caller:
+        """The caller that shows a key, or none. local: whether the call came from this machine and no foreign page.
+
+        Raises KeyRefused.
+        """
+        record = self._keys.find(key) if key else None
+        if record is not None:
+            return Caller(record.owner, record, {alias.lower(): name for alias, name in record.voices.items()})
+        if local and not self._keys.any_valid():  # clients that insist on a key send any
+            return Caller()
+        raise KeyRefused(WRONG_KEY if key else NO_KEY)
+
+    def count_request(self, caller: Caller) -> None:
+        """Count a request against the caller's rate. Raises LimitReached."""
+        if caller.key is None or caller.key.rate is None:
+            return
+        rate = _item(caller.key.rate)
+        if not self._rates.hit(rate, caller.key.id):
+            wait = max(1.0, self._rates.get_window_stats(rate, caller.key.id).reset_time - time.time())
+            raise LimitReached(
+                f"This key allows {describe_allowance(caller.key.rate, 'request')}; try again in {math.ceil(wait)} s.",
+                wait,
+                quota=False,
+            )
+
+    def spend(self, caller: Caller, characters: int) -> None:
+        """Count characters that are to be spoken against the caller's quota. Raises LimitReached."""
+        if caller.key is None or caller.key.quota is None:
+            return
+        if not self._keys.spend(caller.key.id, characters):
+            seconds = caller.key.quota.seconds
+            wait = seconds - time.time() % seconds
+            allowed = describe_allowance(caller.key.quota, "character")
+            raise LimitReached(
+                f"This key allows {allowed}, and these {characters:,} are more than is left of them.", wait, quota=True
+            )
+
+
+def _item(allowance: Allowance) -> RateLimitItem:
+    return RateLimitItemPerSecond(allowance.amount, allowance.seconds)
+
+
+_UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+
+
+def describe_allowance(allowance: Allowance, what: str) -> str:
+    """Describe an allowance: "60 requests in 1 minute"."""
+    size, unit = next((size, unit) for size, unit in _UNITS if allowance.seconds % size == 0)
+    count = allowance.seconds // size
+    return f"{allowance.amount:,} {what}{'s' * (allowance.amount != 1)} in {count} {unit}{'s' * (count != 1)}"

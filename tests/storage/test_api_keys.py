@@ -1,0 +1,122 @@
+"""Keys of programs: shown once, found by their hash, limited, revoked."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from engine.errors import InvalidInput, KeyNotFound, NameTaken
+from storage import Storage
+from storage.api_keys import Allowance, NewKey
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class Watch:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+@pytest.fixture
+def storage(url: str, watch: Watch):
+    with Storage.open(url, clock=watch) as opened:
+        yield opened
+
+
+def test_a_key_is_found_by_itself_alone(storage: Storage) -> None:
+    assert not storage.keys.any_valid()
+    record, key = storage.keys.create(NewKey("Home", "local", voices={"alloy": "Anna"}))
+    assert key.startswith(record.hint)
+    assert len(key) > 40
+    assert storage.keys.any_valid()
+    assert storage.keys.find(key) == record == storage.keys.list()[0]
+    assert record.voices == {"alloy": "Anna"}
+    for other in (record.hint, key[:-1], key + "x", "", record.id, "\ud800"):
+        assert storage.keys.find(other) is None
+
+
+def test_the_file_never_holds_a_key(tmp_path: Path) -> None:
+    with Storage.open(tmp_path / "voices.db") as storage:
+        _, key = storage.keys.create(NewKey("Home", "local"))
+    held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert key[:8].encode() in held  # its beginning, to recognise it
+    assert key[8:].encode() not in held
+
+
+def test_a_revoked_key_is_gone_and_its_name_is_free(storage: Storage) -> None:
+    _, key = storage.keys.create(NewKey("Home", "local"))
+    with pytest.raises(NameTaken, match="There is a key “Home” already"):
+        storage.keys.create(NewKey("Home", "user:ann"))
+    storage.keys.revoke("Home")
+    assert storage.keys.find(key) is None
+    with pytest.raises(KeyNotFound, match="no key “Home”"):
+        storage.keys.revoke("Home")
+    storage.keys.create(NewKey("Home", "local"))
+
+
+def test_a_key_expires(storage: Storage, watch: Watch) -> None:
+    _, key = storage.keys.create(NewKey("Guest", "local", expires=NOW + timedelta(days=1)))
+    watch.now += timedelta(hours=23)
+    assert storage.keys.find(key)
+    watch.now += timedelta(hours=1)
+    assert storage.keys.find(key) is None
+    assert not storage.keys.any_valid()
+    assert [each.name for each in storage.keys.list()] == ["Guest"]
+
+
+def test_a_quota_counts_within_its_period(storage: Storage, watch: Watch) -> None:
+    record, key = storage.keys.create(NewKey("Home", "local", quota=Allowance(100, 3600)))
+    assert storage.keys.spend(record.id, 60)
+    assert not storage.keys.spend(record.id, 41)
+    assert storage.keys.spend(record.id, 40)
+    found = storage.keys.find(key)
+    assert found
+    assert found.used == 100
+    watch.now += timedelta(hours=1)
+    found = storage.keys.find(key)
+    assert found
+    assert found.used == 0
+    assert not storage.keys.spend(record.id, 101)
+    assert storage.keys.spend(record.id, 100)
+    storage.keys.revoke("Home")
+    assert not storage.keys.spend(record.id, 1)
+
+
+def test_threads_that_spend_at_once_never_exceed_a_quota(storage: Storage) -> None:
+    record, _ = storage.keys.create(NewKey("Home", "local", quota=Allowance(30, 3600)))
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda _: storage.keys.spend(record.id, 7), range(12)))
+    assert sum(done) == 4
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        NewKey("", "local"),
+        NewKey("Home", ""),
+        NewKey("Home", "local", rate=Allowance(0, 60)),
+        NewKey("Home", "local", quota=Allowance(10, 10**9)),
+        NewKey("Home", "local", expires=NOW),
+    ],
+)
+def test_a_key_that_makes_no_sense_is_refused(storage: Storage, new: NewKey) -> None:
+    with pytest.raises(InvalidInput):
+        storage.keys.create(new)
+    assert storage.keys.list() == []
+
+
+def test_forgetting_an_owner_revokes_their_keys(storage: Storage) -> None:
+    _, mine = storage.keys.create(NewKey("Mine", "user:ann"))
+    _, other = storage.keys.create(NewKey("Other", "user:bob"))
+    storage.forget("user:ann")
+    assert storage.keys.find(mine) is None
+    assert storage.keys.find(other)

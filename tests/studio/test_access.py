@@ -1,0 +1,55 @@
+"""Who may call: by a key from anywhere, without one from this machine alone, and within the key's limits."""
+
+import pytest
+
+from storage import Storage
+from storage.api_keys import Allowance, NewKey
+from studio.access import Access, Caller, KeyRefused, LimitReached, describe_allowance
+
+
+def test_this_machine_may_call_until_there_is_a_key(storage: Storage) -> None:
+    access = Access(storage.keys)
+    assert access.admit(None, local=True) == access.admit("not-needed", local=True) == Caller()
+    for key in (None, "not-needed"):
+        with pytest.raises(KeyRefused):
+            access.admit(key, local=False)
+    record, key = storage.keys.create(NewKey("Home", "user:ann", voices={"Alloy": "Anna"}))
+    for local in (True, False):
+        assert access.admit(key, local=local) == Caller("user:ann", record, {"alloy": "Anna"})
+        with pytest.raises(KeyRefused, match="asks for a key"):
+            access.admit(None, local=local)
+        with pytest.raises(KeyRefused, match="not valid"):
+            access.admit("not-needed", local=local)
+    storage.keys.revoke("Home")
+    with pytest.raises(KeyRefused):
+        access.admit(key, local=False)
+
+
+def test_requests_are_counted(storage: Storage) -> None:
+    access = Access(storage.keys)
+    _, key = storage.keys.create(NewKey("Home", "local", rate=Allowance(2, 3600)))
+    caller = access.admit(key, local=False)
+    access.count_request(caller)
+    access.count_request(caller)
+    with pytest.raises(LimitReached, match=r"2 requests in 1 hour; try again in \d+ s") as refused:
+        access.count_request(caller)
+    assert 3500 < refused.value.wait <= 3601
+    for _ in range(3):
+        access.count_request(Caller())
+
+
+def test_characters_are_counted(storage: Storage) -> None:
+    access = Access(storage.keys)
+    _, key = storage.keys.create(NewKey("Home", "local", quota=Allowance(10, 86_400)))
+    caller = access.admit(key, local=False)
+    access.spend(caller, 8)
+    with pytest.raises(LimitReached, match="10 characters in 1 day, and these 3 are more") as refused:
+        access.spend(caller, 3)
+    assert refused.value.quota
+    access.spend(caller, 2)
+    access.spend(Caller(), 10**9)
+
+
+def test_allowances_are_told_in_the_largest_unit() -> None:
+    assert describe_allowance(Allowance(1, 60), "request") == "1 request in 1 minute"
+    assert describe_allowance(Allowance(5000, 2_592_000), "character") == "5,000 characters in 30 days"
