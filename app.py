@@ -58,14 +58,17 @@ def serve(
     from web.serve import serve as serve_page
 
     with exit_on_error():
+        from api.app import create_api
         from studio.context import AppContext
+        from web.http.hosts import is_local
         from web.identity.accounts import auth_settings, load_accounts
 
         accounts = load_accounts(auth_settings(auth or []))
         notices = model_notices(model, models or [])
         with command.storage() as storage, command.models(notices) as manager:
+            services = AppContext.create(manager, storage)
             serve_page(
-                AppContext.create(manager, storage),
+                services, api=create_api(services, is_local),
                 server_name=host, server_port=port, share=share, root_path=root_path, accounts=accounts,
                 owners=owners, allowed_hosts=allowed_hosts or [], open_browser=open_browser,
             )  # fmt: skip

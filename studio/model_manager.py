@@ -191,6 +191,11 @@ class ModelManager:
             self._leave()
             raise
 
+    def check_loaded(self) -> None:
+        """Raises ModelChanging while another model takes this one's place, EngineClosed where none is loaded."""
+        with self._used():
+            pass
+
     def forget(self, voice: Voice) -> None:
         """As `Engine.forget`; does nothing while no engine is loaded."""
         with suppress(EngineBusy, EngineClosed), self._used() as engine:

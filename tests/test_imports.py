@@ -1,6 +1,6 @@
 """The import directions, checked by reading every import statement of the sources.
 
-app → faces (web, cli) → studio → storage, engine; storage → engine.voice, engine.errors. Faces do not import each
+app → faces (web, api, cli) → studio → storage, engine; storage → engine.voice, engine.errors. Faces do not import each
 other. Inside the engine nothing imports the engine itself, and models and codec know
 configuration, shared layers and errors only, never each other.
 """
@@ -16,8 +16,8 @@ import pytest
 
 from tests.paths import ROOT
 
-OURS = ("app", "engine", "storage", "studio", "web", "cli", "training", "benchmarks", "tests")
-RUN_TIME = ("app", "engine", "storage", "studio", "web", "cli")
+OURS = ("app", "api", "engine", "storage", "studio", "web", "cli", "training", "benchmarks", "tests")
+RUN_TIME = ("app", "api", "engine", "storage", "studio", "web", "cli")
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,9 @@ class Rule:
 
 
 RULES = (
-    Rule("app", ("app", "web", "cli", "studio", "storage", "engine"), "app.py puts the run-time parts together"),
+    Rule("app", ("app", "web", "api", "cli", "studio", "storage", "engine"), "app.py puts the run-time parts together"),
     Rule("web", ("web", "studio", "storage", "engine"), "a face stands on studio, storage and engine"),
+    Rule("api", ("api", "studio", "storage", "engine"), "a face stands on studio, storage and engine"),
     Rule("cli", ("cli", "studio", "storage", "engine"), "a face stands on studio, storage and engine"),
     Rule("studio", ("studio", "storage", "engine"), "application services know no face"),
     Rule(
@@ -44,7 +45,7 @@ RULES = (
     Rule("training", ("training", "engine"), "training makes models for the engine"),
     Rule(
         "benchmarks",
-        ("benchmarks", "training", "web", "cli", "studio", "storage", "engine"),
+        ("benchmarks", "training", "web", "api", "cli", "studio", "storage", "engine"),
         "benchmarks measure, and are not run by anyone",
     ),
     Rule("engine.errors", (), "the error tree is a leaf"),

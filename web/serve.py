@@ -19,6 +19,7 @@ from web.folders import private_folder
 if TYPE_CHECKING:
     import gradio as gr
     from starlette.routing import BaseRoute
+    from starlette.types import ASGIApp
 
     from storage import Storage
     from studio.context import AppContext
@@ -45,13 +46,16 @@ def launch(
     translations: Translations | None = None,
     accounts: Accounts | None = None,
     routes: Sequence[BaseRoute] = (),
+    api: ASGIApp | None = None,
     server_name: str | None = None,
     **options: Any,
 ) -> str:
     """Launch a page behind the gate, with our style, and without run history, monitoring and API page.
 
-    policy: of the gate. routes: additional ones, which win over Gradio's of the same path. options: `launch`'s own
-    server_port, share, root_path. Returns the page's address on this machine; it is served until the demo is closed.
+    policy: of the gate. routes: additional ones, which win over Gradio's of the same path. api: the interface
+    for programs, if the policy's routes have it. options: `launch`'s own server_port, share, root_path.
+
+    Returns the page's address on this machine; it is served until the demo is closed.
     """
     from starlette.middleware import Middleware
 
@@ -78,7 +82,7 @@ def launch(
         gradio_internals.upload_folder(demo),
         lambda session: gradio_internals.unread_messages(demo, session) is not None,
     )
-    gate = gate_lifespan(policy, calls, login)
+    gate = gate_lifespan(policy, calls, login, api)
     modules = Modules(translations or Translations.load())
     alive = AliveEndpoint(demo.config, modules.version)
 
@@ -150,7 +154,10 @@ def create_policy(deployment: Deployment, mode: OwnerMode, secret: bytes, transl
     return GatePolicy(
         hosts=AllowedHosts(deployment.host, filter(None, [*deployment.allowed, *space, *tunnel])),
         routes=AllowedRoutes(
-            accounts=deployment.accounts, hub=deployment.sign_in, root_path=urlsplit(deployment.root_path).path
+            accounts=deployment.accounts,
+            hub=deployment.sign_in,
+            programs=True,
+            root_path=urlsplit(deployment.root_path).path,
         ),
         token=StartupToken(secret) if mode == "machine" else None,
         framed=deployment.space,
@@ -168,13 +175,15 @@ def serve(
     owners: str = "auto",
     allowed_hosts: Sequence[str] = (),
     open_browser: bool = False,
+    api: ASGIApp | None = None,
     **options: Any,
 ) -> None:
     """Serve the page until the process is told to stop.
 
     accounts: who may log in; None for everyone. owners: how visitors are told apart, as for
     `web.identity.owners.owner_mode`. allowed_hosts: names that the page is reached by, beside those of this machine.
-    open_browser: show the page in this machine's browser. The other options are as for `launch`. Raises InvalidOption.
+    open_browser: show the page in this machine's browser.
+    api: the interface for programs. The other options are as for `launch`. Raises InvalidOption.
     """
     from studio.periodic import every
     from web.identity.addresses import trust_proxies
@@ -206,6 +215,7 @@ def serve(
             translations=translations,
             accounts=accounts,
             routes=[*context.links.routes(), *uploads.routes()],
+            api=api,
             server_name=deployment.host,
             share=deployment.share,  # always explicit: otherwise Gradio may decide to share
             root_path=deployment.root_path or None,

@@ -5,6 +5,9 @@
     413  too large, 408 too slow, 415 not JSON       429  too many calls of one address
 
 Responses get the headers of `ResponseHeaders`.
+
+Requests of the interface for programs are passed to its own application, which admits them by their keys: a key works
+under any host name. Without a key only those of this machine count as local, and none of another site's page.
 """
 
 from __future__ import annotations
@@ -62,18 +65,21 @@ class GatePolicy:
 
 
 def gate_lifespan(
-    policy: GatePolicy, calls: CallValidator | None = None, inner: Callable[[ASGIApp], ASGIApp] | None = None
+    policy: GatePolicy,
+    calls: CallValidator | None = None,
+    inner: Callable[[ASGIApp], ASGIApp] | None = None,
+    api: ASGIApp | None = None,
 ) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     """A lifespan that puts a gate in front of an application, outside of Gradio's own middleware.
 
-    calls: validates the page's calls. inner: further middleware, behind the gate.
+    calls: validates the page's calls. inner: further middleware, behind the gate. api: the interface for programs.
     """
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         assert app.middleware_stack is not None, "it was made for this call"
         behind = inner(app.middleware_stack) if inner else app.middleware_stack
-        app.middleware_stack = Gate(behind, policy, calls)
+        app.middleware_stack = Gate(behind, policy, calls, api)
         yield
 
     return lifespan
@@ -82,8 +88,10 @@ def gate_lifespan(
 class Gate:
     """The outermost ASGI middleware."""
 
-    def __init__(self, app: ASGIApp, policy: GatePolicy, page: CallValidator | None = None) -> None:
-        self._app, self._policy, self._calls_of_page = app, policy, page
+    def __init__(
+        self, app: ASGIApp, policy: GatePolicy, page: CallValidator | None = None, api: ASGIApp | None = None
+    ) -> None:
+        self._app, self._policy, self._calls_of_page, self._api = app, policy, page, api
         self._headers = ResponseHeaders(framed=policy.framed)
         self._arriving = ConcurrencyLimiter(ARRIVING, ARRIVING)
         self._calls, self._streams = (
@@ -97,12 +105,22 @@ class Gate:
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
             await self._answer(scope, receive, self._dressed(send, trusted=_is_trusted(scope)))
+        elif self._policy.routes.kind("GET", scope["path"]) == "api" and self._api:
+            await self._pass_to_api(self._api, scope, receive, send)
         else:  # the page opens no websocket
             await send({"type": "websocket.close", "code": 1008})
+
+    async def _pass_to_api(self, api: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        headers, scheme = Headers(scope=scope), scope.get("scheme", "http").replace("ws", "http")
+        local = is_local_request(scope, headers) and not is_cross_origin(headers, scheme=scheme)
+        await api({**scope, IS_LOCAL: local, "path": self._policy.routes.without_root(scope["path"])}, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         kind = self._policy.routes.kind(scope["method"], scope["path"])
+        if kind == "api" and self._api:
+            await self._pass_to_api(self._api, scope, receive, send)
+            return
         refused = self._refused(scope, headers, kind)
         if refused is not None or kind is None:
             await (refused or error_response(404, NOTHING, headers))(scope, receive, send)

@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from engine.errors import InvalidOption
 
-IS_LOCAL = "reprise.local"  # key in the scope: whether `is_local_request`, for `web.identity.owners`
+IS_LOCAL = "reprise.local"  # key in the scope: whether `is_local_request`
 # Headers that proxies add. Those that add none speak HTTP/1.0, or do not have the start-up token.
 _FORWARDED = ("forwarded", "via", "x-real-ip", "x-original-host", "cf-connecting-ip", "true-client-ip")
 _PREFIX = "x-forwarded-"
@@ -77,6 +77,11 @@ def is_local_request(scope: Scope, headers: Headers) -> bool:
     forwarded = any(name in _FORWARDED or name.startswith(_PREFIX) for name in headers)
     old = scope.get("http_version") == "1.0"
     return is_loopback(peer) and is_loopback(headers.get("host", "")) and not forwarded and not old
+
+
+def is_local(scope: Scope) -> bool:
+    """Whether the gate has found a request to be local."""
+    return scope.get(IS_LOCAL) is True
 
 
 def _is_address(name: str) -> bool:

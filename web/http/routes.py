@@ -1,4 +1,7 @@
-"""The routes of Gradio that the page uses. No others respond: they convert recordings, fetch addresses and more."""
+"""The routes that respond: those of Gradio that the page uses, and the interface for programs.
+
+No others of Gradio's respond: they convert recordings, fetch addresses and more.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from web.downloads.links import PATH_PREFIX
 from web.http import alive
 from web.ui import modules
 
-RouteKind = Literal["page", "static", "start", "call", "stream", "upload", "login", "logout", "file"]
+RouteKind = Literal["page", "static", "start", "call", "stream", "upload", "login", "logout", "file", "api"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ _ROUTES = (
     _route(("POST", "DELETE"), rf"{_API}/upload", "upload"),
     _route(_GET, rf"{re.escape(PATH_PREFIX)}[\w.-]{{1,2000}}", "file"),
 )
+# The application of the interface decides for itself what is there.
+_PROGRAMS = (_route(("GET", "HEAD", "POST", "DELETE"), r"/v1/.*|/audio/voices|/health(/live|/ready)?|/metrics", "api"),)
 _ACCOUNTS = (
     _route(("POST",), r"/login/?", "login"),
     _route(("GET",), r"/logout", "logout"),
@@ -54,19 +59,27 @@ _HUB = (
 class AllowedRoutes:
     """The routes that respond."""
 
-    def __init__(self, *, accounts: bool = False, hub: bool = False, root_path: str = "") -> None:
-        """accounts, hub: how visitors log in. root_path: of a proxy, which may leave it in paths."""
-        self._routes = _ROUTES + (_ACCOUNTS if accounts else ()) + (_HUB if hub else ())
+    def __init__(
+        self, *, accounts: bool = False, hub: bool = False, programs: bool = False, root_path: str = ""
+    ) -> None:
+        """accounts, hub: how visitors log in. programs: whether there is an interface for programs.
+
+        root_path: of a proxy, which may leave it in paths.
+        """
+        self._routes = (
+            _ROUTES + (_ACCOUNTS if accounts else ()) + (_HUB if hub else ()) + (_PROGRAMS if programs else ())
+        )
         self._root = root_path.rstrip("/")
 
     def kind(self, method: str, path: str) -> RouteKind | None:
         """The kind of a request; None for an unknown route."""
         # Some proxies strip their root path, some do not; download links have a prefix of their own.
-        paths = {path, self._without_root(path)}
+        paths = {path, self.without_root(path)}
         found = (each.kind for each in self._routes if method in each.methods and any(map(each.path.fullmatch, paths)))
         return next(found, None)
 
-    def _without_root(self, path: str) -> str:
+    def without_root(self, path: str) -> str:
+        """A path without the proxy's root path."""
         if self._root and (path == self._root or path.startswith(self._root + "/")):
             return path.removeprefix(self._root) or "/"
         return path

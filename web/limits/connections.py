@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
@@ -65,6 +66,11 @@ class BoundedConnection(H11Protocol):
         super().data_received(data)
         if not self.idle:
             self._stop_waiting_for_head()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Stop the timeout of the headers: the connection is the web socket's from now on."""
+        self._stop_waiting_for_head()
+        super().handle_websocket_upgrade(event)
 
     def on_response_complete(self) -> None:
         """Mark the connection idle."""

@@ -1,0 +1,116 @@
+"""The outermost middleware of the interface: a caller's key and rate, then the size of the body, before any is read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.errors import error_response, response_to
+from engine.errors import RepriseError
+from studio.access import Access, Caller, KeyRefused
+
+CALLER = "caller"  # in a request's state
+MOST_JSON = 1 << 20  # bytes of a body
+MOST_WITH_AUDIO = 16 << 20
+SILENCE = 30.0  # seconds without a byte of a body
+_OPEN = ("/health", "/health/live", "/health/ready", "/v1/openapi.json")
+# Clients that fill a list of voices send no key here; without one the list holds the sample voices.
+_LISTS = ("/v1/audio/voices", "/audio/voices")
+_WITH_AUDIO = ("/v1/audio/", "/v1/tts", "/v1/references")
+GUEST = Caller("guest")  # an owner of nothing
+
+IsLocal = Callable[[Scope], bool]
+
+
+def caller_of(connection: HTTPConnection) -> Caller:
+    """Who sent a request."""
+    caller: Caller = connection.scope["state"][CALLER]
+    return caller
+
+
+class AccessMiddleware:
+    """Admits callers; the others get 401, or 429, or 413."""
+
+    def __init__(self, app: ASGIApp, access: Access, is_local: IsLocal) -> None:
+        """is_local: whether a request came from this machine, and not from another site's page."""
+        self._app, self._access, self._is_local = app, access, is_local
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on with its caller in the state, or respond."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        try:
+            caller = await self._admit(scope, headers)
+        except RepriseError as error:
+            await _refuse(response_to(error), scope, receive, send)
+            return
+        most = MOST_WITH_AUDIO if scope["path"].startswith(_WITH_AUDIO) else MOST_JSON
+        declared = headers.get("content-length", "0")
+        if not declared.isdigit() or int(declared) > most:
+            await _refuse(_too_large(most), scope, receive, send)
+            return
+        scope["state"] = {**scope.get("state", {}), CALLER: caller}
+        await self._app(scope, _bounded(receive, most) if scope["type"] == "http" else receive, send)
+
+    async def _admit(self, scope: Scope, headers: Headers) -> Caller:
+        path = scope["path"]
+        if path in _OPEN:
+            return GUEST
+        scheme, _, key = headers.get("authorization", "").partition(" ")
+        key = key.strip() if scheme.lower() == "bearer" else ""
+        try:
+            caller = await run_in_threadpool(self._access.admit, key or None, local=self._is_local(scope))
+        except KeyRefused:
+            if not key and path in _LISTS and scope.get("method") == "GET":
+                return GUEST
+            raise
+        self._access.count_request(caller)
+        return caller
+
+
+async def _refuse(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
+    """Send a response; a web socket is closed before it is accepted, with the response where the server can."""
+    if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    response.headers["Connection"] = "close"  # the body was not read
+    await response(scope, receive, send)
+
+
+def _bounded(receive: Receive, most: int) -> Receive:
+    """A `receive` that raises HTTPException for a body that is too large, or whose bytes stop coming."""
+    size, complete = 0, False
+
+    async def bounded() -> Message:
+        nonlocal size, complete
+        if complete:
+            return await receive()
+        try:
+            async with asyncio.timeout(SILENCE):
+                message = await receive()
+        except TimeoutError as error:
+            raise HTTPException(408, "The request stopped coming. Send it again.") from error
+        size += len(message.get("body", b""))
+        if size > most:
+            raise HTTPException(413, _sentence(most))
+        complete = not message.get("more_body", False)
+        return message
+
+    return bounded
+
+
+def _sentence(most: int) -> str:
+    return f"The request is larger than {most >> 20} MB. Send less."
+
+
+def _too_large(most: int) -> Response:
+    return error_response(413, _sentence(most))

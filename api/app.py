@@ -1,0 +1,45 @@
+"""The application of the interface: its operations behind keys and limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+
+from api import errors, health, models, speech
+from api.access import AccessMiddleware, IsLocal
+from api.context import ApiContext
+from api.metrics import Metrics, MetricsMiddleware
+from studio.access import Access
+from studio.speech_service import SpeechService
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from studio.context import AppContext
+
+ROUTERS = (speech.router, models.router, health.router)
+OPENAPI = "/v1/openapi.json"
+VERSION = "1"
+DESCRIPTION = "Speech in cloned voices: OpenAI's speech operations, with a seed, clips of voices, and more formats."
+
+
+def create_api(app: AppContext, is_local: IsLocal) -> ASGIApp:
+    """Make the interface's application. It starts nothing: `web.serve` passes it the requests of its paths.
+
+    is_local: whether a request came from a program on this machine, and not from another site's page.
+    """
+    access, metrics = Access(app.storage.keys), Metrics(app.engine)
+    api = FastAPI(
+        title="Reprise",
+        version=VERSION,
+        description=DESCRIPTION,
+        openapi_url=OPENAPI,
+        docs_url=None,
+        redoc_url=None,
+    )
+    api.state.context = ApiContext(app, SpeechService(app, access), metrics)
+    errors.install(api)
+    for router in ROUTERS:
+        api.include_router(router)
+    return MetricsMiddleware(AccessMiddleware(api, access, is_local), metrics)

@@ -1,0 +1,48 @@
+"""What the operations of the interface work with."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from starlette.requests import HTTPConnection
+
+from studio.speech_service import SpeechService
+
+if TYPE_CHECKING:
+    from api.metrics import Metrics
+    from studio.context import AppContext
+
+# Names of OpenAI's models, which many clients send whatever the server: the loaded model responds to them.
+COMMON_MODELS = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")
+
+
+@dataclass(frozen=True)
+class ApiContext:
+    """app: the application's services. speech: speech and voices for callers. metrics: counts of what is done.
+
+    started: seconds since 1970.
+    """
+
+    app: AppContext
+    speech: SpeechService
+    metrics: Metrics
+    started: int = field(default_factory=lambda: int(time.time()))
+
+    @property
+    def model(self) -> str:
+        """The name of the loaded model; of a folder, its last part."""
+        name = self.app.engine.name
+        return Path(name).name if Path(name).is_absolute() else name
+
+    def knows_model(self, name: str) -> bool:
+        """Whether the loaded model responds to a name; also to dated ones of OpenAI's, such as tts-1-1106."""
+        return name == self.model or name.startswith(COMMON_MODELS)
+
+
+def context_of(connection: HTTPConnection) -> ApiContext:
+    """The context of the application that a request came to."""
+    context: ApiContext = connection.app.state.context
+    return context

@@ -1,0 +1,125 @@
+"""Errors in OpenAI's shape: `{"error": {"message", "type", "param", "code"}}`, with sentences from the error tree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from engine.errors import (
+    DatabaseUnavailable,
+    EngineBusy,
+    EngineClosed,
+    InvalidInput,
+    NameTaken,
+    RepriseError,
+    VoiceNotFound,
+    VoiceProtected,
+)
+from studio.access import KeyRefused, LimitReached
+from studio.error_text import error_text
+
+# The status, type and code of each kind of error; the first that fits.
+_KINDS: tuple[tuple[type[RepriseError], int, str, str | None], ...] = (
+    (KeyRefused, 401, "invalid_request_error", "invalid_api_key"),
+    (VoiceNotFound, 404, "invalid_request_error", "voice_not_found"),
+    (VoiceProtected, 403, "invalid_request_error", "voice_protected"),
+    (NameTaken, 409, "invalid_request_error", "name_taken"),
+    (InvalidInput, 400, "invalid_request_error", None),
+    (EngineBusy, 503, "server_error", "engine_busy"),
+    (EngineClosed, 503, "server_error", "no_model"),
+    (DatabaseUnavailable, 503, "server_error", "library_unavailable"),
+)
+_BUSY_SECONDS = 1  # until a client may try again
+
+
+class ErrorDetail(BaseModel):
+    """What went wrong, as a sentence and for programs."""
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+
+
+class ErrorBody(BaseModel):
+    """The body of every error."""
+
+    error: ErrorDetail
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Responses of an operation for the OpenAPI document: these errors, and those that every one can have."""
+    return {status: {"model": ErrorBody} for status in sorted({*statuses, 400, 401, 429, 500, 503})}
+
+
+def error_response(
+    status: int,
+    message: str,
+    *,
+    type: str = "invalid_request_error",
+    param: str | None = None,
+    code: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    """A response with one error."""
+    body = ErrorBody(error=ErrorDetail(message=message, type=type, param=param, code=code))
+    return JSONResponse(body.model_dump(), status, {"Cache-Control": "no-store", **(headers or {})})
+
+
+def response_to(error: Exception) -> JSONResponse:
+    """The response to an error. Those that are not in the error tree are logged."""
+    if isinstance(error, LimitReached):
+        wait = {"Retry-After": str(math.ceil(error.wait))}
+        limit = "insufficient_quota" if error.quota else "rate_limit_exceeded"
+        return error_response(429, str(error), type="requests", code=limit, headers=wait)
+    status, kind, code = status_of(error)
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    if status == 503:
+        headers["Retry-After"] = str(_BUSY_SECONDS)
+    return error_response(status, error_text(error), type=kind, code=code, headers=headers)
+
+
+def status_of(error: Exception) -> tuple[int, str, str | None]:
+    """The status, type and code of an error."""
+    found = ((status, kind, code) for each, status, kind, code in _KINDS if isinstance(error, each))
+    return next(found, (500, "server_error", None))
+
+
+def detail_of(error: Exception) -> dict[str, Any]:
+    """An error for a stream that has begun."""
+    status, kind, code = status_of(error)
+    return ErrorDetail(message=error_text(error), type=kind, code=code).model_dump() | {"status": status}
+
+
+def install(app: FastAPI) -> None:
+    """Make an application respond to all errors in this shape."""
+
+    async def on_error(_request: Request, error: Exception) -> JSONResponse:
+        return response_to(error)
+
+    async def on_invalid(_request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        return invalid_response(error.errors())
+
+    async def on_http(_request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        return error_response(error.status_code, str(error.detail), headers=error.headers)
+
+    app.add_exception_handler(RepriseError, on_error)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(HTTPException, on_http)
+    app.add_exception_handler(Exception, on_error)
+
+
+def invalid_response(errors: Any) -> JSONResponse:
+    """The response to a body that does not fit its model. errors: pydantic's."""
+    first = errors[0]
+    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    return error_response(400, f"{place or 'The request'}: {first['msg']}.", param=place or None)

@@ -1,0 +1,50 @@
+"""`GET /v1/models`: the loaded model, under its own name and OpenAI's."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from api.context import COMMON_MODELS, ApiContext, context_of
+from api.errors import documented
+from api.speech import unknown_model
+
+router = APIRouter(tags=["models"])
+
+
+class Model(BaseModel):
+    """A model, in OpenAI's shape."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str
+
+
+class ModelList(BaseModel):
+    """The models."""
+
+    object: Literal["list"] = "list"
+    data: list[Model]
+
+
+@router.get("/v1/models", operation_id="list_models", responses=documented())
+@router.get("/v1/audio/models", operation_id="list_audio_models", responses=documented())
+async def list_models(request: Request) -> ModelList:
+    """List the names that the loaded model responds to."""
+    context = context_of(request)
+    return ModelList(data=[_model(context, name) for name in (context.model, *COMMON_MODELS)])
+
+
+@router.get("/v1/models/{model:path}", operation_id="retrieve_model", response_model=Model, responses=documented(404))
+async def retrieve_model(model: str, request: Request) -> Model | Response:
+    """Describe a model."""
+    context = context_of(request)
+    return _model(context, model) if context.knows_model(model) else unknown_model(context, model)
+
+
+def _model(context: ApiContext, name: str) -> Model:
+    return Model(id=name, created=context.started, owned_by="reprise")

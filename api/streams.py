@@ -1,0 +1,141 @@
+"""Speech on its way to a client: made and encoded in a thread, sent by the event loop.
+
+The engine never waits for a client: what is made is kept until it is sent, and a request's length bounds it. A client
+that is gone ends its speech within one frame.
+
+A segment that the model has to speak again is not taken back, since a client may have played it: it is heard again, as
+when a reader stumbles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from starlette.types import Receive
+
+if TYPE_CHECKING:
+    from engine.request import AudioChunk, SpeechResult
+
+
+class ChunkSource(Protocol):
+    """A speech. sample_rate: Hz."""
+
+    sample_rate: int
+
+    @property
+    def seed(self) -> int: ...
+    @property
+    def result(self) -> SpeechResult | None: ...
+    def __next__(self) -> AudioChunk: ...
+    def cancel(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Encoder(Protocol):
+    """An `engine.audio.stream.StreamEncoder`."""
+
+    sample_rate: int
+
+    def encode(self, samples: NDArray[np.floating]) -> bytes: ...
+    def finish(self) -> bytes: ...
+
+
+@dataclass
+class Usage:
+    """What a request used. seconds: of audio at the model's own speed. first_audio: seconds until the first chunk."""
+
+    characters: int
+    frames: int = 0
+    seconds: float = 0.0
+    first_audio: float | None = None
+
+
+class SpeechStream:
+    """The encoded bytes of one speech, in the event loop that makes it. Iterate it once, after `begin`.
+
+    seed: of the speech. sample_rate: Hz of what is sent. gone: whether the client has left.
+    """
+
+    def __init__(self, speech: ChunkSource, encoder: Encoder, usage: Usage, *, max_frames: int | None = None) -> None:
+        """max_frames: the speech ends there."""
+        self.usage, self.gone = usage, False
+        self.seed, self.sample_rate = speech.seed, encoder.sample_rate
+        self._speech, self._encoder, self._max_frames = speech, encoder, max_frames
+        self._loop, self._parts = asyncio.get_running_loop(), asyncio.Queue[bytes | Exception | None]()
+        self._first: list[bytes] = []
+        self._watch: asyncio.Task[None] | None = None
+        threading.Thread(target=self._work, name="reprise-api-speech", daemon=True).start()
+
+    def watch(self, receive: Receive) -> None:
+        """Cancel the speech when the client disconnects. receive: of its request, whose body was read."""
+        self._watch = asyncio.create_task(self._watch_client(receive))
+
+    async def begin(self) -> None:
+        """Wait for the first bytes, so that an error before them is raised here."""
+        part = await self._next()
+        self._first = [part] if part else []
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            for part in self._first:
+                yield part
+            while self._first and (found := await self._next()) is not None:
+                yield found
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Cancel what is left of the speech."""
+        self._speech.cancel()
+        if self._watch is not None:
+            self._watch.cancel()
+
+    async def _next(self) -> bytes | None:
+        part = await self._parts.get()
+        if isinstance(part, Exception):
+            raise part
+        return part
+
+    async def _watch_client(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.gone = True
+        self._speech.cancel()
+
+    def _work(self) -> None:
+        try:
+            while (chunk := next(self._speech, None)) is not None:
+                if part := self._encoder.encode(self._counted(chunk)):
+                    self._put(part)
+                if self.usage.frames == self._max_frames:
+                    break
+            if part := self._encoder.finish():
+                self._put(part)
+            self._put(None)
+        except Exception as error:
+            self._put(error)
+        finally:
+            self._speech.close()
+
+    def _counted(self, chunk: AudioChunk) -> NDArray[np.float32]:
+        """The samples of a chunk that are within the limit."""
+        usage, frames = self.usage, chunk.frames
+        if self._max_frames is not None:
+            frames = min(frames, self._max_frames - usage.frames)
+        samples = chunk.samples[: len(chunk.samples) * frames // chunk.frames]
+        usage.frames += frames
+        usage.seconds += len(samples) / self._speech.sample_rate
+        if usage.first_audio is None:
+            usage.first_audio = chunk.elapsed
+        return samples
+
+    def _put(self, part: bytes | Exception | None) -> None:
+        with suppress(RuntimeError):  # the server has stopped, and its loop is closed
+            self._loop.call_soon_threadsafe(self._parts.put_nowait, part)

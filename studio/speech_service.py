@@ -1,0 +1,125 @@
+"""Speech for programs: a voice by any name that clients give it, checks that a page makes in its form, and the limits
+of the caller's key.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine.engine import SpeakOptions
+from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
+from storage.validation import is_id
+
+if TYPE_CHECKING:
+    from engine.voice import Voice
+    from storage import VoiceRecord
+    from studio.access import Access, Caller
+    from studio.context import AppContext
+    from studio.model_manager import MeasuredSpeech
+
+MAX_CHARACTERS = 10_000  # of one request
+MAX_STYLE = 80  # characters of a style tag
+# Sample voices by the names of OpenAI's, which many clients offer and no others.
+COMMON_VOICES = {
+    "alloy": "Clara",
+    "ash": "Adam",
+    "ballad": "Ben",
+    "cedar": "Adam",
+    "coral": "Emma",
+    "echo": "Daniel",
+    "fable": "Ben",
+    "marin": "Flora",
+    "nova": "Flora",
+    "onyx": "Adam",
+    "sage": "Clara",
+    "shimmer": "Emma",
+    "verse": "Daniel",
+}
+_ENGLISH = re.compile(r"(?i)|auto|english|en([-_][a-z0-9]+)*")
+_NO_STYLE = re.compile(r"[\[\]\s]+")
+
+
+@dataclass(frozen=True)
+class SpokenBy:
+    """The voice of a request: the name of a saved one; or a clip (a file's bytes) and its transcript; or neither, and
+    the model picks one.
+    """
+
+    name: str | None = None
+    clip: bytes | None = None
+    transcript: str = ""
+
+
+class SpeechService:
+    """Makes speech and finds voices for callers. Thread-safe; blocks for the database and the codec."""
+
+    def __init__(self, context: AppContext, access: Access) -> None:
+        self._context, self._access = context, access
+
+    def speak(
+        self,
+        caller: Caller,
+        text: str,
+        by: SpokenBy,
+        *,
+        seed: int | None = None,
+        instructions: str = "",
+        language: str = "",
+    ) -> MeasuredSpeech:
+        """Begin to speak.
+
+        instructions: how to speak; without effect unless the model has style tags. language: has to be one that the
+        model speaks. Raises what `Engine.speak` raises, VoiceNotFound, LimitReached, InvalidInput.
+        """
+        engine = self._context.engine
+        if len(text) > MAX_CHARACTERS:
+            raise InvalidInput(f"The text has {len(text):,} characters; at most {MAX_CHARACTERS:,} go in one request.")
+        self.check_language(language)
+        options = SpeakOptions(engine.default_options.temperature, seed=seed)
+        voice = self._voice(caller, by)
+        self._access.spend(caller, len(text))
+        return engine.speak(self.styled(text, instructions), voice, options, owner=caller.owner)
+
+    def find_voice(self, caller: Caller, name: str) -> VoiceRecord:
+        """The voice of a name, an id, or one of OpenAI's names. Raises VoiceNotFound."""
+        voices, owner = self._context.storage.voices, caller.owner
+        alias = caller.voices.get(name.lower())
+        if alias is not None:
+            return voices.find(alias, owner=owner)
+        if is_id(name):
+            with suppress(VoiceNotFound):
+                return voices.get(name, owner=owner)
+        try:
+            return voices.find(name, owner=owner)
+        except VoiceNotFound:
+            if (sample := COMMON_VOICES.get(name.lower())) is not None:
+                return voices.find(sample, owner=owner)
+            raise
+
+    def styled(self, text: str, instructions: str) -> str:
+        """The text with a style tag, where the model has them and there are instructions."""
+        style = _NO_STYLE.sub(" ", instructions).strip()
+        if not style or not self._context.engine.style_tags:
+            return text
+        if len(style) > MAX_STYLE:
+            style = style[: MAX_STYLE + 1].rpartition(" ")[0] or style[:MAX_STYLE]
+        return f"[{style}] {text}"
+
+    def check_language(self, language: str) -> None:
+        """Raises InvalidOption for a language that the model does not speak."""
+        if self._context.engine.english_only and not _ENGLISH.fullmatch(language.strip()):
+            raise InvalidOption(f"This model speaks English only, not “{language[:40]}”; leave the language out.")
+
+    def _voice(self, caller: Caller, by: SpokenBy) -> Voice | None:
+        engine = self._context.engine
+        if by.clip is not None:
+            return engine.encode_voice("reference", [(by.clip, by.transcript)]).voice
+        if by.name is None:
+            return None
+        record = self.find_voice(caller, by.name)
+        return self._context.storage.voices.ready(
+            record.id, engine.codec_fingerprint, engine.reencode, owner=caller.owner
+        )

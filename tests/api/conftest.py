@@ -1,0 +1,100 @@
+"""One real server with the bundled model for all tests of the interface, and clients of it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import av
+import httpx
+import numpy as np
+import pytest
+
+from api.app import create_api
+from engine import Engine
+from storage import Storage
+from storage.api_keys import NewKey
+from storage.samples import install_samples
+from studio.context import AppContext
+from studio.model_manager import ModelManager
+from tests.web.conftest import serving
+from web.http.hosts import is_local
+
+TEXT = "The rain has stopped."
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server. url: of its root, without a slash. app: its services."""
+
+    url: str
+    app: AppContext
+    engine: Engine
+
+    @property
+    def storage(self) -> Storage:
+        return self.app.storage
+
+    @contextmanager
+    def key(self, name: str = "Test", owner: str = "user:ann", **more: Any) -> Iterator[str]:
+        """A key for the block; meanwhile nobody may call without one."""
+        _, key = self.storage.keys.create(NewKey(name, owner, **more))
+        try:
+            yield key
+        finally:
+            self.storage.keys.revoke(name)
+
+    def busy(self) -> int:
+        """Speeches that are made or wait, also those between two segments."""
+        return self.engine._pipeline.loop.scheduler.open
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+@pytest.fixture(scope="session")
+def server(bundled_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Storage.open(tmp_path_factory.mktemp("api") / "voices.db") as storage, serving() as start:
+        install_samples(storage.voices)
+        app = AppContext.create(ModelManager(bundled_engine), storage)
+        parts = urlsplit(start(bundled_engine, storage, "machine", api=create_api(app, is_local)))
+        yield Server(f"{parts.scheme}://{parts.netloc}", app, bundled_engine)
+
+
+@pytest.fixture(scope="session")
+def client(server: Server) -> Iterator[httpx.Client]:
+    """A program on this machine, without a key."""
+    with httpx.Client(base_url=server.url, timeout=120) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def speak(client: httpx.Client) -> Callable[..., httpx.Response]:
+    """Posts a speech; `voice` and `input` are given unless the test gives others."""
+
+    def post(headers: dict[str, str] | None = None, **asked: Any) -> httpx.Response:
+        body = {"model": "tts-1", "input": TEXT, "voice": "Clara", "seed": 7, **asked}
+        return client.post("/v1/audio/speech", json=body, headers=headers)
+
+    return post
+
+
+def decoded(data: bytes, format: str) -> tuple[np.ndarray, int]:
+    """Samples, on any scale, and the rate of audio in a format."""
+    if format == "pcm":
+        return np.frombuffer(data, "<i2"), 24_000
+    with av.open(io.BytesIO(data)) as container:
+        stream = container.streams.audio[0]
+        return np.concatenate([frame.to_ndarray()[0] for frame in container.decode(stream)]), stream.sample_rate
+
+
+def same_sound(one: bytes, other: bytes, format: str = "pcm") -> bool:
+    """Whether two speeches are the same but for rounding, which depends on what is computed at the same time."""
+    (first, rate), (second, _) = decoded(one, format), decoded(other, format)
+    off = np.abs(first.astype(float) - second) if len(first) == len(second) else np.ones(1) * np.inf
+    return bool(off.max() <= (4 if format in ("pcm", "wav", "flac") else 0.01)) and rate > 0

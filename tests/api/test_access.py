@@ -1,0 +1,125 @@
+"""Keys, hosts, origins and sizes: who is let in, and what is refused before it is read."""
+
+import socket
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from api import access
+from engine.errors import VoiceNotFound
+from storage.api_keys import Allowance
+from tests.api.conftest import Server, bearer
+
+Speak = Callable[..., httpx.Response]
+ELSEWHERE = {"Host": "voices.example.org"}
+
+
+def error_of(response: httpx.Response) -> dict[str, str]:
+    body = response.json()
+    assert set(body) == {"error"}
+    assert set(body["error"]) == {"message", "type", "param", "code"}
+    assert body["error"]["message"].endswith((".", "s."))
+    return body["error"]
+
+
+def test_this_machine_may_call_while_there_is_no_key(client: httpx.Client) -> None:
+    assert client.get("/v1/models").status_code == 200
+    assert client.get("/v1/models", headers=bearer("not-needed")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ELSEWHERE,
+        {"X-Forwarded-For": "192.0.2.1"},
+        {"Origin": "https://evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Origin": "null"},
+    ],
+)
+def test_others_need_a_key(client: httpx.Client, server: Server, headers: dict[str, str]) -> None:
+    """Other machines, proxies, names that were bound to this address, and pages of other sites."""
+    for more in ({}, bearer("not-needed")):
+        refused = client.get("/v1/models", headers=headers | more)
+        assert refused.status_code == 401
+        assert refused.headers["www-authenticate"] == "Bearer"
+        assert error_of(refused)["code"] == "invalid_api_key"
+    with server.key() as key:
+        assert client.get("/v1/models", headers=headers | bearer(key)).status_code == 200
+
+
+def test_once_there_is_a_key_everyone_needs_one(client: httpx.Client, server: Server, speak: Speak) -> None:
+    with server.key() as key:
+        assert client.get("/v1/models").status_code == 401
+        assert client.get("/v1/models", headers=bearer(key + "x")).status_code == 401
+        assert client.get("/v1/models", headers={"Authorization": f"Basic {key}"}).status_code == 401
+        assert speak(bearer(key), response_format="pcm", max_new_tokens=2).status_code == 200
+    assert client.get("/v1/models", headers=ELSEWHERE | bearer(key)).status_code == 401
+
+
+def test_a_key_reaches_its_owners_voices_alone(server: Server, speak: Speak) -> None:
+    voices = server.storage.voices
+    own = voices.duplicate(voices.find("Emma").id, owner="user:ann")
+    voices.rename(own.id, "Mine", owner="user:ann")
+    try:
+        with server.key("Ann") as ann, server.key("Bob", "user:bob") as bob:
+            assert speak(bearer(ann), voice="Mine", max_new_tokens=1).status_code == 200
+            for name in ("Mine", own.id):
+                refused = speak(bearer(bob), voice=name)
+                assert (refused.status_code, error_of(refused)["code"]) == (404, "voice_not_found")
+    finally:
+        voices.delete(own.id, owner="user:ann")
+    with pytest.raises(VoiceNotFound):
+        voices.find("Mine", owner="user:ann")
+
+
+def test_a_rate_and_a_quota_are_kept(client: httpx.Client, server: Server, speak: Speak) -> None:
+    with server.key(rate=Allowance(2, 3600)) as key:
+        assert [client.get("/v1/models", headers=bearer(key)).status_code for _ in range(3)] == [200, 200, 429]
+        refused = client.get("/v1/models", headers=bearer(key))
+        assert error_of(refused)["code"] == "rate_limit_exceeded"
+        assert 3000 < int(refused.headers["retry-after"]) <= 3601
+    with server.key(quota=Allowance(25, 3600)) as key:
+        assert speak(bearer(key), max_new_tokens=1).status_code == 200
+        refused = speak(bearer(key), max_new_tokens=1)
+        assert (refused.status_code, error_of(refused)["code"]) == (429, "insufficient_quota")
+
+
+def test_a_large_body_is_refused_before_it_is_read(server: Server) -> None:
+    host = server.url.removeprefix("http://")
+    with socket.create_connection(host.split(":"), 10) as connection:  # type: ignore[arg-type]
+        head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: {host}\r\nContent-Length: {access.MOST_WITH_AUDIO + 1}\r\n\r\n"
+        connection.sendall(head.encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 413")
+
+
+def test_a_body_without_a_length_is_cut_off(client: httpx.Client) -> None:
+    refused = client.post("/v1/audio/speech", content=(bytes(1 << 20) for _ in range(20)))
+    assert refused.status_code == 413
+    assert "larger than 16 MB" in error_of(refused)["message"]
+
+
+def test_a_stranger_is_refused_before_the_body_is_read(server: Server) -> None:
+    host = server.url.removeprefix("http://")
+    with server.key(), socket.create_connection(host.split(":"), 10) as connection:  # type: ignore[arg-type]
+        connection.sendall(f"POST /v1/audio/speech HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n".encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 401")
+
+
+def test_the_page_stays_behind_its_gate(client: httpx.Client, server: Server) -> None:
+    """A key opens the interface, not the page."""
+    with server.key() as key:
+        assert client.get("/", headers=bearer(key)).status_code == 401  # without start-up token
+        assert client.get("/", headers=ELSEWHERE | bearer(key)).status_code == 421
+        assert client.get("/gradio_api/info", headers=bearer(key)).status_code == 404
+        assert client.post("/v1", headers=bearer(key)).status_code == 404
+        for path in ("/v1/nothing", "/v1/../gradio_api/info", "/v1/audio/speech/nothing"):
+            assert client.get(path, headers=bearer(key)).status_code == 404
+
+
+def test_responses_have_the_headers_of_the_page(client: httpx.Client) -> None:
+    headers = client.get("/v1/models").headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["content-security-policy"].startswith("default-src 'none'")
+    assert "access-control-allow-origin" not in headers

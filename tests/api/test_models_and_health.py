@@ -1,0 +1,52 @@
+"""Models, health and counts."""
+
+import httpx
+
+from tests.api.conftest import Server
+
+
+def test_the_loaded_model_has_several_names(client: httpx.Client) -> None:
+    models = client.get("/v1/models").json()
+    assert models["object"] == "list"
+    names = [model["id"] for model in models["data"]]
+    assert names == ["bundled", "tts-1", "tts-1-hd", "gpt-4o-mini-tts"]
+    for model in models["data"]:
+        assert client.get(f"/v1/models/{model['id']}").json() == model
+        assert model["object"] == "model"
+    assert client.get("/v1/audio/models").json() == models
+    unknown = client.get("/v1/models/fishaudio/s2-pro")
+    assert unknown.status_code == 404
+    assert unknown.json()["error"]["code"] == "model_not_found"
+
+
+def test_health_needs_no_key(client: httpx.Client, server: Server) -> None:
+    with server.key():
+        for path in ("/health/live", "/health/ready", "/health"):
+            assert client.get(path, headers={"Host": "10.0.0.7"}).json() == {"status": "ok"}
+
+
+def test_a_model_that_cannot_be_loaded_is_not_ready(client: httpx.Client, server: Server) -> None:
+    manager = server.app.engine
+    engine, manager._engine = manager._engine, None
+    try:
+        assert client.get("/health/live").status_code == 200
+        assert client.get("/health/ready").status_code == 503
+        spoken = client.post("/v1/audio/speech", json={"input": "Hi.", "voice": "Clara"})
+        assert (spoken.status_code, spoken.json()["error"]["code"]) == (503, "no_model")
+        assert spoken.headers["retry-after"]
+    finally:
+        manager._engine = engine
+    assert client.get("/health/ready").status_code == 200
+
+
+def test_metrics_tell_the_engines_state(client: httpx.Client, server: Server) -> None:
+    client.get("/v1/models")
+    client.get("/v1/whatever")
+    text = client.get("/metrics").text
+    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
+    assert float(values["reprise_slots"]) == server.app.engine.slots
+    assert float(values["reprise_queue"]) == 0
+    assert float(values['reprise_requests_total{operation="list_models",status="200"}']) >= 1
+    assert float(values['reprise_requests_total{operation="none",status="404"}']) >= 1
+    assert float(values["process_resident_memory_bytes"]) > 1e8
+    assert "whatever" not in text

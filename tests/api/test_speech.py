@@ -1,0 +1,213 @@
+"""`POST /v1/audio/speech` over a real connection, with the bundled model."""
+
+import base64
+import json
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from engine.audio.stream import STREAM_FORMATS
+from tests.api.conftest import TEXT, Server, bearer, decoded, same_sound
+from tests.paths import CLIP
+from tests.waiting import until
+
+Speak = Callable[..., httpx.Response]
+WORDS = "The train was late, so we walked along the river."
+TYPES = {
+    "mp3": "audio/mpeg",
+    "opus": "audio/ogg",
+    "aac": "audio/aac",
+    "flac": "audio/flac",
+    "wav": "audio/wav",
+    "pcm": "audio/pcm;rate=24000;channels=1",
+}
+
+
+def heard(response: httpx.Response, format: str) -> tuple[float, int]:
+    """Seconds and sample rate of a response."""
+    assert response.status_code == 200, response.text
+    samples, rate = decoded(response.content, format)
+    return len(samples) / rate, rate
+
+
+def events(response: httpx.Response) -> Iterator[dict[str, Any]]:
+    assert response.headers["content-type"].startswith("text/event-stream")
+    for line in response.text.split("\n\n"):
+        if line:
+            yield json.loads(line.removeprefix("data: "))
+
+
+@pytest.fixture(scope="module")
+def whole(speak: Speak) -> httpx.Response:
+    return speak(response_format="wav", stream=False)
+
+
+@pytest.mark.parametrize("format", STREAM_FORMATS)
+def test_every_format_streams_the_same_speech(speak: Speak, whole: httpx.Response, format: str) -> None:
+    """As audio, and as events that carry the same bytes and end with the usage."""
+    seconds = float(whole.headers["x-usage-seconds"])
+    response = speak(response_format=format)
+    assert response.headers["content-type"] == TYPES[format]
+    assert response.headers["transfer-encoding"] == "chunked"
+    assert response.headers["x-usage-characters"] == str(len(TEXT))
+    assert response.headers["x-seed"] == "7"
+    assert heard(response, format)[0] == pytest.approx(seconds, abs=0.1)
+    *deltas, done = events(speak(response_format=format, stream_format="sse"))
+    assert {delta["type"] for delta in deltas} == {"speech.audio.delta"}
+    data = b"".join(base64.b64decode(delta["audio"]) for delta in deltas)
+    assert same_sound(data, response.content, format)
+    assert done["type"] == "speech.audio.done"
+    usage = done["usage"]
+    assert usage["seconds"] == pytest.approx(seconds, abs=0.001)
+    assert usage["input_tokens"] == usage["characters"] == len(TEXT)
+    assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
+
+
+def test_a_whole_response_tells_usage_and_lengths(whole: httpx.Response, server: Server) -> None:
+    seconds, rate = heard(whole, "wav")
+    assert rate == server.app.engine.sample_rate
+    assert float(whole.headers["x-usage-seconds"]) == pytest.approx(seconds, abs=0.001)
+    assert int(whole.headers["x-usage-frames"]) == round(seconds * server.app.engine.frame_rate)
+    assert int.from_bytes(whole.content[4:8], "little") == len(whole.content) - 8
+    assert int.from_bytes(whole.content[40:44], "little") == len(whole.content) - 44
+
+
+def test_audio_comes_while_it_is_made(client: httpx.Client, server: Server) -> None:
+    asked = {"input": WORDS * 4, "voice": "Clara", "response_format": "pcm", "model": "tts-1"}
+    with client.stream("POST", "/v1/audio/speech", json=asked) as response:
+        assert len(next(response.iter_raw())) > 0
+        assert server.busy() == 1  # and the engine is still speaking
+
+
+def test_a_seed_repeats_a_speech(speak: Speak) -> None:
+    first, same, other = (speak(seed=seed, response_format="pcm").content for seed in (1, 1, 2))
+    assert same_sound(first, same)
+    assert not same_sound(first, other)
+    assert 0 <= int(speak(seed=None, max_new_tokens=1).headers["x-seed"]) < 2**31
+
+
+def test_speed_changes_the_length_and_not_the_pitch(speak: Speak) -> None:
+    lengths = {speed: len(speak(response_format="pcm", speed=speed).content) for speed in (0.5, 1, 2)}
+    assert lengths[0.5] == pytest.approx(2 * lengths[1], rel=0.05)
+    assert lengths[2] == pytest.approx(lengths[1] / 2, rel=0.05)
+
+
+def test_a_limit_of_frames_ends_a_speech(speak: Speak, server: Server) -> None:
+    data = speak(response_format="pcm", max_new_tokens=5, sample_rate=server.app.engine.sample_rate).content
+    assert len(data) == 2 * 5 * server.app.engine.frame_length
+    whole = speak(response_format="pcm", sample_rate=server.app.engine.sample_rate).content
+    assert same_sound(whole[: len(data)], data)
+
+
+def test_sample_rates_are_those_that_were_asked_for(speak: Speak) -> None:
+    assert heard(speak(response_format="wav", sample_rate=16_000, max_new_tokens=4), "wav")[1] == 16_000
+    response = speak(response_format="pcm", sample_rate=8_000, max_new_tokens=4)
+    assert response.headers["content-type"] == "audio/pcm;rate=8000;channels=1"
+
+
+@pytest.mark.parametrize("voice", ["clara", {"id": "Clara"}, "alloy", {"id": "alloy"}])
+def test_voices_have_several_names(speak: Speak, voice: object) -> None:
+    named, clara = (speak(voice=each, response_format="pcm", max_new_tokens=6).content for each in (voice, "Clara"))
+    assert same_sound(named, clara)
+
+
+def test_a_key_maps_openai_names_to_its_voices(speak: Speak, server: Server) -> None:
+    emma = speak(voice="Emma", response_format="pcm", max_new_tokens=6).content
+    with server.key(voices={"alloy": "Emma"}) as key:
+        alloy = speak(bearer(key), voice="alloy", response_format="pcm", max_new_tokens=6).content
+    assert same_sound(alloy, emma)
+
+
+def test_a_clip_is_a_voice(client: httpx.Client) -> None:
+    url = "data:audio/flac;base64," + base64.b64encode(CLIP.read_bytes()).decode()
+    asked = {"model": "tts-1", "input": TEXT, "seed": "3", "ref_text": WORDS, "response_format": "pcm"}
+    by_url = client.post("/v1/audio/speech", json=asked | {"seed": 3, "ref_audio": url})
+    by_form = client.post("/v1/audio/speech", data=asked, files={"ref_audio": ("clip.flac", CLIP.read_bytes())})
+    assert by_url.status_code == by_form.status_code == 200, by_form.text
+    assert same_sound(by_url.content, by_form.content)
+    assert np.abs(np.frombuffer(by_url.content, "<i2")).max() > 1000
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "says"),
+    [
+        ({"input": ""}, 400, "input: "),
+        ({"input": "…"}, 400, "no words to say"),
+        ({"input": "x" * 10_001}, 400, "input: "),
+        ({"input": "Привет"}, 400, "speaks English only"),
+        ({"voice": "Nobody"}, 404, "no voice called “Nobody”"),
+        ({"voice": None}, 400, "voice: name a voice"),
+        ({"voice": {"name": "Clara"}}, 400, "voice: "),
+        ({"model": "whisper-1"}, 404, "“whisper-1” is not loaded here"),
+        ({"response_format": "midi"}, 400, "response_format: "),
+        ({"speed": 5}, 400, "speed: "),
+        ({"seed": -1}, 400, "seed: "),
+        ({"language": "fr"}, 400, "English only, not “fr”"),
+        ({"ref_audio": "https://example.org/a.wav", "ref_text": "Hi."}, 400, "no address is fetched"),
+        ({"ref_audio": "data:audio/wav;base64,!", "ref_text": "Hi."}, 400, "does not hold base64"),
+        ({"ref_audio": "data:audio/wav;base64,aGVsbG8=", "ref_text": "Hi."}, 400, "not audio that can be read"),
+        ({"ref_audio": "data:audio/wav;base64,aGVsbG8="}, 400, "Type the words"),
+    ],
+)
+def test_what_cannot_be_spoken_is_refused(speak: Speak, asked: dict[str, Any], status: int, says: str) -> None:
+    refused = speak(**asked)
+    assert refused.status_code == status
+    assert says in refused.json()["error"]["message"]
+
+
+def test_other_bodies_are_refused(client: httpx.Client) -> None:
+    post = {"url": "/v1/audio/speech"}
+    assert client.post(**post, content=b"{", headers={"Content-Type": "application/json"}).status_code == 400
+    assert client.post(**post, content=b"[]", headers={"Content-Type": "application/json"}).status_code == 400
+    assert client.post(**post, content=b"x", headers={"Content-Type": "text/plain"}).status_code == 415
+
+
+def test_languages_that_the_model_speaks_are_accepted(speak: Speak) -> None:
+    for language in ("en", "en-GB", "English", "Auto"):
+        assert speak(language=language, max_new_tokens=1).status_code == 200
+
+
+def test_a_client_that_leaves_frees_its_slot(client: httpx.Client, server: Server) -> None:
+    asked = {"input": WORDS * 20, "voice": "Clara", "model": "tts-1"}
+    before = client.get("/metrics").text
+    with client.stream("POST", "/v1/audio/speech", json=asked) as response:
+        next(response.iter_raw())
+        assert server.busy() == 1
+    until(lambda: server.busy() == 0)
+    until(lambda: cancelled(client.get("/metrics").text) == cancelled(before) + 1)
+
+
+def test_a_client_that_leaves_the_queue_frees_its_place(client: httpx.Client, server: Server) -> None:
+    asked = {"input": WORDS * 20, "voice": "Clara", "model": "tts-1"}
+    slots = server.app.engine.slots
+    speeches = [client.build_request("POST", "/v1/audio/speech", json=asked) for _ in range(slots)]
+    opened = [client.send(request, stream=True) for request in speeches]
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{server.url}/v1/audio/speech", json=asked, timeout=httpx.Timeout(30, read=0.3))
+    until(lambda: server.app.engine.status().waiting == 0)
+    for response in opened:
+        response.close()
+    until(lambda: server.busy() == 0)
+
+
+def cancelled(metrics: str) -> float:
+    (line,) = (line for line in metrics.splitlines() if line.startswith("reprise_speeches_cancelled_total"))
+    return float(line.split()[1])
+
+
+def test_speeches_of_many_clients_do_not_mix(speak: Speak) -> None:
+    alone = {seed: speak(seed=seed, response_format="pcm").content for seed in range(3)}
+    found: dict[int, bytes] = {}
+    threads = [
+        threading.Thread(target=lambda seed=seed: found.update({seed: speak(seed=seed, response_format="pcm").content}))
+        for seed in alone
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(same_sound(found[seed], alone[seed]) for seed in alone)
