@@ -48,7 +48,7 @@ from engine.serving.memory import (
 from engine.serving.model_runner import ModelRunner
 from engine.serving.prefix_cache import PrefixCache
 from engine.serving.step_runners import GraphMode
-from engine.text import normalise, plan_segments
+from engine.text import GrowingText, Segment, normalise, plan_segments
 from engine.text.prompt import PromptBuilder, PromptReference
 from engine.voice import Consent, Reference, Voice
 
@@ -297,7 +297,7 @@ class Engine:
 
     def speak(
         self,
-        text: str,
+        text: str | GrowingText,
         voice: Voice | Sequence[Voice] | None = None,
         options: SpeakOptions | None = None,
         *,
@@ -306,7 +306,8 @@ class Engine:
         """Speak `text` as a stream.
 
         Args:
-            text: any length; `<|speaker:i|>` switches between the references of the voice or voices.
+            text: any length; `<|speaker:i|>` switches between the references of the voice or voices. Or a text of
+                `growing_text`, for one speech that continues as it grows.
             voice: one voice; several, for several speakers; or None, and the model picks a voice.
             owner: name of the request's owner. Owners get equal shares of the turns, however many requests they have.
 
@@ -317,12 +318,14 @@ class Engine:
         options = options or self.default_options
         voices = [] if voice is None else [voice] if isinstance(voice, Voice) else list(voice)
         references = [r for v in voices for r in self._with_own_codes(v).references]
-        segments = plan_segments(text, max_bytes=self._profile.max_segment_bytes)
-        self._check_speakers([s.speaker for s in segments], len(references))
-        self._check_pronounceable(text)
+        segments = text if isinstance(text, GrowingText) else self._segments(text, len(references))
         seed = secrets.randbelow(MAX_SEED + 1) if options.seed is None else options.seed
         prompted = [self._prompt_reference(reference) for reference in references]
         return Speech(Request(self._pipeline, segments, prompted, options, seed, owner))
+
+    def growing_text(self) -> GrowingText:
+        """A text that is spoken while it is written; for one `speak`."""
+        return GrowingText(self._profile.max_segment_bytes, self._check_pronounceable)
 
     def forget(self, voice: Voice) -> None:
         """Drop the cached data of a deleted voice: keys and values of its prompt, codes of its clips.
@@ -381,6 +384,13 @@ class Engine:
             positions=POSITIONS,
             activations=activation_dtype(self._precision, device),
         )
+
+    def _segments(self, text: str, speakers: int) -> list[Segment]:
+        """The segments of a text for so many speakers. Raises InvalidText."""
+        segments = plan_segments(text, max_bytes=self._profile.max_segment_bytes)
+        self._check_speakers([segment.speaker for segment in segments], speakers)
+        self._check_pronounceable(text)
+        return segments
 
     def _check_speakers(self, speakers: Sequence[int | None], known: int) -> None:
         highest = max((s for s in speakers if s is not None), default=0)

@@ -16,8 +16,8 @@ from engine.models.sampling import SamplingOptions
 from engine.serving.codec_worker import CodecStream, CodecWorker
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.pacing import Pacer
-from engine.serving.turn import AudioDecoded, Conversation, EventStream, Turn, TurnEnded
-from engine.text import Segment, frame_budget, frame_minimum
+from engine.serving.turn import AudioDecoded, Conversation, EventStream, TextChanged, Turn, TurnEnded
+from engine.text import GrowingText, Segment, frame_budget, frame_minimum
 from engine.text.prompt import PromptBuilder, PromptReference
 
 StopReason = Literal["end", "short", "length", "cancelled"]
@@ -36,7 +36,7 @@ class AudioChunk:
     start: sample offset in the take. Normally the end of the chunk before. When it is smaller, a segment is spoken
         again: everything from `start` on that came before is replaced.
     frames: codec frames in this chunk. elapsed: seconds since the request.
-    segment, segments: 0-based index of the text's segment, and the number of segments. text: that segment.
+    segment, segments: 0-based index of the text's segment, and the number of segments so far. text: that segment.
     queued: seconds from the request to its first slot.
     """
 
@@ -178,14 +178,15 @@ class Request:
     """What was asked, its place in the queue, and its turns: one segment after the other, and again those that loop, do
     not end, or end too soon.
 
-    owner: requests of one owner share their turns.
+    text: its segments; or a text that grows, whose segments are taken as they come. The request waits for them without
+    a slot. owner: requests of one owner share their turns.
     Raises EngineBusy when the engine is full, and InvalidInput for a voice too long.
     """
 
     def __init__(
         self,
         pipeline: SpeechPipeline,
-        segments: Sequence[Segment],
+        text: Sequence[Segment] | GrowingText,
         references: Sequence[PromptReference],
         options: SamplingOptions,
         seed: int,
@@ -193,7 +194,9 @@ class Request:
     ) -> None:
         self.seed = seed
         self.result: SpeechResult | None = None
-        self._pipeline, self._segments, self._options = pipeline, segments, options
+        self._pipeline, self._options = pipeline, options
+        self._growing = text if isinstance(text, GrowingText) else None
+        self._segments = [] if isinstance(text, GrowingText) else list(text)
         self._conversation = Conversation(pipeline.prompts, references, pipeline.positions, pipeline.history_positions)
         self._requested_at = time.perf_counter()
         self._pacer = Pacer(1 / pipeline.frame_rate)
@@ -203,9 +206,12 @@ class Request:
         self._stream: CodecStream | None = None  # of the last accepted turn
         self._first_audio: tuple[float, FirstAudioTimings] | None = None
         self._frames = 0  # in the take so far
+        self._accepted_frames = 0  # of the turns that stand
         self._results: list[SegmentResult] = []
         self._ticket = pipeline.loop.scheduler.enter(owner)
         self._events = EventStream(partial(pipeline.loop.leave, self._ticket), READER_TIMEOUT)
+        if self._growing is not None:
+            self._growing.changed = partial(self._events.put, TextChanged())
 
     @property
     def place(self) -> int | None:
@@ -226,8 +232,8 @@ class Request:
         """Speak: submit the turns and yield their audio."""
         try:
             if not self._cancelled:
-                self._begin_turn(segment=0, attempt=1, start=0)
-            while self._turns:
+                self._continue()
+            while self._turns or not (self._growing is None or self._growing.over):
                 event = self._events.get()
                 self._cancelled |= self._events.timed_out
                 if self._cancelled or event is None:
@@ -237,6 +243,9 @@ class Request:
                         raise event
                     finally:
                         del event  # its traceback refers to this frame; the cycle would keep the request's memory
+                if isinstance(event, TextChanged):
+                    self._continue()
+                    continue
                 # Events of a rejected attempt have no turn here and are ignored.
                 turn = next((turn for turn in self._turns if turn.number == event.turn), None)
                 if turn and isinstance(event, TurnEnded):
@@ -249,6 +258,15 @@ class Request:
             self.leave()
             for turn in self._turns:
                 self._pipeline.codec_worker.drop(turn.stream)
+
+    def _continue(self) -> None:
+        """Begin the next segment, unless one is being generated or none has come."""
+        if any(not turn.accepted for turn in self._turns):
+            return
+        if self._growing is not None and len(self._results) == len(self._segments):
+            self._segments += self._growing.take()
+        if len(self._results) < len(self._segments):
+            self._begin_turn(segment=len(self._results), attempt=1, start=self._accepted_frames)
 
     def _begin_turn(self, *, segment: int, attempt: int, start: int) -> None:
         text = self._segments[segment].text
@@ -283,14 +301,13 @@ class Request:
             self._begin_turn(segment=turn.segment, attempt=turn.attempt + 1, start=turn.start)
             return
         turn.accepted = True
-        self._stream = turn.stream
+        self._stream, self._accepted_frames = turn.stream, turn.start + turn.frames
         text = self._segments[turn.segment].text
         if turn.stop == "end" and turn.codes:
             self._conversation.append(text, torch.from_numpy(np.stack(turn.codes, axis=1)))
         stop_reason: StopReason = "length" if turn.stop is None or turn.stop == "loop" else turn.stop
         self._results.append(SegmentResult(text, stop_reason, turn.frames, turn.attempt))
-        if len(self._results) < len(self._segments):
-            self._begin_turn(segment=turn.segment + 1, attempt=1, start=turn.start + turn.frames)
+        self._continue()
 
     def _chunk(self, turn: Turn, audio: AudioDecoded) -> AudioChunk:
         elapsed = time.perf_counter() - self._requested_at

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from engine.engine import EncodedVoice, Engine, EngineStatus, SpeakOptions
     from engine.request import AudioChunk, Speech, SpeechResult
+    from engine.text import GrowingText
     from engine.voice import Consent, Voice
 
 log = logging.getLogger(__name__)
@@ -176,7 +177,7 @@ class ModelManager:
 
     def speak(
         self,
-        text: str,
+        text: str | GrowingText,
         voice: Voice | Sequence[Voice] | None = None,
         options: SpeakOptions | None = None,
         *,
@@ -190,6 +191,11 @@ class ModelManager:
         except BaseException:
             self._leave()
             raise
+
+    def growing_text(self) -> GrowingText:
+        """As `Engine.growing_text`."""
+        with self._used() as engine:
+            return engine.growing_text()
 
     def check_loaded(self) -> None:
         """Raises ModelChanging while another model takes this one's place, EngineClosed where none is loaded."""

@@ -97,7 +97,12 @@ class TurnEnded:
     turn: int
 
 
-Event = AudioDecoded | TurnEnded | Exception | None
+@dataclass(frozen=True)
+class TextChanged:
+    """The text of a request was continued or finished."""
+
+
+Event = AudioDecoded | TurnEnded | TextChanged | Exception | None
 
 
 class EventStream:

@@ -1,11 +1,13 @@
 """From typed text to the segments that are spoken one after the other: see `plan_segments`."""
 
 from engine.text.clean import normalise
+from engine.text.growing import GrowingText
 from engine.text.segments import cut_text, split_segments
 from engine.text.timing import frame_budget, frame_minimum, speaking_time
 from engine.text.turns import Segment, batch_turns, plan_segments, split_speaker_turns
 
 __all__ = [
+    "GrowingText",
     "Segment",
     "batch_turns",
     "cut_text",

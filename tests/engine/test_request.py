@@ -1,16 +1,20 @@
 """Requests and their readers: a speech that is not read is cancelled, and a slow reader gets all audio."""
 
 from functools import partial
+from threading import Thread
 
 import numpy as np
 import pytest
 
 from engine import request
-from engine.engine import Engine
-from engine.request import READER_TIMEOUT
+from engine.engine import Engine, SpeakOptions
+from engine.errors import InvalidText
+from engine.request import READER_TIMEOUT, AudioChunk
 from engine.serving import turn as turn_module
+from engine.serving.engine_loop import EngineLoop
 from engine.serving.scheduler import Scheduler, Ticket
-from engine.serving.turn import AudioDecoded, EventStream, TurnEnded
+from engine.serving.turn import AudioDecoded, EventStream, Turn, TurnEnded
+from engine.text import GrowingText
 from tests.paths import MINIATURE
 from tests.waiting import until
 
@@ -97,3 +101,74 @@ def test_a_speech_tells_its_place() -> None:
     assert [each.place for each in speeches] == [None, 0, 1]
     speeches[1].cancel()
     assert [each.place for each in speeches[1:]] == [None, 0]
+
+
+def growing(engine: Engine, *pieces: str) -> GrowingText:
+    text = engine.growing_text()
+    for piece in pieces:
+        text.append(piece)
+    return text
+
+
+def test_a_text_that_is_complete_at_once_is_spoken_as_any_other(bundled_engine: Engine) -> None:
+    options = SpeakOptions(0.6, seed=3)
+    text = growing(bundled_engine, "The rain has ", "stopped. We can go.")
+    text.finish()
+    grown = list(bundled_engine.speak(text, options=options))
+    fixed = list(bundled_engine.speak("The rain has stopped. We can go.", options=options))
+    np.testing.assert_allclose(
+        np.concatenate([chunk.samples for chunk in grown]),
+        np.concatenate([chunk.samples for chunk in fixed]),
+        atol=1e-3,
+    )
+
+
+def test_a_text_is_spoken_while_it_grows_as_one_conversation(bundled_engine: Engine) -> None:
+    """Each further piece is written when the speech has nothing left to say: it waits without a slot, and goes on."""
+    pieces = ["The rain has stopped. We", " can go now, I think. And", " then? So"]
+    text = growing(bundled_engine, pieces[0])
+    speech = bundled_engine.speak(text, options=SpeakOptions(0.6, seed=3))
+    prompts: list[int] = []
+    begin = EngineLoop.submit
+    scheduler = bundled_engine._pipeline.loop.scheduler
+
+    def submit(loop: EngineLoop, turn: Turn) -> None:
+        prompts.append(turn.prompt.columns.shape[1])
+        begin(loop, turn)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EngineLoop, "submit", submit)
+        spoken: list[AudioChunk] = []
+        reader = Thread(target=lambda: spoken.extend(speech))
+        reader.start()
+        for number, piece in enumerate([*pieces[1:], None]):
+            until(lambda number=number: len(prompts) == number + 1 and len(speech._request._results) == number + 1)
+            assert scheduler.open == 1
+            assert scheduler.speaking == 0
+            if piece is None:
+                text.finish()
+            else:
+                text.append(piece)
+        reader.join()
+    assert [segment.text for segment in speech.result.segments] == [  # type: ignore[union-attr]
+        "The rain has stopped.", "We can go now, I think.", "And then?", "So",
+    ]  # fmt: skip
+    assert [chunk.start for chunk in spoken[1:]] == [chunk.start + len(chunk.samples) for chunk in spoken[:-1]]
+    assert prompts[0] < prompts[1] < prompts[2]  # each has the turns before it
+    assert scheduler.open == 0
+
+
+def test_a_text_that_never_comes_ends_with_its_reader(bundled_engine: Engine) -> None:
+    speech = bundled_engine.speak(growing(bundled_engine, "Hel"))
+    reader = Thread(target=lambda: list(speech))
+    reader.start()
+    speech.cancel()
+    reader.join()
+    assert speech.result
+    assert (speech.result.stop_reason, speech.result.frames) == ("cancelled", 0)
+    assert bundled_engine._pipeline.loop.scheduler.open == 0
+
+
+def test_a_growing_text_has_the_words_of_the_model(bundled_engine: Engine) -> None:
+    with pytest.raises(InvalidText, match="speaks English only"):
+        growing(bundled_engine, "Привет")

@@ -1,0 +1,85 @@
+"""Text that is spoken while it is still being written, as a language model writes it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from engine.errors import InvalidText
+from engine.text.segments import MAX_BYTES
+from engine.text.sentences import Span, is_clause_end, sentences, word_ends
+from engine.text.turns import Segment, plan_segments
+
+MIN_CLAUSE_WORDS = 4  # fewer words before a comma are spoken together with what follows
+
+
+class GrowingText:
+    """Pieces of text in, segments out: whole sentences where there are any, else clauses.
+
+    A mark ends a sentence only when more text shows that it does ("3.5", "Mr. Gray"), or when the text is finished. The
+    writer calls `append` and `finish`, the request `take`; each may be in a thread of its own.
+    """
+
+    def __init__(self, max_bytes: int = MAX_BYTES, check: Callable[[str], None] = lambda _text: None) -> None:
+        """max_bytes: of a segment. check: raises InvalidText for a text that the model cannot speak."""
+        self.changed: Callable[[], object] = lambda: None  # called after each change, in the writer's thread
+        self._max_bytes, self._check = max_bytes, check
+        self._lock = threading.Lock()
+        self._pending = ""
+        self._characters = 0
+        self._finished = False
+
+    def __len__(self) -> int:
+        """Characters so far."""
+        return self._characters
+
+    def append(self, piece: str) -> None:
+        """Add a piece, which may begin and end within a word. Raises InvalidText, also when it is finished."""
+        self._check(piece)
+        with self._lock:
+            if self._finished:
+                raise InvalidText("The text is finished already; begin another one.")
+            self._pending += piece
+            self._characters += len(piece)
+        self.changed()
+
+    def finish(self) -> None:
+        """Say that no more text comes."""
+        with self._lock:
+            self._finished = True
+        self.changed()
+
+    @property
+    def over(self) -> bool:
+        """Whether no segment will follow."""
+        with self._lock:
+            return self._finished and not self._pending
+
+    def take(self) -> list[Segment]:
+        """Take the segments that can be spoken now; none where their end has not come."""
+        with self._lock:
+            end = len(self._pending) if self._finished else speakable_end(self._pending, self._max_bytes)
+            text, self._pending = self._pending[:end], self._pending[end:]
+        try:
+            return plan_segments(text, max_bytes=self._max_bytes)
+        except InvalidText:  # nothing but spaces and marks
+            return []
+
+
+def speakable_end(text: str, max_bytes: int) -> int:
+    """The end of what can be spoken of an unfinished text, 0 where nothing can.
+
+    It is the end of the last whole line or sentence; else of the last clause that is long enough; else, in a text
+    longer than a segment, of the last whole word.
+    """
+    whole: Span = (0, len(text))
+    written = len(text.rstrip())
+    line = text.rfind("\n", 0, written) + 1
+    ends = [end for _, end in sentences(text, (line, len(text))) if end < written]
+    if ends or line:
+        return max([line, *ends])
+    words = [end for end in word_ends(text, whole) if end < written]
+    clauses = [end for end in words[MIN_CLAUSE_WORDS - 1 :] if is_clause_end(text, end)]
+    if clauses:
+        return clauses[-1]
+    return words[-1] if words and len(text.encode("utf-8", "surrogatepass")) > max_bytes else 0

@@ -1,0 +1,122 @@
+"""The words of a speech that a listener has heard by some moment, for a conversation in which somebody interrupts.
+
+Which segment is heard at a moment is known exactly. Within it words are placed by their share of its sound: pauses,
+which say nothing, do not count, and a word takes its share of the time that all words take to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.text import speaking_time
+from engine.text.sentences import word_ends
+
+if TYPE_CHECKING:
+    from engine.request import AudioChunk
+
+STEP = 0.01  # seconds of sound that are judged at once
+SILENT = 0.01  # root mean square
+_MARKS = " .,;:!?…\"'()—–-"
+
+
+@dataclass(frozen=True)
+class Heard:
+    """heard: the words so far. unheard: the rest of what was spoken or is being spoken."""
+
+    heard: str
+    unheard: str
+
+
+@dataclass
+class _Segment:
+    """A segment in the stream. start: seconds. sounding: whether each step has sound. complete: whether it has ended.
+
+    rest: samples of a step that is not complete.
+    """
+
+    index: int
+    text: str
+    start: float
+    sounding: list[NDArray[np.bool_]] = field(default_factory=list)
+    rest: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    seconds: float = 0.0
+    complete: bool = False
+
+    def add(self, samples: NDArray[np.float32], rate: int) -> None:
+        """Append samples at `rate` Hz."""
+        self.seconds += len(samples) / rate
+        size = max(1, round(STEP * rate))
+        whole = np.append(self.rest, samples)
+        steps, self.rest = whole[: len(whole) // size * size].reshape(-1, size), whole[len(whole) // size * size :]
+        self.sounding.append(np.sqrt(np.mean(np.square(steps), axis=1)) > SILENT)
+
+
+class HeardWords:
+    """Follows a stream of chunks. A segment that is spoken again begins where the stream stands."""
+
+    def __init__(self, sample_rate: int, speed: float = 1.0) -> None:
+        """sample_rate: Hz of the chunks. speed: at which the stream is played."""
+        self._rate, self._speed = sample_rate, speed
+        self._segments: list[_Segment] = []
+        self._end = 0  # sample of the take
+
+    @property
+    def seconds(self) -> float:
+        """Length of the stream, as it is played."""
+        return sum(segment.seconds for segment in self._segments) / self._speed
+
+    def add(self, chunk: AudioChunk) -> bool:
+        """Follow a chunk that is sent; returns whether a segment begins with it."""
+        repeated = chunk.start < self._end
+        self._end = chunk.start + len(chunk.samples)
+        begins = not self._segments or repeated or self._segments[-1].index != chunk.segment
+        if begins:
+            if self._segments:
+                self._segments[-1].complete = True
+            start = sum(segment.seconds for segment in self._segments)
+            self._segments.append(_Segment(chunk.segment, chunk.text, start))
+        self._segments[-1].add(chunk.samples, self._rate)
+        return begins
+
+    def finish(self) -> None:
+        """Say that no more chunks follow."""
+        if self._segments:
+            self._segments[-1].complete = True
+
+    def until(self, seconds: float) -> Heard:
+        """The words heard within the first seconds of the stream, as it is played."""
+        moment = seconds * self._speed
+        heard: list[str] = []
+        unheard: list[str] = []
+        for segment in self._last_attempts():
+            end = self._words_end(segment, moment - segment.start)
+            heard.append(segment.text[:end])
+            unheard.append(segment.text[end:])
+        return Heard(*(" ".join(" ".join(parts).split()) for parts in (heard, unheard)))
+
+    def _last_attempts(self) -> Iterator[_Segment]:
+        yield from {segment.index: segment for segment in self._segments}.values()
+
+    def _words_end(self, segment: _Segment, seconds: float) -> int:
+        """The end of the words that are heard within the first seconds of a segment."""
+        if seconds <= 0:
+            return 0
+        if segment.complete and seconds >= segment.seconds:
+            return len(segment.text)
+        sounding = np.concatenate(segment.sounding)
+        heard = float(sounding[: round(seconds / STEP)].sum()) * STEP
+        ends = word_ends(segment.text, (0, len(segment.text)))
+        times = [speaking_time(segment.text[start:end].strip(_MARKS)) for start, end in pairwise([0, *ends])]
+        total = float(sounding.sum()) * STEP if segment.complete else max(sum(times), float(sounding.sum()) * STEP)
+        found, spoken = 0, 0.0
+        for end, time in zip(ends, times, strict=True):
+            if heard < (spoken + time / 2) * total / (sum(times) or 1.0):  # of a word at least half
+                break
+            found, spoken = end, spoken + time
+        return found

@@ -1,0 +1,67 @@
+"""The words that were heard by a moment."""
+
+import numpy as np
+import pytest
+
+from engine.request import AudioChunk
+from studio.heard import Heard, HeardWords
+
+RATE = 16_000
+
+
+def bursts(*seconds: float) -> np.ndarray:
+    """Sound and silence in turns, beginning with silence."""
+    noise = np.random.default_rng(0)
+    parts = [
+        (noise.uniform(-0.3, 0.3, round(length * RATE)) if number % 2 else np.zeros(round(length * RATE)))
+        for number, length in enumerate(seconds)
+    ]
+    return np.concatenate(parts).astype(np.float32)
+
+
+def chunk(samples: np.ndarray, start: int, segment: int, text: str) -> AudioChunk:
+    return AudioChunk(samples, start, 1, 0.0, segment, segment + 1, text)
+
+
+def test_words_are_placed_by_sound_and_not_by_pauses() -> None:
+    """Four words of one length: silence, then "Take, take" with a pause between, then the others."""
+    words = HeardWords(RATE)
+    samples = bursts(1.0, 0.3, 2.0, 0.3, 0.1, 0.6, 1.0)
+    for start in range(0, len(samples), 5_000):
+        words.add(chunk(samples[start : start + 5_000], start, 0, "Take, take take take."))
+    words.finish()
+    assert words.seconds == pytest.approx(5.3)
+    heard = [words.until(moment).heard for moment in (0.0, 0.9, 1.1, 1.2, 1.35, 3.2, 3.6, 3.9, 4.2, 9.0)]
+    assert heard == [
+        "", "", "", "Take,", "Take,", "Take,", "Take, take", "Take, take take", "Take, take take take.",
+        "Take, take take take.",
+    ]  # fmt: skip
+    assert words.until(1.35) == Heard("Take,", "take take take.")
+
+
+def test_segments_are_exact() -> None:
+    words = HeardWords(RATE, speed=2.0)
+    assert words.add(chunk(bursts(0, 1.0), 0, 0, "First one."))
+    assert not words.add(chunk(bursts(0, 1.0), RATE, 0, "First one."))
+    assert words.add(chunk(bursts(0, 1.0), 2 * RATE, 1, "Second one."))
+    assert words.seconds == 1.5
+    assert words.until(1.0) == Heard("First one.", "Second one.")
+    assert words.until(0.0) == Heard("", "First one. Second one.")
+
+
+def test_a_segment_that_is_not_complete_is_compared_with_the_usual_pace() -> None:
+    words = HeardWords(RATE)
+    words.add(chunk(bursts(0, 0.5), 0, 0, "This sentence takes much longer than half of a second to say."))
+    heard = words.until(0.5).heard
+    assert heard.startswith("This")
+    assert len(heard.split()) < 4
+
+
+def test_a_segment_that_is_spoken_again_counts_once() -> None:
+    words = HeardWords(RATE)
+    words.add(chunk(bursts(0, 2.0), 0, 0, "Only once."))
+    assert words.add(chunk(bursts(0, 1.0), 0, 0, "Only once."))
+    words.finish()
+    assert words.seconds == 3.0
+    assert words.until(1.0) == Heard("", "Only once.")
+    assert words.until(3.0) == Heard("Only once.", "")
