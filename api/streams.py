@@ -13,7 +13,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -57,6 +57,14 @@ class Usage:
     first_audio: float | None = None
 
 
+@dataclass(frozen=True)
+class Part:
+    """The next bytes of a stream, and the chunk after which they came; None at the end. Bytes may be late, or none."""
+
+    data: bytes
+    chunk: AudioChunk | None
+
+
 class SpeechStream:
     """The encoded bytes of one speech, in the event loop that makes it. Iterate it once, after `begin`.
 
@@ -68,8 +76,8 @@ class SpeechStream:
         self.usage, self.gone = usage, False
         self.seed, self.sample_rate = speech.seed, encoder.sample_rate
         self._speech, self._encoder, self._max_frames = speech, encoder, max_frames
-        self._loop, self._parts = asyncio.get_running_loop(), asyncio.Queue[bytes | Exception | None]()
-        self._first: list[bytes] = []
+        self._loop, self._parts = asyncio.get_running_loop(), asyncio.Queue[Part | Exception | None]()
+        self._first: list[Part] = []
         self._watch: asyncio.Task[None] | None = None
         threading.Thread(target=self._work, name="reprise-api-speech", daemon=True).start()
 
@@ -79,11 +87,21 @@ class SpeechStream:
 
     async def begin(self) -> None:
         """Wait for the first bytes, so that an error before them is raised here."""
-        part = await self._next()
-        self._first = [part] if part else []
+        while (part := await self._next()) is not None:
+            self._first.append(part)
+            if part.data:
+                break
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self.parts():
+            if part.data:
+                yield part.data
+
+    async def parts(self) -> AsyncIterator[Part]:
+        """The bytes with the chunks that they belong to."""
         try:
+            if not self._first:
+                await self.begin()
             for part in self._first:
                 yield part
             while self._first and (found := await self._next()) is not None:
@@ -97,7 +115,7 @@ class SpeechStream:
         if self._watch is not None:
             self._watch.cancel()
 
-    async def _next(self) -> bytes | None:
+    async def _next(self) -> Part | None:
         part = await self._parts.get()
         if isinstance(part, Exception):
             raise part
@@ -112,20 +130,19 @@ class SpeechStream:
     def _work(self) -> None:
         try:
             while (chunk := next(self._speech, None)) is not None:
-                if part := self._encoder.encode(self._counted(chunk)):
-                    self._put(part)
+                sent = self._counted(chunk)
+                self._put(Part(self._encoder.encode(sent.samples), sent))
                 if self.usage.frames == self._max_frames:
                     break
-            if part := self._encoder.finish():
-                self._put(part)
+            self._put(Part(self._encoder.finish(), None))
             self._put(None)
         except Exception as error:
             self._put(error)
         finally:
             self._speech.close()
 
-    def _counted(self, chunk: AudioChunk) -> NDArray[np.float32]:
-        """The samples of a chunk that are within the limit."""
+    def _counted(self, chunk: AudioChunk) -> AudioChunk:
+        """Count a chunk; returns what of it is within the limit."""
         usage, frames = self.usage, chunk.frames
         if self._max_frames is not None:
             frames = min(frames, self._max_frames - usage.frames)
@@ -134,8 +151,8 @@ class SpeechStream:
         usage.seconds += len(samples) / self._speech.sample_rate
         if usage.first_audio is None:
             usage.first_audio = chunk.elapsed
-        return samples
+        return replace(chunk, samples=samples, frames=frames)
 
-    def _put(self, part: bytes | Exception | None) -> None:
+    def _put(self, part: Part | Exception | None) -> None:
         with suppress(RuntimeError):  # the server has stopped, and its loop is closed
             self._loop.call_soon_threadsafe(self._parts.put_nowait, part)

@@ -14,6 +14,7 @@ from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
 from storage.validation import is_id
 
 if TYPE_CHECKING:
+    from engine.text import GrowingText
     from engine.voice import Voice
     from storage import VoiceRecord
     from studio.access import Access, Caller
@@ -62,7 +63,7 @@ class SpeechService:
     def speak(
         self,
         caller: Caller,
-        text: str,
+        text: str | GrowingText,
         by: SpokenBy,
         *,
         seed: int | None = None,
@@ -71,17 +72,28 @@ class SpeechService:
     ) -> MeasuredSpeech:
         """Begin to speak.
 
-        instructions: how to speak; without effect unless the model has style tags. language: has to be one that the
-        model speaks. Raises what `Engine.speak` raises, VoiceNotFound, LimitReached, InvalidInput.
+        text: a growing one is continued by `extend`. instructions: how to speak; without effect unless the model has
+        style tags. language: has to be one that the model speaks.
+
+        Raises what `Engine.speak` raises, VoiceNotFound, LimitReached, InvalidInput.
         """
         engine = self._context.engine
-        if len(text) > MAX_CHARACTERS:
-            raise InvalidInput(f"The text has {len(text):,} characters; at most {MAX_CHARACTERS:,} go in one request.")
+        _check_length(len(text))
         self.check_language(language)
         options = SpeakOptions(engine.default_options.temperature, seed=seed)
         voice = self._voice(caller, by)
-        self._access.spend(caller, len(text))
-        return engine.speak(self.styled(text, instructions), voice, options, owner=caller.owner)
+        style = self.style_tag(instructions)
+        if isinstance(text, str):
+            self._access.spend(caller, len(text))
+            return engine.speak(style + text, voice, options, owner=caller.owner)
+        text.append(style)
+        return engine.speak(text, voice, options, owner=caller.owner)
+
+    def extend(self, caller: Caller, text: GrowingText, piece: str) -> None:
+        """Continue a text that is being spoken. Raises InvalidText, InvalidInput, LimitReached."""
+        _check_length(len(text) + len(piece))
+        self._access.spend(caller, len(piece))
+        text.append(piece)
 
     def find_voice(self, caller: Caller, name: str) -> VoiceRecord:
         """The voice of a name, an id, or one of OpenAI's names. Raises VoiceNotFound."""
@@ -99,14 +111,14 @@ class SpeechService:
                 return voices.find(sample, owner=owner)
             raise
 
-    def styled(self, text: str, instructions: str) -> str:
-        """The text with a style tag, where the model has them and there are instructions."""
+    def style_tag(self, instructions: str) -> str:
+        """A style tag for the start of a text; "" without instructions, or where the model has no style tags."""
         style = _NO_STYLE.sub(" ", instructions).strip()
         if not style or not self._context.engine.style_tags:
-            return text
+            return ""
         if len(style) > MAX_STYLE:
             style = style[: MAX_STYLE + 1].rpartition(" ")[0] or style[:MAX_STYLE]
-        return f"[{style}] {text}"
+        return f"[{style}] "
 
     def check_language(self, language: str) -> None:
         """Raises InvalidOption for a language that the model does not speak."""
@@ -123,3 +135,8 @@ class SpeechService:
         return self._context.storage.voices.ready(
             record.id, engine.codec_fingerprint, engine.reencode, owner=caller.owner
         )
+
+
+def _check_length(characters: int) -> None:
+    if characters > MAX_CHARACTERS:
+        raise InvalidInput(f"The text has {characters:,} characters; at most {MAX_CHARACTERS:,} go in one request.")

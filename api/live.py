@@ -1,0 +1,207 @@
+"""`/v1/audio/speech/stream`: a web socket that speaks text while it is being written, and can be interrupted.
+
+The client sends JSON:
+
+    session.config   voice, response_format, speed, seed, instructions, language, sample_rate, model, ref_audio,
+                     ref_text: as for `POST /v1/audio/speech`; before the first text, and again between two replies
+    input.text       text: a piece of a reply, as a language model writes it
+    input.done       the reply is complete
+    input.interrupt  the listener has interrupted; seconds: of the reply's audio that was played (by default as many as
+                     have passed since the first was sent)
+    session.close    nothing follows
+
+The server sends audio as binary messages, and JSON:
+
+    session.created  the voice and the format
+    audio.start      a sentence begins: sentence_index, sentence_text, format, sample_rate, seconds (of audio before it)
+    audio.done       it has ended: sentence_index, seconds
+    session.done     the reply has ended: its usage; the next one may begin
+    interrupted      the reply ends here: heard and unheard, its words; seconds
+    error            a sentence; the reply, if there was one, has ended
+
+All text of a reply is one conversation for the model, cut at sentences and clauses: what comes later continues in the
+voice and the tone of what is being spoken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any, Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from api.access import caller_of
+from api.context import ApiContext, context_of
+from api.errors import detail_of
+from api.reply import Reply
+from api.speech import PCM_RATE, SpeechRequest, data_url
+from api.streams import SpeechStream, Usage
+from engine.audio.stream import StreamEncoder, StreamFormat
+from engine.errors import InvalidInput, RepriseError
+from studio.access import Caller
+from studio.heard import HeardWords
+from studio.speech_service import MAX_CHARACTERS, SpokenBy
+
+IDLE_SECONDS = 300.0  # without a message of the client
+
+router = APIRouter()
+
+
+class SessionConfig(SpeechRequest):
+    """How replies are spoken."""
+
+    type: Literal["session.config"]
+    input: str = ""
+    response_format: StreamFormat = "pcm"
+
+
+class InputText(BaseModel):
+    """A piece of a reply."""
+
+    type: Literal["input.text"]
+    text: str = Field(max_length=MAX_CHARACTERS)
+
+
+class Interrupt(BaseModel):
+    """The listener has interrupted. seconds: of the reply's audio that was played."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["input.interrupt"]
+    seconds: float | None = Field(None, ge=0, allow_inf_nan=False)
+
+
+class LiveError(InvalidInput):
+    """A message that does not fit the session."""
+
+
+@router.websocket("/v1/audio/speech/stream")
+async def speak_live(socket: WebSocket) -> None:
+    """Speak replies while they are written."""
+    await socket.accept()
+    session = LiveSession(socket, context_of(socket), caller_of(socket))
+    try:
+        while await session.handle(await _message(socket)):
+            pass
+        await socket.close()
+    except TimeoutError:
+        await socket.close(1001, "The session was idle.")
+    except WebSocketDisconnect:
+        pass
+    finally:
+        await session.end()
+
+
+async def _message(socket: WebSocket) -> Any:
+    """The next message of the client. Raises WebSocketDisconnect, TimeoutError."""
+    async with asyncio.timeout(IDLE_SECONDS):
+        try:
+            return await socket.receive_json()
+        except (ValueError, KeyError):  # not JSON; a binary message
+            return None
+
+
+class LiveSession:
+    """One connection: one reply after the other."""
+
+    def __init__(self, socket: WebSocket, context: ApiContext, caller: Caller) -> None:
+        self._socket, self._context, self._caller = socket, context, caller
+        self._config = SessionConfig.model_validate({"type": "session.config", "voice": "alloy"})
+        self._clip: bytes | None = None
+        self._reply: Reply | None = None
+
+    async def handle(self, message: Any) -> bool:
+        """Do what a message says; False for the last one."""
+        kind = message.get("type") if isinstance(message, dict) else None
+        try:
+            match kind:
+                case "session.config":
+                    await self._configure(SessionConfig.model_validate(message))
+                case "input.text":
+                    await self._write(InputText.model_validate(message).text)
+                case "input.done":
+                    await self._complete()
+                case "input.interrupt":
+                    await self._interrupt(Interrupt.model_validate(message).seconds)
+                case "session.close":
+                    return False
+                case _:
+                    raise LiveError("Messages are JSON objects whose type is one of those of this session.")
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            await self._tell_error(LiveError(f"{place}: {first['msg']}."))
+        except Exception as error:
+            await self._tell_error(error)
+        return True
+
+    async def end(self) -> None:
+        """End the reply that is being spoken."""
+        if self._reply is not None:
+            await self._reply.stop()
+            self._reply = None
+
+    async def _configure(self, config: SessionConfig) -> None:
+        if self._speaking:
+            raise LiveError("The reply has begun: configure the session before it, or interrupt it.")
+        if not self._context.knows_model(config.model):
+            raise LiveError(f"The model “{config.model}” is not loaded here; ask for {self._context.model}.")
+        clip = data_url(config.ref_audio) if config.ref_audio else None
+        if config.voice is not None and clip is None:
+            await run_in_threadpool(self._context.speech.find_voice, self._caller, config.voice)
+        self._config, self._clip = config, clip
+        await self._socket.send_json(
+            {"type": "session.created", "voice": config.voice, "format": config.response_format}
+        )
+
+    async def _write(self, text: str) -> None:
+        if not self._speaking:
+            await self.end()
+            self._reply = await self._begin()
+        assert self._reply is not None, "it was just begun"
+        try:
+            await run_in_threadpool(self._context.speech.extend, self._caller, self._reply.text, text)
+        except RepriseError:
+            if not len(self._reply.text):  # a reply that has not begun
+                await self.end()
+            raise
+
+    async def _complete(self) -> None:
+        if self._reply is None or not self._speaking:
+            raise LiveError("There is no reply to complete: send input.text first.")
+        self._reply.text.finish()
+
+    async def _interrupt(self, seconds: float | None) -> None:
+        if self._reply is None:
+            raise LiveError("There is no reply to interrupt.")
+        await self._reply.interrupt(seconds)
+        self._reply = None
+
+    async def _begin(self) -> Reply:
+        config, text = self._config, self._context.app.engine.growing_text()
+        speech = await run_in_threadpool(
+            self._context.speech.speak,
+            self._caller,
+            text,
+            SpokenBy(None if self._clip else config.voice, self._clip, config.ref_text),
+            seed=config.seed,
+            instructions=config.instructions,
+            language=config.language,
+        )
+        rate = config.sample_rate or (PCM_RATE if config.response_format == "pcm" else None)
+        encoder = StreamEncoder(config.response_format, speech.sample_rate, sample_rate=rate, speed=config.speed)
+        stream = SpeechStream(speech, encoder, Usage(0), max_frames=config.max_new_tokens)
+        words = HeardWords(speech.sample_rate, config.speed)
+        return Reply(self._socket, text, stream, words, config.response_format, self._context.metrics)
+
+    @property
+    def _speaking(self) -> bool:
+        return self._reply is not None and not self._reply.over
+
+    async def _tell_error(self, error: Exception) -> None:
+        with suppress(RuntimeError, WebSocketDisconnect):
+            await self._socket.send_json({"type": "error", "error": detail_of(error)})

@@ -1,0 +1,111 @@
+"""One reply of a live session, on its way to the listener."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from api.errors import detail_of
+
+if TYPE_CHECKING:
+    from api.metrics import Metrics
+    from api.streams import Part, SpeechStream
+    from engine.audio.stream import StreamFormat
+    from engine.text import GrowingText
+    from studio.heard import HeardWords
+
+
+class Reply:
+    """Sends the audio of one speech, and tells its sentences. text: grows while it is spoken."""
+
+    def __init__(
+        self,
+        socket: WebSocket,
+        text: GrowingText,
+        stream: SpeechStream,
+        words: HeardWords,
+        format: StreamFormat,
+        metrics: Metrics,
+    ) -> None:
+        self.text = text
+        self._socket, self._stream, self._words, self._format, self._metrics = socket, stream, words, format, metrics
+        self._sentence = -1  # that is being sent
+        self._sent_at: float | None = None  # when the first audio was
+        self._task = asyncio.create_task(self._send())
+
+    @property
+    def over(self) -> bool:
+        """Whether all was sent, or an error was told."""
+        return self._task.done()
+
+    async def stop(self) -> None:
+        """End the speech within one frame; nothing more is sent."""
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+    async def interrupt(self, seconds: float | None) -> None:
+        """Stop, and tell the words that were heard. seconds: of audio that was played; None for as many as have passed
+        since the first was sent.
+        """
+        now = time.monotonic()
+        await self.stop()
+        if seconds is None:
+            seconds = now - self._sent_at if self._sent_at is not None else 0.0
+        seconds = min(seconds, self._words.seconds)
+        heard = self._words.until(seconds)
+        await self._tell("interrupted", heard=heard.heard, unheard=heard.unheard, seconds=round(seconds, 3))
+
+    async def _send(self) -> None:
+        try:
+            async for part in self._stream.parts():
+                await self._send_part(part)
+            self._words.finish()
+            await self._end_sentence(self._words.seconds)
+            usage = self._stream.usage
+            told = {
+                "characters": len(self.text),
+                "frames": usage.frames,
+                "seconds": round(usage.seconds, 3),
+                "sentences": self._sentence + 1,
+            }
+            await self._tell("session.done", usage=told)
+        except WebSocketDisconnect:
+            pass
+        except Exception as error:
+            with suppress(RuntimeError, WebSocketDisconnect):
+                await self._tell("error", error=detail_of(error))
+        finally:
+            self._stream.close()
+            self._stream.usage.characters = len(self.text)
+            self._metrics.count(self._stream.usage, gone=self._task.cancelling() > 0)
+
+    async def _send_part(self, part: Part) -> None:
+        if part.chunk is not None:
+            before = self._words.seconds
+            if self._words.add(part.chunk):
+                await self._end_sentence(before)
+                self._sentence += 1
+                await self._tell(
+                    "audio.start",
+                    sentence_index=self._sentence,
+                    sentence_text=part.chunk.text,
+                    format=self._format,
+                    sample_rate=self._stream.sample_rate,
+                    seconds=round(before, 3),
+                )
+        if part.data:
+            await self._socket.send_bytes(part.data)
+            if self._sent_at is None:
+                self._sent_at = time.monotonic()
+
+    async def _end_sentence(self, seconds: float) -> None:
+        if self._sentence >= 0:
+            await self._tell("audio.done", sentence_index=self._sentence, seconds=round(seconds, 3))
+
+    async def _tell(self, kind: str, **content: Any) -> None:
+        await self._socket.send_json({"type": kind, **content})

@@ -1,0 +1,135 @@
+"""`/v1/audio/voices`: the voices of the caller, made from uploaded clips, in OpenAI's shapes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, File, Form, Request, UploadFile
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+
+from api.access import caller_of
+from api.context import context_of
+from api.errors import documented
+from engine.errors import InvalidInput
+from engine.voice import MAX_NAME, MAX_TRANSCRIPT, MAX_WHO, Consent
+from storage import VoiceRecord
+from studio.voice_maker import make_voice
+
+CONSENT = "The speaker has agreed that this voice is cloned."
+NO_CONSENT = "consent: a voice can be saved only when its speaker has agreed; send the name of who has."
+
+router = APIRouter(tags=["voices"])
+
+
+class Voice(BaseModel):
+    """A voice. created_at: seconds since 1970."""
+
+    id: str
+    object: Literal["audio.voice"] = "audio.voice"
+    created_at: int
+    name: str
+    type: Literal["audio_sample"] = "audio_sample"
+    language: str
+    description: str
+    sample: bool
+
+
+class VoiceName(BaseModel):
+    """A voice as lists of other servers name it."""
+
+    id: str
+    name: str
+
+
+class VoiceList(BaseModel):
+    """The voices, in OpenAI's form (`data`) and in that of other servers (`voices`)."""
+
+    object: Literal["list"] = "list"
+    data: list[Voice]
+    voices: list[VoiceName]
+    has_more: bool = False
+
+
+class VoiceDeleted(BaseModel):
+    """A voice that is gone."""
+
+    id: str
+    object: Literal["audio.voice.deleted"] = "audio.voice.deleted"
+    deleted: bool = True
+
+
+@router.get("/v1/audio/voices", operation_id="list_voices", responses=documented())
+@router.get("/audio/voices", operation_id="list_voices_without_version", responses=documented())
+async def list_voices(request: Request) -> VoiceList:
+    """List the caller's voices, then the sample voices; without a key the sample voices."""
+    caller, voices = caller_of(request), context_of(request).app.storage.voices
+    found = await run_in_threadpool(voices.list, owner=caller.owner)
+    return VoiceList(
+        data=[_voice(record) for record in found],
+        voices=[VoiceName(id=record.name, name=record.name) for record in found],
+    )
+
+
+@router.get("/v1/audio/voices/{voice_id}", operation_id="retrieve_voice", responses=documented(404))
+async def retrieve_voice(voice_id: str, request: Request) -> Voice:
+    """Describe a voice, by its id or name."""
+    return _voice(await run_in_threadpool(context_of(request).speech.find_voice, caller_of(request), voice_id))
+
+
+@router.post("/v1/audio/voices", operation_id="create_voice", responses=documented(408, 409, 413))
+async def create_voice(
+    request: Request,
+    name: Annotated[str, Form(min_length=1, max_length=4 * MAX_NAME)],
+    audio_sample: Annotated[UploadFile, File(description="A clip of the voice, up to 90 s.")],
+    consent: Annotated[str, Form(max_length=MAX_WHO, description="The name of the speaker, who has agreed.")] = "",
+    ref_text: Annotated[
+        str, Form(max_length=MAX_TRANSCRIPT, description="The words spoken in the clip; needed by most servers.")
+    ] = "",
+    language: Annotated[str, Form(max_length=35)] = "en",
+    description: Annotated[str, Form(max_length=2_000)] = "",
+) -> Voice:
+    """Make a voice from a clip. A name that is taken is an error: nothing is overwritten."""
+    context, caller = context_of(request), caller_of(request)
+    who = consent.strip()
+    if not who:
+        raise InvalidInput(NO_CONSENT)
+    agreed = Consent(who=who, when=datetime.now(UTC), sentence=CONSENT)
+    clip = await audio_sample.read()
+    record = await run_in_threadpool(
+        make_voice,
+        context.app,
+        name,
+        clip,
+        ref_text,
+        owner=caller.owner,
+        consent=agreed,
+        language=language,
+        description=description,
+    )
+    return _voice(record)
+
+
+@router.delete("/v1/audio/voices/{voice_id}", operation_id="delete_voice", responses=documented(403, 404))
+async def delete_voice(voice_id: str, request: Request) -> VoiceDeleted:
+    """Delete a voice; for ten minutes the page can bring it back."""
+    context, caller = context_of(request), caller_of(request)
+
+    def delete() -> str:
+        record = context.speech.find_voice(caller, voice_id)
+        context.app.forget_voice(record.id, owner=caller.owner)
+        return context.app.storage.voices.trash(record.id, owner=caller.owner).id
+
+    return VoiceDeleted(id=await run_in_threadpool(delete))
+
+
+def _voice(record: VoiceRecord) -> Voice:
+    return Voice(
+        id=record.id,
+        created_at=int(record.created.timestamp()),
+        name=record.name,
+        language=record.language,
+        description=record.description,
+        sample=record.shared,
+    )

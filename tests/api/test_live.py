@@ -1,0 +1,209 @@
+"""The web socket that speaks text while it is written, with the `websockets` client and the bundled model."""
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from api import live
+from tests.api.conftest import Server, bearer, decoded, same_sound
+from tests.paths import CLIP
+from tests.waiting import until
+from web.limits import connections
+
+REPLY = "The rain has stopped at last. We can go out now, if you like. "
+
+
+class Session:
+    """A client. audio: binary messages of the present reply."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket, self.audio = socket, b""
+
+    def send(self, kind: str, **content: Any) -> None:
+        self.socket.send(json.dumps({"type": kind, **content}))
+
+    def next(self, *kinds: str) -> dict[str, Any]:
+        """The next message of one of these kinds."""
+        while True:
+            message = self.socket.recv(40)
+            if isinstance(message, bytes):
+                self.audio += message
+                continue
+            told: dict[str, Any] = json.loads(message)
+            assert told["type"] != "error" or "error" in kinds or not kinds, told
+            if told["type"] in kinds or not kinds:
+                return told
+
+    def configure(self, **config: Any) -> dict[str, Any]:
+        self.send("session.config", **{"voice": "Clara", "seed": 7, **config})
+        return self.next()
+
+
+@contextmanager
+def live_session(server: Server, **headers: str) -> Iterator[Session]:
+    with connect(server.url.replace("http", "ws") + "/v1/audio/speech/stream", additional_headers=headers) as socket:
+        yield Session(socket)
+
+
+def test_text_is_spoken_while_it_is_written(server: Server) -> None:
+    with live_session(server) as session:
+        assert session.configure() == {"type": "session.created", "voice": "Clara", "format": "pcm"}
+        for piece in ("The ra", "in has ", "stopped at last. We"):
+            session.send("input.text", text=piece)
+        start = session.next()
+        assert start == {
+            "type": "audio.start", "sentence_index": 0, "sentence_text": "The rain has stopped at last.",
+            "format": "pcm", "sample_rate": 24_000, "seconds": 0.0,
+        }  # fmt: skip
+        until(lambda: server.app.engine.status().speaking == 0)  # nothing left to say, and the rest is not written
+        session.send("input.text", text=" can go out now.")
+        session.send("input.done")
+        first = session.next("audio.done")
+        second = session.next("audio.start")
+        assert second["sentence_text"] == "We can go out now."
+        assert second["seconds"] == first["seconds"] > 0.8
+        end, done = session.next("audio.done"), session.next()
+        assert done["type"] == "session.done"
+        assert done["usage"]["characters"] == len("The rain has stopped at last. We can go out now.")
+        assert done["usage"]["sentences"] == 2
+        assert done["usage"]["seconds"] == pytest.approx(end["seconds"], abs=0.001)
+        assert len(session.audio) / 2 / 24_000 == pytest.approx(end["seconds"], abs=0.01)
+    until(lambda: server.busy() == 0)
+
+
+@pytest.mark.parametrize("format", ["mp3", "opus", "wav"])
+def test_audio_has_the_format_that_was_asked_for(server: Server, format: str) -> None:
+    with live_session(server) as session:
+        session.configure(response_format=format, speed=1.5)
+        session.send("input.text", text="The rain has stopped.")
+        session.send("input.done")
+        seconds = session.next("audio.done")["seconds"]
+        session.next("session.done")
+        samples, rate = decoded(session.audio, format)
+        assert len(samples) / rate == pytest.approx(seconds, abs=0.15)
+
+
+def test_one_reply_follows_another(server: Server) -> None:
+    with live_session(server) as session:
+        sounds = []
+        session.configure()
+        for _ in range(2):
+            session.audio = b""
+            session.send("input.text", text="Yes, of course.")
+            session.send("input.done")
+            session.next("session.done")
+            sounds.append(session.audio)
+        assert same_sound(*sounds)
+        assert session.configure(voice="Adam")["voice"] == "Adam"
+        session.send("session.close")
+        with pytest.raises(Exception, match="1000"):
+            session.socket.recv(30)
+
+
+def test_an_interruption_tells_the_words_that_were_heard(server: Server) -> None:
+    with live_session(server) as session:
+        session.configure()
+        session.send("input.text", text=REPLY * 12)
+        first = session.next("audio.done")["seconds"]
+        session.next("audio.start")
+        session.next("audio.done")
+        session.send("input.interrupt", seconds=first / 2)
+        told = session.next("interrupted")
+        words = " ".join(REPLY.split())
+        assert told["seconds"] == pytest.approx(first / 2, abs=0.001)
+        assert words.startswith(told["heard"])
+        assert 1 <= len(told["heard"].split()) < len(words.split())
+        assert f"{told['heard']} {told['unheard']}".startswith(words)
+        until(lambda: server.busy() == 0)  # the rest is not spoken
+        session.send("input.text", text="Sorry, ")  # the next reply begins
+        session.send("input.text", text="go on.")
+        session.send("input.done")
+        assert session.next()["sentence_text"] == "Sorry, go on."
+        session.next("session.done")
+
+
+def test_an_interruption_by_the_clock(server: Server) -> None:
+    """Without a time, what has passed since the first audio was sent is taken as played."""
+    with live_session(server) as session:
+        session.configure()
+        session.send("input.text", text=REPLY)
+        session.send("input.interrupt")
+        told = session.next("interrupted")
+        assert told["seconds"] >= 0
+        assert " ".join(REPLY.split()).startswith(told["heard"])
+
+
+def test_a_clip_is_a_voice(server: Server) -> None:
+    url = "data:audio/flac;base64," + base64.b64encode(CLIP.read_bytes()).decode()
+    with live_session(server) as session:
+        told = session.configure(
+            ref_audio=url, ref_text="The train was late, so we walked along the river.", voice=None
+        )
+        assert told["type"] == "session.created"
+        session.send("input.text", text="Hello.")
+        session.send("input.done")
+        session.next("session.done")
+        assert np.abs(np.frombuffer(session.audio, "<i2")).max() > 1000
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        ({"type": "session.config", "voice": "Nobody"}, "no voice called “Nobody”"),
+        ({"type": "session.config", "speed": 9}, "speed: "),
+        ({"type": "session.config", "model": "whisper-1"}, "is not loaded here"),
+        ({"type": "input.text"}, "text: "),
+        ({"type": "input.text", "text": "Привет"}, "speaks English only"),
+        ({"type": "input.done"}, "no reply to complete"),
+        ({"type": "input.interrupt"}, "no reply to interrupt"),
+        ({"type": "input.interrupt", "seconds": -1}, "seconds: "),
+        ({"type": "response.create"}, "one of those of this session"),
+        ([], "JSON objects"),
+    ],
+)
+def test_wrong_messages_are_told_and_the_session_goes_on(server: Server, message: object, says: str) -> None:
+    with live_session(server) as session:
+        session.socket.send(json.dumps(message))
+        assert says in session.next("error")["error"]["message"]
+        session.socket.send(b"\x00")
+        session.socket.send("{")
+        assert [session.next()["type"] for _ in range(2)] == ["error", "error"]
+        assert session.configure()["type"] == "session.created"
+    until(lambda: server.busy() == 0)
+
+
+def test_a_client_that_vanishes_frees_its_slot(server: Server) -> None:
+    with live_session(server) as session:
+        session.configure()
+        session.send("input.text", text=REPLY * 12)
+        session.next("audio.start")
+        assert server.busy() == 1
+        session.socket.socket.close()
+    until(lambda: server.busy() == 0)
+
+
+def test_a_session_needs_a_key_from_elsewhere(server: Server) -> None:
+    for headers in ({"Origin": "https://evil.example"}, {"X-Forwarded-For": "192.0.2.1"}):
+        with pytest.raises(InvalidStatus) as refused, live_session(server, **headers):
+            pass
+        assert refused.value.response.status_code == 401
+        with server.key() as key, live_session(server, **headers, **bearer(key)) as session:
+            assert session.configure()["type"] == "session.created"
+    with pytest.raises(InvalidStatus), connect(server.url.replace("http", "ws") + "/gradio_api/queue/data"):
+        pass
+
+
+def test_a_session_outlives_the_timeout_of_headers_and_ends_when_idle(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(live, "IDLE_SECONDS", 1.0)
+    with live_session(server) as session, pytest.raises(Exception, match="The session was idle"):
+        session.socket.recv(30)

@@ -1,0 +1,141 @@
+"""OpenAI's own clients, for Python and for Node, and the requests that other programs are known to send."""
+
+import asyncio
+import base64
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+
+from tests.api.conftest import TEXT, Server, decoded, same_sound
+from tests.paths import CLIP
+
+WORDS = "The train was late, so we walked along the river."
+
+
+@pytest.fixture(scope="module")
+def python(server: Server) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{server.url}/v1", api_key="not-needed", max_retries=0)
+
+
+def test_python_speaks(python: openai.OpenAI, tmp_path: Path) -> None:
+    whole = python.audio.speech.create(model="gpt-4o-mini-tts", voice="alloy", input=TEXT, response_format="pcm")
+    samples, rate = decoded(whole.content, "pcm")
+    assert 0.5 < len(samples) / rate < 5
+    with python.audio.speech.with_streaming_response.create(
+        model="tts-1", voice="nova", input=TEXT, instructions="Speak cheerfully.", speed=1.2
+    ) as response:
+        response.stream_to_file(tmp_path / "speech.mp3")
+    samples, rate = decoded((tmp_path / "speech.mp3").read_bytes(), "mp3")
+    assert len(samples) / rate > 0.5
+
+
+def test_python_reads_events(python: openai.OpenAI) -> None:
+    with python.audio.speech.with_streaming_response.create(
+        model="gpt-4o-mini-tts", voice="alloy", input=TEXT, stream_format="sse", response_format="opus"
+    ) as response:
+        events = [json.loads(line.removeprefix("data: ")) for line in response.iter_lines() if line]
+    assert [event["type"] for event in events[-2:]] == ["speech.audio.delta", "speech.audio.done"]
+    assert events[-1]["usage"]["total_tokens"] > len(TEXT)
+
+
+def test_python_speaks_asynchronously(server: Server) -> None:
+    async def speak() -> list[bytes]:
+        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client:
+
+            async def one() -> bytes:
+                async with client.audio.speech.with_streaming_response.create(
+                    model="tts-1", voice="echo", input=TEXT, response_format="pcm", extra_body={"seed": 5}
+                ) as response:
+                    return b"".join([part async for part in response.iter_bytes()])
+
+            return await asyncio.gather(one(), one())
+
+    assert same_sound(*asyncio.run(speak()))
+
+
+def test_python_keeps_voices(python: openai.OpenAI, server: Server) -> None:
+    voice = python.audio.voices.create(
+        name="Anna", audio_sample=CLIP, consent="Anna Gray", extra_body={"ref_text": WORDS}
+    )
+    try:
+        assert (voice.name, voice.object, voice.type) == ("Anna", "audio.voice", "audio_sample")
+        python.audio.speech.create(model="tts-1", voice={"id": voice.id}, input="Hello.")
+        with pytest.raises(openai.ConflictError, match="“Anna” already"):
+            python.audio.voices.create(
+                name="Anna", audio_sample=CLIP, consent="Anna Gray", extra_body={"ref_text": WORDS}
+            )
+        gone = python.audio.voices.delete(voice.id)
+        assert (gone.id, gone.deleted, gone.object) == (voice.id, True, "audio.voice.deleted")
+    finally:
+        server.storage.voices.delete_all("local")
+
+
+def test_python_lists_models_and_reads_errors(python: openai.OpenAI, server: Server) -> None:
+    assert next(model.id for model in python.models.list()) == "bundled"
+    assert python.models.retrieve("tts-1").owned_by == "reprise"
+    with pytest.raises(openai.NotFoundError, match="no voice called “Nobody”"):
+        python.audio.speech.create(model="tts-1", voice="Nobody", input=TEXT)
+    with pytest.raises(openai.BadRequestError, match="speed"):
+        python.audio.speech.create(model="tts-1", voice="alloy", input=TEXT, speed=9)
+    with server.key() as key:
+        with pytest.raises(openai.AuthenticationError, match="not valid"):
+            python.models.list()
+        assert python.with_options(api_key=key).models.list().data
+
+
+NODE = """
+import OpenAI from "openai";
+const client = new OpenAI({ baseURL: process.env.BASE_URL, apiKey: "not-needed" });
+const speech = await client.audio.speech.create({ model: "tts-1", voice: "alloy", input: process.env.TEXT });
+const bytes = Buffer.from(await speech.arrayBuffer());
+const models = await client.models.list();
+let refused = "";
+try { await client.audio.speech.create({ model: "tts-1", voice: "Nobody", input: "Hi." }); }
+catch (error) { refused = `${error.status} ${error.code}`; }
+console.log(JSON.stringify({ bytes: bytes.toString("base64"), models: models.data.length, refused }));
+"""
+
+
+def test_node_speaks(server: Server, tmp_path: Path) -> None:
+    """With the package of the folder that REPRISE_NODE_MODULES names."""
+    modules = Path(os.environ.get("REPRISE_NODE_MODULES", "node_modules"))
+    if not shutil.which("node") or not (modules / "openai").is_dir():
+        pytest.skip("Node's openai is not installed (npm install --prefix FOLDER openai; REPRISE_NODE_MODULES=…)")
+    (tmp_path / "node_modules").symlink_to(modules.resolve())
+    (tmp_path / "speak.mjs").write_text(NODE)
+    environment = {**os.environ, "BASE_URL": f"{server.url}/v1", "TEXT": TEXT}
+    done = subprocess.run(
+        ["node", "speak.mjs"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=True
+    )
+    told = json.loads(done.stdout)
+    samples, rate = decoded(base64.b64decode(told["bytes"]), "mp3")
+    assert len(samples) / rate > 0.5
+    assert (told["models"], told["refused"]) == (4, "404 voice_not_found")
+
+
+def test_open_webui(client: httpx.Client) -> None:
+    """It asks for models and voices without a key, speaks as JSON, and keeps the whole response as an mp3."""
+    assert {"id", "name"} <= set(client.get("/v1/audio/voices").json()["voices"][0])
+    assert client.get("/v1/audio/models").json()["data"][0]["id"]
+    spoken = client.post(
+        "/v1/audio/speech",
+        json={"model": "tts-1", "input": TEXT, "voice": "alloy"},
+        headers={"Content-Type": "application/json", "Authorization": "Bearer", "X-OpenWebUI-User-Name": "Ann"},
+    )
+    assert len(decoded(spoken.content, "mp3")[0]) > 0
+
+
+def test_sillytavern(client: httpx.Client) -> None:
+    """Its server sends the fields of its form, with the key that the user gave or an empty one."""
+    spoken = client.post(
+        "/v1/audio/speech",
+        json={"input": TEXT, "response_format": "mp3", "voice": "shimmer", "speed": 1, "model": "tts-1"},
+        headers={"Authorization": "Bearer"},
+    )
+    assert len(decoded(spoken.content, "mp3")[0]) > 0

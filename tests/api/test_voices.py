@@ -1,0 +1,130 @@
+"""Voices over HTTP: listed, made from clips with consent, deleted."""
+
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from studio import voice_maker
+from tests.api.conftest import Server, bearer
+from tests.paths import CLIP
+
+WORDS = "The train was late, so we walked along the river."
+SAMPLES = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]
+Make = Callable[..., httpx.Response]
+
+
+@pytest.fixture
+def make(client: httpx.Client, server: Server) -> Iterator[Make]:
+    def post(headers: dict[str, str] | None = None, clip: bytes = CLIP.read_bytes(), **form: str) -> httpx.Response:
+        files = {"audio_sample": ("clip.flac", clip, "audio/flac")}
+        fields = {"name": "Anna", "consent": "Anna Gray", "ref_text": WORDS, **form}
+        return client.post("/v1/audio/voices", data=fields, files=files, headers=headers)
+
+    yield post
+    for owner in ("local", "user:ann"):
+        server.storage.voices.delete_all(owner)
+
+
+def message(response: httpx.Response) -> str:
+    text: str = response.json()["error"]["message"]
+    return text
+
+
+def test_lists_have_every_clients_form(client: httpx.Client) -> None:
+    listed = client.get("/v1/audio/voices").json()
+    assert client.get("/audio/voices").json() == listed
+    assert [voice["name"] for voice in listed["data"]] == SAMPLES
+    assert listed["voices"] == [{"id": name, "name": name} for name in SAMPLES]
+    assert listed["object"] == "list"
+    first = listed["data"][0]
+    assert set(first) >= {"id", "created_at", "name", "object", "type"}
+    assert client.get(f"/v1/audio/voices/{first['id']}").json() == first
+    assert client.get("/v1/audio/voices/adam").json() == first
+
+
+def test_without_a_key_strangers_see_the_samples_alone(client: httpx.Client, server: Server, make: Make) -> None:
+    assert make().status_code == 200
+    assert len(client.get("/v1/audio/voices").json()["data"]) == 7
+    with server.key():
+        for path in ("/v1/audio/voices", "/audio/voices"):
+            listed = client.get(path, headers={"Host": "voices.example.org"})
+            assert [voice["name"] for voice in listed.json()["voices"]] == SAMPLES
+        assert client.get("/v1/audio/voices", headers=bearer("wrong")).status_code == 401
+        assert client.get("/v1/audio/voices/Adam").status_code == 401
+        assert make().status_code == 401
+
+
+def test_a_voice_is_made_spoken_with_and_deleted(client: httpx.Client, server: Server, make: Make) -> None:
+    made = make(language="en", description="Reads news.")
+    assert made.status_code == 200, made.text
+    voice = made.json()
+    assert (voice["name"], voice["object"], voice["description"]) == ("Anna", "audio.voice", "Reads news.")
+    kept = server.storage.voices.get(voice["id"])
+    assert kept.consent
+    assert (kept.consent.who, kept.consent.sentence) == (
+        "Anna Gray",
+        "The speaker has agreed that this voice is cloned.",
+    )
+    spoken = client.post("/v1/audio/speech", json={"input": "Hello.", "voice": {"id": voice["id"]}, "model": "tts-1"})
+    assert spoken.status_code == 200
+    gone = client.delete(f"/v1/audio/voices/{voice['id']}")
+    assert gone.json() == {"id": voice["id"], "object": "audio.voice.deleted", "deleted": True}
+    assert client.delete(f"/v1/audio/voices/{voice['id']}").status_code == 404
+    assert [each.id for each in server.storage.voices.trashed()] == [voice["id"]]
+
+
+def test_a_name_is_never_overwritten(make: Make) -> None:
+    assert make().status_code == 200
+    refused = make(name=" anna ")
+    assert refused.status_code == 409
+    assert "“anna” already" in message(refused)
+
+
+def test_voices_belong_to_the_keys_owner(client: httpx.Client, server: Server, make: Make) -> None:
+    with server.key("Ann") as ann, server.key("Bob", "user:bob") as bob:
+        voice = make(bearer(ann)).json()
+        path = f"/v1/audio/voices/{voice['id']}"
+        assert client.get(path, headers=bearer(bob)).status_code == 404
+        assert client.delete(path, headers=bearer(bob)).status_code == 404
+        assert client.get(path, headers=bearer(ann)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("form", "says"),
+    [
+        ({"consent": " "}, "only when its speaker has agreed"),
+        ({"name": "\u200b"}, "A voice needs a name."),
+        ({"name": "x" * 81}, "can have 80 characters"),
+        ({"ref_text": ""}, "ref_text: send the words"),
+        ({"clip": b"no audio"}, "not audio that can be read"),
+    ],
+)
+def test_a_voice_that_cannot_be_made_is_refused(
+    make: Make, client: httpx.Client, monkeypatch: pytest.MonkeyPatch, form: dict[str, str], says: str
+) -> None:
+    monkeypatch.setattr(voice_maker, "can_transcribe", lambda: False)
+    refused = make(**form)
+    assert refused.status_code == 400
+    assert says in message(refused)
+    assert len(client.get("/v1/audio/voices").json()["data"]) == 6
+
+
+def test_words_are_written_down_where_that_is_possible(
+    make: Make, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(voice_maker, "can_transcribe", lambda: True)
+    monkeypatch.setattr(voice_maker, "transcribe", lambda _clip: WORDS)
+    made = make(ref_text="").json()
+    assert server.storage.voices.load(made["id"]).references[0].transcript == WORDS
+
+
+def test_sample_voices_cannot_be_deleted(client: httpx.Client) -> None:
+    refused = client.delete("/v1/audio/voices/Adam")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "voice_protected")
+
+
+def test_a_form_without_a_clip_is_refused(client: httpx.Client) -> None:
+    refused = client.post("/v1/audio/voices", data={"name": "Anna", "consent": "Anna"})
+    assert refused.status_code == 400
+    assert refused.json()["error"]["param"] == "audio_sample"
