@@ -92,10 +92,10 @@ def status_of(error: Exception) -> tuple[int, str, str | None]:
     return next(found, (500, "server_error", None))
 
 
-def detail_of(error: Exception) -> dict[str, Any]:
-    """An error for a stream that has begun."""
-    status, kind, code = status_of(error)
-    return ErrorDetail(message=error_text(error), type=kind, code=code).model_dump() | {"status": status}
+def detail_of(error: Exception) -> ErrorDetail:
+    """An error for a response that has begun."""
+    _, kind, code = status_of(error)
+    return ErrorDetail(message=error_text(error), type=kind, code=code)
 
 
 def install(app: FastAPI) -> None:
@@ -118,8 +118,15 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, on_error)
 
 
-def invalid_response(errors: Any) -> JSONResponse:
-    """The response to a body that does not fit its model. errors: pydantic's."""
+def invalid_detail(errors: Any) -> ErrorDetail:
+    """What is wrong with a body that does not fit its model. errors: pydantic's."""
     first = errors[0]
     place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
-    return error_response(400, f"{place or 'The request'}: {first['msg']}.", param=place or None)
+    message = f"{place or 'The request'}: {first['msg']}."
+    return ErrorDetail(message=message, type="invalid_request_error", param=place or None)
+
+
+def invalid_response(errors: Any) -> JSONResponse:
+    """The response to a body that does not fit its model. errors: pydantic's."""
+    detail = invalid_detail(errors)
+    return error_response(400, detail.message, param=detail.param)

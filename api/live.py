@@ -204,4 +204,4 @@ class LiveSession:
 
     async def _tell_error(self, error: Exception) -> None:
         with suppress(RuntimeError, WebSocketDisconnect):
-            await self._socket.send_json({"type": "error", "error": detail_of(error)})
+            await self._socket.send_json({"type": "error", "error": detail_of(error).model_dump()})

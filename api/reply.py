@@ -78,7 +78,7 @@ class Reply:
             pass
         except Exception as error:
             with suppress(RuntimeError, WebSocketDisconnect):
-                await self._tell("error", error=detail_of(error))
+                await self._tell("error", error=detail_of(error).model_dump())
         finally:
             self._stream.close()
             self._stream.usage.characters = len(self.text)

@@ -134,11 +134,11 @@ async def create_speech(request: Request) -> Response:
         "X-Seed": str(stream.seed),
     }
     if asked.stream_format == "sse":
-        return StreamingResponse(_counted(context, stream, _events(stream)), 200, headers, "text/event-stream")
+        return StreamingResponse(counted(context, stream, _events(stream)), 200, headers, "text/event-stream")
     kind = content_type(asked.response_format, stream.sample_rate)
     if asked.stream:
-        return StreamingResponse(_counted(context, stream, aiter(stream)), 200, headers, kind)
-    data = b"".join([part async for part in _counted(context, stream, aiter(stream))])
+        return StreamingResponse(counted(context, stream, aiter(stream)), 200, headers, kind)
+    data = b"".join([part async for part in counted(context, stream, aiter(stream))])
     usage = {"X-Usage-Seconds": f"{stream.usage.seconds:.3f}", "X-Usage-Frames": str(stream.usage.frames)}
     return Response(complete(data, asked.response_format), 200, {**headers, **usage}, kind)
 
@@ -217,7 +217,8 @@ def data_url(url: str) -> bytes:
         raise InvalidInput("ref_audio: the data URL does not hold base64.") from error
 
 
-async def _counted(context: ApiContext, stream: SpeechStream, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def counted(context: ApiContext, stream: SpeechStream, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The parts, with the speech counted when it is over."""
     try:
         async for part in parts:
             yield part
@@ -232,7 +233,7 @@ async def _events(stream: SpeechStream) -> AsyncIterator[bytes]:
         async for part in stream:
             yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(part).decode()})
     except Exception as error:
-        yield _event({"type": "error", "error": detail_of(error)})
+        yield _event({"type": "error", "error": detail_of(error).model_dump()})
         return
     usage = stream.usage
     told = {

@@ -114,14 +114,8 @@ async def create_voice(
 @router.delete("/v1/audio/voices/{voice_id}", operation_id="delete_voice", responses=documented(403, 404))
 async def delete_voice(voice_id: str, request: Request) -> VoiceDeleted:
     """Delete a voice; for ten minutes the page can bring it back."""
-    context, caller = context_of(request), caller_of(request)
-
-    def delete() -> str:
-        record = context.speech.find_voice(caller, voice_id)
-        context.app.forget_voice(record.id, owner=caller.owner)
-        return context.app.storage.voices.trash(record.id, owner=caller.owner).id
-
-    return VoiceDeleted(id=await run_in_threadpool(delete))
+    speech, caller = context_of(request).speech, caller_of(request)
+    return VoiceDeleted(id=(await run_in_threadpool(speech.delete_voice, caller, voice_id)).id)
 
 
 def _voice(record: VoiceRecord) -> Voice:

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from engine.engine import SpeakOptions
 from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
 from storage.validation import is_id
 
@@ -67,20 +66,26 @@ class SpeechService:
         by: SpokenBy,
         *,
         seed: int | None = None,
+        temperature: float | None = None,
+        top_p: float | None = None,
         instructions: str = "",
         language: str = "",
     ) -> MeasuredSpeech:
         """Begin to speak.
 
-        text: a growing one is continued by `extend`. instructions: how to speak; without effect unless the model has
-        style tags. language: has to be one that the model speaks.
+        text: a growing one is continued by `extend`. temperature, top_p: the model's own by default. instructions: how
+        to speak; without effect unless the model has style tags. language: has to be one that the model speaks.
 
         Raises what `Engine.speak` raises, VoiceNotFound, LimitReached, InvalidInput.
         """
         engine = self._context.engine
         _check_length(len(text))
         self.check_language(language)
-        options = SpeakOptions(engine.default_options.temperature, seed=seed)
+        options = replace(engine.default_options, seed=seed)
+        if temperature is not None:
+            options = replace(options, temperature=temperature)
+        if top_p is not None:
+            options = replace(options, top_p=top_p)
         voice = self._voice(caller, by)
         style = self.style_tag(instructions)
         if isinstance(text, str):
@@ -110,6 +115,12 @@ class SpeechService:
             if (sample := COMMON_VOICES.get(name.lower())) is not None:
                 return voices.find(sample, owner=owner)
             raise
+
+    def delete_voice(self, caller: Caller, name: str) -> VoiceRecord:
+        """Move a voice to the trash, by a name as for `find_voice`. Raises VoiceNotFound, VoiceProtected."""
+        record = self.find_voice(caller, name)
+        self._context.forget_voice(record.id, owner=caller.owner)
+        return self._context.storage.voices.trash(record.id, owner=caller.owner)
 
     def style_tag(self, instructions: str) -> str:
         """A style tag for the start of a text; "" without instructions, or where the model has no style tags."""

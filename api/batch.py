@@ -1,0 +1,114 @@
+"""`POST /v1/audio/speech/batch`: several speeches in one response, with an error for each that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.types import Receive
+
+from api.access import caller_of
+from api.context import ApiContext, context_of
+from api.errors import ErrorDetail, detail_of, documented, invalid_detail
+from api.speech import SpeechRequest, begin_speech, complete, content_type, data_url
+from engine.errors import InvalidInput
+from studio.access import Caller
+
+MOST = 32
+AT_ONCE = 4  # speeches of one batch
+
+router = APIRouter(tags=["speech"])
+
+
+class BatchRequest(BaseModel):
+    """Up to 32 speeches. All other fields are those of a single speech, for items that do not have their own."""
+
+    model_config = ConfigDict(extra="allow")
+
+    items: list[dict[str, Any]] = Field(
+        min_length=1, max_length=MOST, description="Requests as for a single speech; `input` at least."
+    )
+
+
+class ItemUsage(BaseModel):
+    """What a speech used."""
+
+    characters: int
+    frames: int
+    seconds: float
+
+
+class BatchResult(BaseModel):
+    """One speech: its audio as base64, or its error."""
+
+    index: int
+    status: Literal["success", "error"]
+    audio_data: str | None = None
+    media_type: str | None = None
+    usage: ItemUsage | None = None
+    error: ErrorDetail | None = None
+
+
+class BatchResponse(BaseModel):
+    """The results, in the order of the items."""
+
+    results: list[BatchResult]
+    total: int
+    succeeded: int
+    failed: int
+
+
+@router.post("/v1/audio/speech/batch", operation_id="create_speech_batch", responses=documented(408, 413, 415))
+async def create_batch(asked: BatchRequest, request: Request) -> BatchResponse:
+    """Speak several texts. The response is always 200: each result tells its own error."""
+    context, caller, places = context_of(request), caller_of(request), asyncio.Semaphore(AT_ONCE)
+    common = asked.model_extra or {}
+
+    async def result(index: int, item: dict[str, Any]) -> BatchResult:
+        async with places:
+            return await _result(context, caller, index, {**common, **item})
+
+    work = asyncio.gather(*(result(index, item) for index, item in enumerate(asked.items)))
+    watch = asyncio.create_task(_cancel_when_gone(work, request.receive))
+    try:
+        results = await work
+    finally:
+        watch.cancel()
+    good = sum(each.status == "success" for each in results)
+    return BatchResponse(results=results, total=len(results), succeeded=good, failed=len(results) - good)
+
+
+async def _result(context: ApiContext, caller: Caller, index: int, values: dict[str, Any]) -> BatchResult:
+    try:
+        asked = SpeechRequest.model_validate(values)
+        if not context.knows_model(asked.model):
+            raise InvalidInput(f"The model “{asked.model}” is not loaded here; ask for {context.model}.")
+        stream = await begin_speech(context, caller, asked, data_url(asked.ref_audio) if asked.ref_audio else None)
+        gone = True
+        try:
+            data = b"".join([part async for part in stream])
+            gone = False
+        finally:
+            stream.close()
+            context.metrics.count(stream.usage, gone=gone)
+    except ValidationError as error:
+        return BatchResult(index=index, status="error", error=invalid_detail(error.errors()))
+    except Exception as error:
+        return BatchResult(index=index, status="error", error=detail_of(error))
+    usage = stream.usage
+    return BatchResult(
+        index=index,
+        status="success",
+        audio_data=base64.b64encode(complete(data, asked.response_format)).decode(),
+        media_type=content_type(asked.response_format, stream.sample_rate),
+        usage=ItemUsage(characters=usage.characters, frames=usage.frames, seconds=round(usage.seconds, 3)),
+    )
+
+
+async def _cancel_when_gone(work: asyncio.Future[Any], receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    work.cancel()

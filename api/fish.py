@@ -1,0 +1,189 @@
+"""Fish Audio's operations: `POST /v1/tts` with JSON or MessagePack, and `/v1/references/*` of its open server.
+
+Its clients only change the address. One thing differs: a reference is saved only with its speaker's consent.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import msgpack
+from fastapi import APIRouter, File, Form, Request, UploadFile
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import Response, StreamingResponse
+
+from api.access import caller_of
+from api.context import context_of
+from api.errors import documented, invalid_response
+from api.speech import CLIENT_GONE, CONTENT_TYPES, content_type, counted
+from api.streams import SpeechStream, Usage
+from api.voices import CONSENT, NO_CONSENT
+from engine.audio.stream import HIGHEST_RATE, LOWEST_RATE, StreamEncoder
+from engine.engine import MAX_SEED
+from engine.errors import InvalidInput
+from engine.voice import MAX_TRANSCRIPT, MAX_WHO, Consent
+from studio.speech_service import MAX_CHARACTERS, SpokenBy
+from studio.voice_maker import make_voice
+
+FISH_PCM_RATE = 44_100  # Hz
+
+router = APIRouter(tags=["fish"])
+
+
+def _clip(value: Any) -> Any:
+    """A clip's bytes: as they are in MessagePack, base64 in JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError("it is not base64") from error
+
+
+class FishReference(BaseModel):
+    """A clip and its words."""
+
+    audio: Annotated[bytes, BeforeValidator(_clip)] = Field(json_schema_extra={"format": "byte"})
+    text: str = Field("", max_length=MAX_TRANSCRIPT)
+
+
+class Prosody(BaseModel):
+    """The pace."""
+
+    speed: float = Field(1.0, ge=0.5, le=2.0, allow_inf_nan=False)
+
+
+class FishRequest(BaseModel):
+    """What to say, in Fish's words. Its fields that mean nothing here are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    text: str = Field(min_length=1, max_length=MAX_CHARACTERS)
+    reference_id: str | None = Field(None, min_length=1, max_length=200)
+    references: list[FishReference] = Field(default=[], max_length=1)
+    format: Literal["mp3", "wav", "pcm", "opus"] = "mp3"
+    sample_rate: int | None = Field(None, ge=LOWEST_RATE, le=HIGHEST_RATE)
+    temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False)
+    top_p: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)
+    seed: int | None = Field(None, ge=0, le=MAX_SEED)
+    prosody: Prosody | None = None
+
+
+class ReferenceList(BaseModel):
+    """Names of the caller's voices."""
+
+    success: bool = True
+    reference_ids: list[str]
+    message: str = "OK"
+
+
+class ReferenceDone(BaseModel):
+    """A reference that was added or deleted."""
+
+    success: bool = True
+    message: str = "OK"
+    reference_id: str
+
+
+class ReferenceToDelete(BaseModel):
+    """A reference by its name."""
+
+    reference_id: str = Field(min_length=1, max_length=200)
+
+
+_SCHEMA = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}}
+_KINDS = ("application/json", "application/msgpack")
+
+
+@router.post(
+    "/v1/tts",
+    operation_id="fish_tts",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in CONTENT_TYPES.values()}},
+        **documented(404, 408, 413, 415),
+    },
+    openapi_extra={"requestBody": {"required": True, "content": {kind: {"schema": _SCHEMA} for kind in _KINDS}}},
+)
+async def fish_tts(request: Request) -> Response:
+    """Speak a text; the response begins with the first audio."""
+    context, caller = context_of(request), caller_of(request)
+    try:
+        asked = FishRequest.model_validate(await _values(request))
+    except ValidationError as error:
+        return invalid_response(error.errors(include_url=False, include_context=False))
+    clip = asked.references[0] if asked.references else FishReference(audio=b"", text="")
+    speech = await run_in_threadpool(
+        context.speech.speak,
+        caller,
+        asked.text,
+        SpokenBy(asked.reference_id, clip.audio or None, clip.text),
+        seed=asked.seed,
+        temperature=asked.temperature,
+        top_p=asked.top_p,
+    )
+    rate = asked.sample_rate or (FISH_PCM_RATE if asked.format == "pcm" else None)
+    speed = asked.prosody.speed if asked.prosody else 1.0
+    encoder = StreamEncoder(asked.format, speech.sample_rate, sample_rate=rate, speed=speed)
+    stream = SpeechStream(speech, encoder, Usage(len(asked.text)))
+    stream.watch(request.receive)
+    await stream.begin()
+    if stream.gone:
+        context.metrics.count(stream.usage, gone=True)
+        return Response(status_code=CLIENT_GONE)
+    kind = content_type(asked.format, stream.sample_rate)
+    return StreamingResponse(counted(context, stream, aiter(stream)), 200, {"Cache-Control": "no-store"}, kind)
+
+
+@router.get("/v1/references/list", operation_id="fish_list_references", responses=documented())
+async def list_references(request: Request) -> ReferenceList:
+    """List the names of the caller's voices and of the sample voices."""
+    voices = context_of(request).app.storage.voices
+    found = await run_in_threadpool(voices.list, owner=caller_of(request).owner)
+    return ReferenceList(reference_ids=[record.name for record in found])
+
+
+@router.post("/v1/references/add", operation_id="fish_add_reference", responses=documented(408, 409, 413))
+async def add_reference(
+    request: Request,
+    id: Annotated[str, Form(min_length=1, max_length=200)],
+    audio: Annotated[UploadFile, File()],
+    text: Annotated[str, Form(max_length=MAX_TRANSCRIPT)] = "",
+    consent: Annotated[str, Form(max_length=MAX_WHO, description="The name of the speaker, who has agreed.")] = "",
+) -> ReferenceDone:
+    """Save a clip as a voice."""
+    if not consent.strip():
+        raise InvalidInput(NO_CONSENT)
+    agreed = Consent(who=consent.strip(), when=datetime.now(UTC), sentence=CONSENT)
+    context, clip = context_of(request), await audio.read()
+    record = await run_in_threadpool(
+        make_voice, context.app, id, clip, text, owner=caller_of(request).owner, consent=agreed
+    )
+    return ReferenceDone(reference_id=record.name)
+
+
+@router.delete("/v1/references/delete", operation_id="fish_delete_reference", responses=documented(403, 404))
+async def delete_reference(asked: ReferenceToDelete, request: Request) -> ReferenceDone:
+    """Delete a voice."""
+    context, caller = context_of(request), caller_of(request)
+    record = await run_in_threadpool(context.speech.delete_voice, caller, asked.reference_id)
+    return ReferenceDone(reference_id=record.name)
+
+
+async def _values(request: Request) -> Any:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    body = await request.body()
+    try:
+        if kind in ("application/msgpack", "application/x-msgpack"):
+            return msgpack.unpackb(body)
+        if kind in ("application/json", ""):
+            return json.loads(body)
+    except Exception as error:  # msgpack's have no common class
+        raise HTTPException(400, "The body is neither JSON nor MessagePack.") from error
+    raise HTTPException(415, "Send the request as application/json or application/msgpack.")

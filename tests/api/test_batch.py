@@ -1,0 +1,41 @@
+"""Several speeches in one response."""
+
+import base64
+
+import httpx
+import pytest
+
+from tests.api.conftest import TEXT, Server, decoded, same_sound
+from tests.waiting import until
+
+
+def test_each_item_has_its_own_result(client: httpx.Client) -> None:
+    common = {"model": "tts-1", "voice": "Clara", "response_format": "pcm", "seed": 7}
+    items = [{"input": TEXT}, {"input": TEXT, "voice": "Nobody"}, {"input": ""}, {"input": "Yes.", "seed": 1}]
+    told = client.post("/v1/audio/speech/batch", json={**common, "items": items}).json()
+    assert (told["total"], told["succeeded"], told["failed"]) == (4, 2, 2)
+    assert [result["status"] for result in told["results"]] == ["success", "error", "error", "success"]
+    assert [result["index"] for result in told["results"]] == [0, 1, 2, 3]
+    assert told["results"][1]["error"]["code"] == "voice_not_found"
+    assert told["results"][2]["error"]["param"] == "input"
+    alone = client.post("/v1/audio/speech", json={**common, "input": TEXT}).content
+    first = told["results"][0]
+    assert same_sound(base64.b64decode(first["audio_data"]), alone)
+    assert first["media_type"] == "audio/pcm;rate=24000;channels=1"
+    assert first["usage"]["characters"] == len(TEXT)
+    assert len(decoded(alone, "pcm")[0]) / 24_000 == pytest.approx(first["usage"]["seconds"], abs=0.01)
+
+
+def test_a_batch_has_bounds(client: httpx.Client) -> None:
+    for items in ([], [{"input": "Hi."}] * 33, "Hi."):
+        assert client.post("/v1/audio/speech/batch", json={"items": items}).status_code == 400
+
+
+def test_a_client_that_leaves_frees_all_slots(server: Server) -> None:
+    items = [{"input": TEXT * 20, "voice": "Clara"}] * 8
+    try:
+        httpx.post(f"{server.url}/v1/audio/speech/batch", json={"items": items}, timeout=httpx.Timeout(30, read=0.5))
+    except httpx.ReadTimeout:
+        until(lambda: server.busy() == 0)
+    else:
+        raise AssertionError("it was over at once")

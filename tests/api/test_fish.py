@@ -1,0 +1,82 @@
+"""Fish Audio's operations, as its clients send them."""
+
+import base64
+from collections.abc import Iterator
+
+import httpx
+import msgpack
+import pytest
+
+from tests.api.conftest import TEXT, Server, decoded, same_sound
+from tests.paths import CLIP
+
+WORDS = "The train was late, so we walked along the river."
+
+
+@pytest.fixture(autouse=True)
+def clean(server: Server) -> Iterator[None]:
+    yield
+    server.storage.voices.delete_all("local")
+
+
+def test_speech_as_json_and_as_messagepack(client: httpx.Client) -> None:
+    asked = {
+        "text": TEXT,
+        "reference_id": "Clara",
+        "format": "pcm",
+        "seed": 7,
+        "latency": "balanced",
+        "normalize": True,
+    }
+    by_json = client.post("/v1/tts", json=asked, headers={"model": "s1"})
+    by_msgpack = client.post("/v1/tts", content=msgpack.packb(asked), headers={"Content-Type": "application/msgpack"})
+    assert by_json.status_code == by_msgpack.status_code == 200, by_msgpack.text
+    assert by_json.headers["content-type"] == "audio/pcm;rate=44100;channels=1"
+    assert same_sound(by_json.content, by_msgpack.content)
+    default = client.post("/v1/tts", json={"text": TEXT, "prosody": {"speed": 2, "volume": 0}, "temperature": 0.5})
+    assert default.headers["content-type"] == "audio/mpeg"
+    assert len(decoded(default.content, "mp3")[0]) > 0
+
+
+def test_a_clip_is_a_voice(client: httpx.Client) -> None:
+    asked = {"text": TEXT, "format": "wav", "seed": 3}
+    packed = msgpack.packb({**asked, "references": [{"audio": CLIP.read_bytes(), "text": WORDS}]})
+    clip = base64.b64encode(CLIP.read_bytes()).decode()
+    one = client.post("/v1/tts", content=packed, headers={"Content-Type": "application/msgpack"})
+    other = client.post("/v1/tts", json={**asked, "references": [{"audio": clip, "text": WORDS}]})
+    assert one.status_code == other.status_code == 200, one.text
+    assert same_sound(one.content, other.content, "wav")
+
+
+def test_references_are_added_listed_and_deleted(client: httpx.Client) -> None:
+    form = {"id": "anna", "text": WORDS}
+    files = {"audio": ("clip.flac", CLIP.read_bytes(), "audio/flac")}
+    refused = client.post("/v1/references/add", data=form, files=files)
+    assert refused.status_code == 400
+    assert "speaker has agreed" in refused.json()["error"]["message"]
+    added = client.post("/v1/references/add", data={**form, "consent": "Anna Gray"}, files=files)
+    assert added.json() == {"success": True, "message": "OK", "reference_id": "anna"}
+    assert client.post("/v1/references/add", data={**form, "consent": "Anna"}, files=files).status_code == 409
+    assert "anna" in client.get("/v1/references/list").json()["reference_ids"]
+    assert client.post("/v1/tts", json={"text": "Hi.", "reference_id": "anna"}).status_code == 200
+    for status in (200, 404):
+        gone = client.request("DELETE", "/v1/references/delete", json={"reference_id": "anna"})
+        assert gone.status_code == status
+    assert "anna" not in client.get("/v1/references/list").json()["reference_ids"]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [
+        (b"\xc1", "application/msgpack", 400),
+        (b"{", "application/json", 400),
+        (b'{"text": ""}', "application/json", 400),
+        (b'{"text": "Hi.", "references": [{"audio": "!"}]}', "application/json", 400),
+        (b'{"text": "Hi.", "reference_id": "Nobody"}', "application/json", 404),
+        (b"Hi.", "text/plain", 415),
+    ],
+)
+def test_what_cannot_be_spoken_is_refused(client: httpx.Client, content: bytes, kind: str, status: int) -> None:
+    refused = client.post("/v1/tts", content=content, headers={"Content-Type": kind})
+    assert refused.status_code == status
+    assert refused.json()["error"]["message"]
