@@ -59,6 +59,16 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": ErrorBody} for status in sorted({*statuses, 400, 401, 429, 500, 503})}
 
 
+def without_validation_errors(document: dict[str, Any]) -> dict[str, Any]:
+    """An OpenAPI document without FastAPI's own status 422: a body that does not fit is a 400 here."""
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            operation["responses"].pop("422", None)
+    for name in ("HTTPValidationError", "ValidationError"):
+        document["components"]["schemas"].pop(name, None)
+    return document
+
+
 def error_response(
     status: int,
     message: str,

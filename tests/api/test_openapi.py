@@ -1,0 +1,45 @@
+"""The OpenAPI document, and what the server does with whatever it allows."""
+
+import httpx
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import checks
+
+from tests.api.conftest import Server
+
+CHECKS = [
+    checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_schema_conformance,
+]
+
+
+def test_every_operation_is_documented(client: httpx.Client) -> None:
+    document = client.get("/v1/openapi.json").json()
+    operations = {
+        f"{method} {path}": operation
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    }
+    assert len(operations) == len({operation["operationId"] for operation in operations.values()})
+    for name, operation in operations.items():
+        assert operation.get("summary"), name
+        assert operation.get("description"), name
+        if "health" not in name:
+            assert {"400", "401", "429", "500", "503"} <= set(operation["responses"]), name
+            assert "422" not in operation["responses"], name
+
+
+def test_nothing_that_the_document_allows_breaks_the_server(server: Server) -> None:
+    """Requests made from the document: no response is a 5xx, or one that the document does not name."""
+    schema = schemathesis.openapi.from_url(f"{server.url}/v1/openapi.json")
+    for result in schema.get_all_operations():
+        operation = result.ok()
+
+        @settings(max_examples=8, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+        @given(case=operation.as_strategy())
+        def check(case: schemathesis.Case) -> None:
+            case.call_and_validate(checks=CHECKS)
+
+        check()
