@@ -10,7 +10,8 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response
 
 from engine.errors import (
     DatabaseUnavailable,
@@ -36,6 +37,7 @@ _KINDS: tuple[tuple[type[RepriseError], int, str, str | None], ...] = (
     (EngineClosed, 503, "server_error", "no_model"),
     (DatabaseUnavailable, 503, "server_error", "library_unavailable"),
 )
+CLIENT_GONE = 499  # is never sent
 _BUSY_SECONDS = 1  # until a client may try again
 
 
@@ -122,6 +124,10 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         return error_response(error.status_code, str(error.detail), headers=error.headers)
 
+    async def on_gone(_request: Request, _error: Exception) -> Response:
+        return Response(status_code=CLIENT_GONE)
+
+    app.add_exception_handler(ClientDisconnect, on_gone)
     app.add_exception_handler(RepriseError, on_error)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_http)

@@ -20,8 +20,8 @@ from starlette.responses import Response, StreamingResponse
 
 from api.access import caller_of
 from api.context import context_of
-from api.errors import documented, invalid_response
-from api.speech import CLIENT_GONE, CONTENT_TYPES, content_type, counted
+from api.errors import CLIENT_GONE, documented, invalid_response
+from api.speech import CONTENT_TYPES, content_type, counted
 from api.streams import SpeechStream, Usage
 from api.voices import CONSENT, NO_CONSENT
 from engine.audio.stream import HIGHEST_RATE, LOWEST_RATE, StreamEncoder

@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 
 from api.access import caller_of
 from api.context import COMMON_MODELS, ApiContext, context_of
-from api.errors import detail_of, documented, error_response, invalid_response
+from api.errors import CLIENT_GONE, detail_of, documented, error_response, invalid_response
 from api.streams import SpeechStream, Usage
 from engine.audio.stream import FASTEST, HIGHEST_RATE, LOWEST_RATE, SLOWEST, StreamEncoder, StreamFormat
 from engine.engine import MAX_SEED
@@ -34,7 +34,6 @@ CONTENT_TYPES: dict[StreamFormat, str] = {
     "wav": "audio/wav",
     "pcm": "audio/pcm",
 }
-CLIENT_GONE = 499  # is never sent
 
 router = APIRouter(tags=["speech"])
 

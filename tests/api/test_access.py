@@ -10,6 +10,7 @@ from api import access
 from engine.errors import VoiceNotFound
 from storage.api_keys import Allowance
 from tests.api.conftest import Server, bearer
+from tests.waiting import until
 
 Speak = Callable[..., httpx.Response]
 ELSEWHERE = {"Host": "voices.example.org"}
@@ -105,6 +106,16 @@ def test_a_stranger_is_refused_before_the_body_is_read(server: Server) -> None:
     with server.key(), socket.create_connection(host.split(":"), 10) as connection:  # type: ignore[arg-type]
         connection.sendall(f"POST /v1/audio/speech HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n".encode())
         assert connection.recv(100).startswith(b"HTTP/1.1 401")
+
+
+def test_a_client_that_leaves_within_its_body_is_no_error(
+    client: httpx.Client, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = server.url.removeprefix("http://")
+    with socket.create_connection(host.split(":"), 10) as connection:  # type: ignore[arg-type]
+        connection.sendall(f"POST /v1/audio/speech HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n{{".encode())
+    until(lambda: 'operation="create_speech",status="499"' in client.get("/metrics").text)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 def test_the_page_stays_behind_its_gate(client: httpx.Client, server: Server) -> None:

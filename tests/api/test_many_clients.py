@@ -1,0 +1,62 @@
+"""Two hundred clients at once, of which half vanish."""
+
+import asyncio
+import gc
+import threading
+
+import httpx
+import pytest
+
+from tests.api.conftest import Server
+from tests.waiting import until
+
+CLIENTS = 200
+pytestmark = pytest.mark.slow
+
+
+async def one(client: httpx.AsyncClient, number: int) -> int:
+    """The status of a client's speech; 0 for one that vanishes, after headers or before."""
+    asked = {"model": "tts-1", "input": "Yes, of course.", "voice": "Clara", "max_new_tokens": 8}
+    if number % 2:
+        asked["input"] = "The rain has stopped at last. " * 20
+        asked["max_new_tokens"] = 10_000
+    try:
+        async with client.stream("POST", "/v1/audio/speech", json=asked) as response:
+            async for _ in response.aiter_raw():
+                if number % 2:
+                    return 0
+            return response.status_code
+    except httpx.ReadTimeout:
+        assert number % 2, "only those that vanish are impatient"
+        return 0
+
+
+async def crowd(url: str) -> list[int]:
+    limits = httpx.Limits(max_connections=None)
+    patient, impatient = httpx.Timeout(240), httpx.Timeout(240, read=1.0)
+    async with (
+        httpx.AsyncClient(base_url=url, limits=limits, timeout=patient) as staying,
+        httpx.AsyncClient(base_url=url, limits=limits, timeout=impatient) as leaving,
+    ):
+        return await asyncio.gather(*(one(leaving if number % 2 else staying, number) for number in range(CLIENTS)))
+
+
+def memory(server: Server) -> float:
+    """Bytes of the process."""
+    gc.collect()
+    text = httpx.get(f"{server.url}/metrics").text
+    return next(float(line.split()[1]) for line in text.splitlines() if line.startswith("process_resident_memory"))
+
+
+def test_every_slot_comes_back(server: Server) -> None:
+    """Those beyond the queue are told to come again; nobody waits for ever, and nothing is kept of those that left."""
+    asyncio.run(crowd(server.url))
+    until(lambda: server.busy() == 0)
+    before = memory(server)
+    statuses = asyncio.run(crowd(server.url))
+    until(lambda: server.busy() == 0)
+    assert len(statuses) == CLIENTS
+    assert set(statuses) <= {0, 200, 503}
+    assert statuses.count(200) >= server.engine.slots
+    until(lambda: not any(thread.name == "reprise-api-speech" for thread in threading.enumerate()))
+    assert memory(server) - before < 64 << 20
