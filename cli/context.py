@@ -17,6 +17,7 @@ from cli.terminal import status_line
 
 if TYPE_CHECKING:
     from engine.engine import Engine
+    from engine.sentences import Sentence
     from storage import Storage, VoiceLibrary
     from studio.model_manager import ModelManager
 
@@ -61,7 +62,7 @@ class CommandContext:
             yield engine
 
     @contextmanager
-    def models(self, notices: dict[str, str]) -> Iterator[ModelManager]:
+    def models(self, notices: dict[str, Sentence]) -> Iterator[ModelManager]:
         """The engine that the page starts with, and the models that it can be told to load instead.
 
         notices: by model, as `model_notices` gives them.
@@ -96,7 +97,7 @@ def context_of(context: typer.Context, **options: str | None) -> CommandContext:
     return replace(shared, **{name: value for name, value in options.items() if value})  # type: ignore[arg-type]
 
 
-def model_notices(model: str, models: list[str]) -> dict[str, str]:
+def model_notices(model: str, models: list[str]) -> dict[str, Sentence]:
     """The models to choose from, each with its license notice; empty where there is no choice.
 
     Raises ReleaseNotFound.

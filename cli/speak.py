@@ -99,7 +99,7 @@ def _one_off_voice(engine: Engine, reference: Path | None, transcript: str) -> V
     assert reference is not None, "checked before the engine was loaded"
     made = engine.encode_voice("reference", [(reference, transcript)])
     for note in made.notes:
-        say(note)
+        say(str(note))
     return made.voice
 
 

@@ -57,7 +57,7 @@ def add(
             raise InvalidInput("A voice can be saved only when its speaker has agreed: say so with --consent.")
         with command.library() as library, command.engine() as engine:
             made = engine.encode_voice(name, [(clip, transcript)], consent=_consent(speaker or name))
-            say(" ".join([f"Saved “{library.add(made.voice).name}”.", *made.notes]))
+            say(" ".join([f"Saved “{library.add(made.voice).name}”.", *map(str, made.notes)]))
 
 
 @voices.command()

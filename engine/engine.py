@@ -32,6 +32,7 @@ from engine.models.sampling import SamplingOptions
 from engine.release.hub import BUNDLED, Progress, find_release
 from engine.release.profile import Profile
 from engine.request import Request, Speech, SpeechPipeline
+from engine.sentences import Sentence
 from engine.serving.clip_encoder import ClipEncoder
 from engine.serving.codec_worker import CodecWorker
 from engine.serving.engine_loop import EngineLoop
@@ -70,15 +71,15 @@ class SpeakOptions(SamplingOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.seed is not None and not 0 <= self.seed <= MAX_SEED:
-            raise InvalidOption(f"The seed is {self.seed}; choose a whole number from 0 to {MAX_SEED}.")
+            raise InvalidOption("option.seed", seed=str(self.seed), most=str(MAX_SEED))
 
 
 @dataclass(frozen=True)
 class EncodedVoice:
-    """A new voice, and notes for the person who made it (sentences)."""
+    """A new voice, and notes for the person who made it."""
 
     voice: Voice
-    notes: tuple[str, ...]
+    notes: tuple[Sentence, ...]
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Engine:
         report = progress or (lambda _stage, _done: None)
         self.name, self.device = name, str(device)
         self._profile = Profile.load(folder)
-        self.notice = self._profile.notice
+        self.notice = Sentence(self._profile.notice)
         self.default_options = SpeakOptions(self._profile.temperature)
         header = read_header(folder)
         config = header.config
@@ -215,9 +216,9 @@ class Engine:
         """
         chosen = choose_device(device)  # before the download, which would be wasted on an unavailable device
         if compiled and chosen.type == "cpu":
-            raise InvalidOption("Compiling pays on GPUs only; leave it out on a CPU.")
+            raise InvalidOption("option.compile")
         if slots is not None and slots < 1:
-            raise InvalidOption(f"There cannot be {slots} slots; choose 1 or more.")
+            raise InvalidOption("option.slots", slots=slots)
         folder = find_release(model, progress)
         return cls(
             str(model),
@@ -250,14 +251,12 @@ class Engine:
         """
         self._check_open()
         if not references:
-            raise InvalidInput("Record or upload a clip of the voice first.")
+            raise InvalidInput("reference.none")
         made: list[Reference] = []
-        notes: list[str] = []
+        notes: list[Sentence] = []
         for source, transcript in references:
             if not transcript.strip():
-                raise InvalidInput(
-                    "Type the words that are spoken in the clip; the model needs them to follow the voice."
-                )
+                raise InvalidInput("reference.no_words")
             clip = prepare_reference(source, self.sample_rate, device=self.device)
             spoken, note = transcript_for(clip, normalise(transcript))
             fit = check_transcript(spoken, clip.spoken)
@@ -277,9 +276,7 @@ class Engine:
         """Encode a voice's clips again with this engine's codec. Raises UnusableReference when a clip was not kept."""
         self._check_open()
         if any(not reference.clip for reference in voice.references):
-            raise UnusableReference(
-                f"The voice {voice.name} belongs to another codec and its recording was not kept; make it again."
-            )
+            raise UnusableReference("voices.no_clip", name=voice.name)
         made = tuple(replace(r, codes=self._encoder.encode(self._decode(r.clip), r.clip)) for r in voice.references)
         return replace(voice, references=made, codec_fingerprint=self.codec_fingerprint)
 
@@ -395,18 +392,17 @@ class Engine:
     def _check_speakers(self, speakers: Sequence[int | None], known: int) -> None:
         highest = max((s for s in speakers if s is not None), default=0)
         if known and highest >= known:
-            raise InvalidText(
-                f"The text asks for speaker {highest}, but the voice has only speaker 0"
-                + (f" to {known - 1}." if known > 1 else ".")
+            last = known - 1
+            raise (
+                InvalidText("text.few_speakers", speaker=str(highest), last=str(last))
+                if last
+                else InvalidText("text.no_speaker", speaker=str(highest))
             )
 
     def _check_pronounceable(self, text: str) -> None:
         unspoken = self._tokenizer.lexicon.unspoken(text) if self._tokenizer.lexicon else []
         if unspoken:
-            raise InvalidText(
-                f"This model speaks English only and cannot pronounce {', '.join(unspoken[:5])}; "
-                "write it in Latin letters or choose another model."
-            )
+            raise InvalidText("text.not_english", words=", ".join(unspoken[:5]))
 
     def _with_own_codes(self, voice: Voice) -> Voice:
         return voice if voice.codec_fingerprint == self.codec_fingerprint else self.reencode(voice)
@@ -414,11 +410,11 @@ class Engine:
     def _prompt_reference(self, reference: Reference) -> PromptReference:
         codes = reference.codes
         if codes.ndim != 2 or codes.shape[0] != len(self._codec_config.codebook_sizes):
-            raise InvalidCodes("The voice's codes do not have this codec's codebooks; make the voice again.")
+            raise InvalidCodes("codes.other_codebooks")
         if any(
             int(row.max(initial=0)) >= size for row, size in zip(codes, self._codec_config.codebook_sizes, strict=True)
         ):
-            raise InvalidCodes("The voice's codes are outside this codec's codebooks; make the voice again.")
+            raise InvalidCodes("codes.outside")
         return PromptReference(reference.transcript, torch.from_numpy(codes.astype(np.int64)))
 
     def _reference(self, clip: Clip, transcript: str) -> Reference:
@@ -462,16 +458,14 @@ def choose_device(device: str) -> torch.device:
     try:
         chosen = torch.device(device)
     except RuntimeError:
-        raise DeviceUnavailable(f"There is no device {device}; use auto, cpu, cuda or cuda:N.") from None
+        raise DeviceUnavailable("engine.no_device", device=device) from None
     if chosen.type not in ("cpu", "cuda"):
-        raise DeviceUnavailable(f"Reprise runs on cpu and cuda devices, not on {device}.")
+        raise DeviceUnavailable("engine.other_device", device=device)
     if chosen.type == "cuda":
         if not torch.cuda.is_available():
-            raise DeviceUnavailable("There is no CUDA device here; use cpu or auto.")
+            raise DeviceUnavailable("engine.no_cuda")
         if (chosen.index or 0) >= torch.cuda.device_count():
-            raise DeviceUnavailable(
-                f"There is no {device}: this machine has {torch.cuda.device_count()} CUDA device(s)."
-            )
+            raise DeviceUnavailable("engine.few_devices", device=device, count=torch.cuda.device_count())
         chosen = torch.device("cuda", chosen.index or 0)
     return chosen
 

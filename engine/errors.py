@@ -1,4 +1,6 @@
-"""The error tree of Reprise. Every message is a sentence for the user of the page.
+"""The error tree of Reprise. Every message is a sentence for a person, named by its key (`engine.sentences`).
+
+    raise InvalidName("voices.long_name", most=MAX_NAME, count=len(name))
 
 RepriseError
 ├── InvalidInput             the request cannot be served as it stands; the message says what to change
@@ -22,8 +24,9 @@ RepriseError
 │   ├── ReleaseNotFound      no such folder, repository or file
 │   ├── ReleaseForbidden     gated or private: a licence must be accepted or a token given
 │   ├── ReleaseIncomplete    files are missing or cut short
-│   ├── InvalidConfig        a configuration has unknown, missing or contradictory values
-│   ├── InvalidCheckpoint    tensors are missing, unexpected or misshapen
+│   ├── FaultyRelease        its contents are wrong
+│   │   ├── InvalidConfig      a configuration has unknown, missing or contradictory values
+│   │   └── InvalidCheckpoint  tensors are missing, unexpected or misshapen
 │   └── DoesNotFit           the device has too little memory for the model
 └── EngineError              the engine cannot continue
     ├── EngineBusy           the limit of running and queued requests is reached
@@ -32,9 +35,19 @@ RepriseError
     └── DeviceUnavailable    the requested device does not exist here
 """
 
+from engine.sentences import Sentence, Value
+
 
 class RepriseError(Exception):
-    """Base class of all errors of Reprise."""
+    """Base class of all errors of Reprise. sentence: what is wrong and what to do; `str` is its English."""
+
+    def __init__(self, key: str, /, **values: Value) -> None:
+        """key, values: of the sentence; see `Sentence`."""
+        super().__init__(key)
+        self.sentence = Sentence(key, values)
+
+    def __str__(self) -> str:
+        return str(self.sentence)
 
 
 class InvalidInput(RepriseError, ValueError):
@@ -103,8 +116,8 @@ class DatabaseUnavailable(LibraryError):
     detail: the database's location and its own message, for the log and the command line; never shown on a page.
     """
 
-    def __init__(self, message: str, *, detail: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, key: str, /, *, detail: str = "", **values: Value) -> None:
+        super().__init__(key, **values)
         self.detail = detail
 
 
@@ -128,11 +141,18 @@ class ReleaseIncomplete(ReleaseError):
     """Files are missing or cut short."""
 
 
-class InvalidConfig(ReleaseError):
+class FaultyRelease(ReleaseError):
+    """The contents of a release are wrong. fault: an English sentence for whoever made or converted the release."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__("release.fault", fault=fault)
+
+
+class InvalidConfig(FaultyRelease):
     """A configuration has unknown, missing or contradictory values."""
 
 
-class InvalidCheckpoint(ReleaseError):
+class InvalidCheckpoint(FaultyRelease):
     """Tensors are missing, unexpected or misshapen."""
 
 
@@ -155,8 +175,8 @@ class EngineFailed(EngineError):
 class EngineClosed(EngineError):
     """The engine was used after close()."""
 
-    def __init__(self, message: str = "The engine is closed; load it again.") -> None:
-        super().__init__(message)
+    def __init__(self, key: str = "engine.closed", /, **values: Value) -> None:
+        super().__init__(key, **values)
 
 
 class DeviceUnavailable(EngineError):

@@ -36,6 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from engine.errors import InvalidCodes, InvalidInput, InvalidName, InvalidVoiceFile, UnusableReference
 from engine.files.bounded import parse_json
+from engine.sentences import Sentence
 
 Codes = NDArray[np.uint16]
 
@@ -80,11 +81,11 @@ def clean_name(name: str) -> str:
     cleaned = " ".join(unicodedata.normalize("NFC", name).split())
     categories = {unicodedata.category(character) for character in cleaned}
     if categories <= _INVISIBLE:
-        raise InvalidName("A voice needs a name.")
+        raise InvalidName("voices.no_name")
     if len(cleaned) > MAX_NAME:
-        raise InvalidName(f"A voice's name can have {MAX_NAME} characters; this one has {len(cleaned)}.")
+        raise InvalidName("voices.long_name", most=MAX_NAME, count=len(cleaned))
     if categories & {"Cc", "Cs"}:
-        raise InvalidName("A voice's name cannot hold control characters.")
+        raise InvalidName("voices.odd_name")
     return cleaned
 
 
@@ -101,24 +102,24 @@ def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
             _check_tag(cleaned)
             found.setdefault(unicodedata.normalize("NFC", cleaned.casefold()), cleaned)
     if len(found) > MAX_TAGS:
-        raise InvalidInput(f"A voice can have {MAX_TAGS} tags; these are {len(found)}.")
+        raise InvalidInput("voices.many_tags", most=MAX_TAGS, count=len(found))
     return tuple(found.values())
 
 
 def _check_tag(tag: str) -> None:
     if len(tag) > MAX_TAG:
-        raise InvalidInput(f"A tag can have {MAX_TAG} characters; “{tag[:MAX_TAG]}…” has {len(tag)}.")
+        raise InvalidInput("voices.long_tag", most=MAX_TAG, start=tag[:MAX_TAG], count=len(tag))
     if "," in tag or {unicodedata.category(character) for character in tag} & {"Cc", "Cs"}:
-        raise InvalidInput("A tag cannot hold commas or control characters.")
+        raise InvalidInput("voices.odd_tag")
 
 
-def check_text(value: str, what: str, limit: int) -> None:
-    """Refuse text that a database cannot store. Raises InvalidInput, naming `what`."""
+def check_text(value: str, field: str, limit: int) -> None:
+    """Refuse text that a database cannot store. Raises InvalidInput. field: a key of `field.*`, for the message."""
     if len(value) > limit:
-        raise InvalidInput(f"The {what} can have {limit:,} characters; this one has {len(value):,}.")
+        raise InvalidInput("field.too_long", field=Sentence(f"field.{field}"), most=limit, count=len(value))
     # PostgreSQL cannot store NUL; half of a surrogate pair has no UTF-8.
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise InvalidInput(f"The {what} holds characters that are no text.")
+        raise InvalidInput("field.no_text", field=Sentence(f"field.{field}"))
 
 
 def checked_codes(codes: ArrayLike) -> Codes:
@@ -128,11 +129,11 @@ def checked_codes(codes: ArrayLike) -> Codes:
     """
     array = np.asarray(codes)
     if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
-        raise InvalidCodes(f"Codes are integers [K, T], not {array.dtype} of shape {list(array.shape)}.")
+        raise InvalidCodes("codes.not_integers", type=str(array.dtype), shape=str(list(array.shape)))
     if not (1 <= array.shape[0] <= MAX_CODEBOOKS and 1 <= array.shape[1] <= MAX_FRAMES):
-        raise InvalidCodes(f"Codes of {array.shape[0]} codebooks and {array.shape[1]} frames cannot be kept.")
+        raise InvalidCodes("codes.shape", codebooks=array.shape[0], frames=array.shape[1])
     if int(array.min()) < 0 or int(array.max()) > 0xFFFF:
-        raise InvalidCodes("Codes are numbers from 0 to 65,535.")
+        raise InvalidCodes("codes.range", most=0xFFFF)
     own = np.array(array, dtype=np.uint16, order="C")
     own.flags.writeable = False
     return own
@@ -163,9 +164,9 @@ def codes_from_bytes(data: bytes) -> Codes:
     packed = data[_CODES_HEAD.size + count : -_CRC.size]
     # With a width of 0, a few bytes could claim any number of frames.
     if len(widths) != count or not all(1 <= width <= 16 for width in widths):
-        raise InvalidCodes("These codes are damaged.")
+        raise InvalidCodes("codes.damaged")
     if len(packed) != (sum(widths) * frames + 7) // 8:
-        raise InvalidCodes("These codes are damaged.")
+        raise InvalidCodes("codes.damaged")
     bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8))
     codes = np.empty((count, frames), dtype=np.uint16)
     start = 0
@@ -180,19 +181,19 @@ def codes_from_bytes(data: bytes) -> Codes:
 def _codes_head(data: bytes) -> tuple[int, int]:
     """Check magic, version and checksum of codes; return K and T."""
     if len(data) < _CODES_HEAD.size + _CRC.size or not data.startswith(_CODES_MAGIC):
-        raise InvalidCodes("These bytes are no codes.")
+        raise InvalidCodes("codes.no_codes")
     _, version, count, frames = _CODES_HEAD.unpack_from(data)
     if version != _CODES_VERSION:
-        raise InvalidCodes(f"These codes are of version {version}; this version of Reprise reads {_CODES_VERSION}.")
+        raise InvalidCodes("codes.version", version=str(version), readable=str(_CODES_VERSION))
     if len(data) > _MAX_CODES_BYTES or zlib.crc32(data[: -_CRC.size]) != _CRC.unpack(data[-_CRC.size :])[0]:
-        raise InvalidCodes("These codes are damaged.")
+        raise InvalidCodes("codes.damaged")
     return count, frames
 
 
 def _flac_stream_info(clip: bytes) -> tuple[int, int, int]:
     """Return sample rate, channels and samples from a FLAC file's STREAMINFO (RFC 9639 section 8.2)."""
     if len(clip) < 42 or clip[:4] != b"fLaC" or clip[4] & 0x7F or clip[5:8] != b"\0\0\x22":
-        raise UnusableReference("The reference clip is not a FLAC file.")
+        raise UnusableReference("reference.not_flac")
     packed = int.from_bytes(clip[18:26], "big")  # 20 bits sample rate, 3 channels - 1, 5 bits a sample - 1, 36 samples
     return packed >> 44, (packed >> 41 & 0x7) + 1, packed & (1 << 36) - 1
 
@@ -216,20 +217,20 @@ class Reference:
         object.__setattr__(self, "duration", float(self.duration))
         check_text(self.transcript, "transcript", MAX_TRANSCRIPT)
         if not 1_000 <= self.sample_rate <= 384_000:
-            raise UnusableReference(f"A reference clip cannot have {self.sample_rate} samples a second.")
+            raise UnusableReference("reference.kept_rate", rate=self.sample_rate)
         if not (math.isfinite(self.duration) and 0 < self.duration <= MAX_DURATION):
-            raise UnusableReference(f"A reference clip cannot last {self.duration} s; {MAX_DURATION:g} s are the most.")
+            raise UnusableReference("reference.kept_length", seconds=self.duration, most=MAX_DURATION)
         if self.clip:
             self._check_clip()
 
     def _check_clip(self) -> None:
         if len(self.clip) > MAX_CLIP_BYTES:
-            raise UnusableReference(f"A reference clip can have {MAX_CLIP_BYTES >> 20} MiB.")
+            raise UnusableReference("reference.kept_size", most=MAX_CLIP_BYTES >> 20)
         sample_rate, channels, samples = _flac_stream_info(self.clip)
         if channels != 1 or sample_rate != self.sample_rate:
-            raise UnusableReference(f"The reference clip is not mono at {self.sample_rate} Hz.")
+            raise UnusableReference("reference.not_mono", rate=self.sample_rate)
         if abs(samples / sample_rate - self.duration) > _DURATION_TOLERANCE:
-            raise UnusableReference(f"The reference clip does not last {self.duration:g} s.")
+            raise UnusableReference("reference.other_length", seconds=self.duration)
 
     def _values(self) -> tuple[object, ...]:
         codes = (self.codes.shape, self.codes.tobytes())
@@ -251,14 +252,14 @@ class Consent:
     sentence: str
 
     def __post_init__(self) -> None:
-        check_text(self.who, "name of who consents", MAX_WHO)
-        check_text(self.sentence, "sentence of consent", MAX_SENTENCE)
+        check_text(self.who, "consent_who", MAX_WHO)
+        check_text(self.sentence, "consent_sentence", MAX_SENTENCE)
         if self.when.utcoffset() is None:
-            raise InvalidInput("The time of consent needs a time zone.")
+            raise InvalidInput("voices.no_time_zone")
         try:
             object.__setattr__(self, "when", self.when.astimezone(UTC))
         except OverflowError as error:
-            raise InvalidInput("The time of consent cannot be.") from error
+            raise InvalidInput("voices.no_time") from error
 
 
 @dataclass(frozen=True)
@@ -283,13 +284,13 @@ class Voice:
         object.__setattr__(self, "tags", clean_tags(self.tags))
         check_text(self.language, "language", MAX_LANGUAGE)
         check_text(self.description, "description", MAX_DESCRIPTION)
-        check_text(self.codec_fingerprint, "fingerprint of the codec", MAX_FINGERPRINT)
+        check_text(self.codec_fingerprint, "fingerprint", MAX_FINGERPRINT)
         if not self.codec_fingerprint:
-            raise InvalidInput("A voice needs the fingerprint of the codec that made its codes.")
+            raise InvalidInput("voices.no_fingerprint")
         if not 1 <= len(self.references) <= MAX_REFERENCES:
-            raise InvalidInput(f"A voice has 1 to {MAX_REFERENCES} references, not {len(self.references)}.")
+            raise InvalidInput("voices.references", most=MAX_REFERENCES, count=len(self.references))
         if len({reference.codes.shape[0] for reference in self.references}) != 1:
-            raise InvalidCodes("The references of one voice must come from one codec.")
+            raise InvalidCodes("voices.two_codecs")
 
     def to_bytes(self) -> bytes:
         """Write the voice as one portable file, described at the top of this module."""
@@ -311,10 +312,10 @@ class Voice:
         try:
             return _voice(parse_json(header), blobs)
         except InvalidInput as error:
-            raise InvalidVoiceFile(f"This voice file cannot be used. {error}") from error
+            raise InvalidVoiceFile("voicefile.unusable", why=error.sentence) from error
         # The checksum is right, but no `to_bytes` wrote the header.
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidVoiceFile("This voice file's header is not one of ours.") from error
+            raise InvalidVoiceFile("voicefile.header") from error
 
 
 def _header(voice: Voice, codes: Sequence[bytes]) -> dict[str, Any]:
@@ -343,20 +344,18 @@ def _header(voice: Voice, codes: Sequence[bytes]) -> dict[str, Any]:
 def _opened(data: bytes) -> tuple[bytes, memoryview]:
     """Check size, magic, version and checksum of a voice file; return its header and blobs."""
     if len(data) > MAX_FILE_BYTES:
-        raise InvalidVoiceFile(f"A voice file can have {MAX_FILE_BYTES >> 20} MiB; this one is larger.")
+        raise InvalidVoiceFile("voicefile.large", most=MAX_FILE_BYTES >> 20)
     if len(data) < _FILE_HEAD.size + _DIGEST_BYTES or not data.startswith(_FILE_MAGIC):
-        raise InvalidVoiceFile("This is not a voice file.")
+        raise InvalidVoiceFile("voicefile.other")
     _, version, length = _FILE_HEAD.unpack_from(data)
     if version != _FILE_VERSION:
-        raise InvalidVoiceFile(
-            f"This voice file is of version {version}; this version of Reprise reads {_FILE_VERSION}."
-        )
+        raise InvalidVoiceFile("voicefile.version", version=str(version), readable=str(_FILE_VERSION))
     body = memoryview(data)[:-_DIGEST_BYTES]
     if hashlib.sha256(body).digest() != data[-_DIGEST_BYTES:]:
-        raise InvalidVoiceFile("This voice file is damaged.")
+        raise InvalidVoiceFile("voicefile.damaged")
     end = _FILE_HEAD.size + length
     if length > _MAX_HEADER_BYTES or end > len(body):
-        raise InvalidVoiceFile("This voice file's header is not one of ours.")
+        raise InvalidVoiceFile("voicefile.header")
     return bytes(body[_FILE_HEAD.size : end]), body[end:]
 
 
@@ -383,7 +382,7 @@ def _voice(header: Any, blobs: memoryview) -> Voice:
         references=list,
     )
     if len(entries) > MAX_REFERENCES:
-        raise InvalidInput(f"A voice has 1 to {MAX_REFERENCES} references, not {len(entries)}.")
+        raise InvalidInput("voices.references", most=MAX_REFERENCES, count=len(entries))
     references = []
     rest = blobs
     for entry in entries:

@@ -147,7 +147,7 @@ class Database:
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
         if self._closed:
-            raise DatabaseUnavailable("The voice library has been closed.")
+            raise DatabaseUnavailable("database.closed")
         try:
             yield
         except _BUGS:
@@ -168,13 +168,13 @@ def _url(url_or_path: str | Path) -> URL:
     try:
         url = make_url(str(url_or_path))
     except (ArgumentError, ValueError) as error:
-        raise DatabaseUnavailable("The database's URL cannot be read.") from error
+        raise DatabaseUnavailable("database.bad_url") from error
     if url.get_backend_name() in ("postgresql", "postgres"):
         return url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() != "sqlite":
-        raise DatabaseUnavailable("The voice library is kept in SQLite or PostgreSQL; this URL is of neither.")
+        raise DatabaseUnavailable("database.other_url")
     if url.query or url.database in (None, "", ":memory:"):
-        raise DatabaseUnavailable("A SQLite voice library is a file: give its path, without options.")
+        raise DatabaseUnavailable("database.no_path")
     return url.set(drivername="sqlite")
 
 
@@ -182,7 +182,7 @@ def _open_postgresql(url: URL) -> Engine:
     try:
         engine = create_engine(url, pool_pre_ping=True, hide_parameters=True)
     except ModuleNotFoundError as error:
-        raise DatabaseUnavailable("PostgreSQL needs one more package: pip install 'psycopg[binary]'.") from error
+        raise DatabaseUnavailable("database.no_driver") from error
     with engine.begin() as connection:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
         migrations.upgrade(connection)

@@ -12,18 +12,15 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from engine.errors import DatabaseUnavailable, DiskFull
 
-_FULL = "The disk of the server is full: nothing was changed. Whoever runs the server has to make room."
-_DAMAGED = "its file is damaged. Whoever runs the server has to restore it from a backup"
-_UNUSABLE = "its file or folder cannot be read and written"
 _SQLITE = {
-    sqlite3.SQLITE_BUSY: "another program is using it. Try again in a moment",
-    sqlite3.SQLITE_LOCKED: "another program is using it. Try again in a moment",
-    sqlite3.SQLITE_CORRUPT: _DAMAGED,
-    sqlite3.SQLITE_NOTADB: _DAMAGED,
-    sqlite3.SQLITE_CANTOPEN: _UNUSABLE,
-    sqlite3.SQLITE_READONLY: _UNUSABLE,
-    sqlite3.SQLITE_PERM: _UNUSABLE,
-    sqlite3.SQLITE_IOERR: "its disk reports an error",
+    sqlite3.SQLITE_BUSY: "database.busy",
+    sqlite3.SQLITE_LOCKED: "database.busy",
+    sqlite3.SQLITE_CORRUPT: "database.damaged",
+    sqlite3.SQLITE_NOTADB: "database.damaged",
+    sqlite3.SQLITE_CANTOPEN: "database.unusable",
+    sqlite3.SQLITE_READONLY: "database.unusable",
+    sqlite3.SQLITE_PERM: "database.unusable",
+    sqlite3.SQLITE_IOERR: "database.disk_error",
 }
 _POSTGRESQL_DISK_FULL = "53100"
 
@@ -33,13 +30,13 @@ def unavailable(error: SQLAlchemyError | OSError, location: str) -> DatabaseUnav
     cause = error if isinstance(error, OSError) else getattr(error, "orig", None) or error
     detail = f"{location}: {reason_of(cause)}"
     if _disk_full(cause):
-        return DiskFull(_FULL, detail=detail)
-    return DatabaseUnavailable(f"The voice library cannot be used: {_words(cause)}.", detail=detail)
+        return DiskFull("database.full", detail=detail)
+    return DatabaseUnavailable(_key(cause), detail=detail)
 
 
 def damaged(what: str) -> DatabaseUnavailable:
     """Return the error for a database that contains `what`, which this package never writes."""
-    return DatabaseUnavailable(f"The voice library cannot be used: {_DAMAGED}.", detail=f"It holds {what}.")
+    return DatabaseUnavailable("database.damaged", detail=f"It holds {what}.")
 
 
 def code_of(error: BaseException | None) -> int | None:
@@ -52,14 +49,14 @@ def _disk_full(cause: BaseException) -> bool:
     return code_of(cause) == sqlite3.SQLITE_FULL or getattr(cause, "sqlstate", None) == _POSTGRESQL_DISK_FULL
 
 
-def _words(cause: BaseException) -> str:
+def _key(cause: BaseException) -> str:
     if isinstance(cause, OSError):
-        return _UNUSABLE
+        return "database.unusable"
     if isinstance(cause, sqlite3.Error):
         # For text that is not UTF-8 the driver sets no code.
         code = code_of(cause)
-        return _DAMAGED if code is None else _SQLITE.get(code, "the database reports an error")
-    return "its server does not answer, or refuses"
+        return "database.damaged" if code is None else _SQLITE.get(code, "database.error")
+    return "database.no_answer"
 
 
 def reason_of(error: BaseException) -> str:

@@ -50,7 +50,7 @@ class History:
         """
         check_text(search, "search", MAX_SEARCH)
         if skip < 0 or not 1 <= limit <= MAX_PAGE:
-            raise InvalidInput(f"A page of the history has 1 to {MAX_PAGE} entries, and none before the first.")
+            raise InvalidInput("field.bad_page", most=MAX_PAGE)
         if voice_id is not None and not is_id(voice_id):
             return HistoryPage((), 0)
         with self._database.read() as session:

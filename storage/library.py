@@ -79,7 +79,7 @@ class VoiceLibrary:
         try:
             cleaned = clean_name(name)
         except InvalidName as error:
-            raise VoiceNotFound("There is no voice of that name.") from error
+            raise VoiceNotFound("voices.not_named") from error
         with self._database.read() as session:
             return voices.record_by_name(session=session, name=cleaned, owner=checked_owner(owner))
 
@@ -249,12 +249,10 @@ class VoiceLibrary:
     ) -> Voice:
         voice = self.load(voice_id, owner=owner)
         if not all(reference.clip for reference in voice.references):
-            raise UnusableReference(
-                f"The voice “{voice.name}” was made for another model, and has no clip to make it again from."
-            )
+            raise UnusableReference("voices.no_clip", name=voice.name)
         made = reencode(voice)
         if made.codec_fingerprint != codec_fingerprint or len(made.references) != len(voice.references):
-            raise InvalidCodes(f"The voice “{voice.name}” was made again, but not with the codec that was asked for.")
+            raise InvalidCodes("voices.other_codec", name=voice.name)
         return made
 
     def _keep(self, voice_id: str, made: Voice, owner: str) -> Voice:

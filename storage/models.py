@@ -236,7 +236,7 @@ class CardRow(Base):
     pause: Mapped[float] = mapped_column(Double)  # seconds of silence after it
     locked: Mapped[bool]
     status: Mapped[str] = mapped_column(String(10))
-    failure: Mapped[str | None] = mapped_column(Text)  # a sentence for the author
+    failure: Mapped[str | None] = mapped_column(Text)  # for the author: `Sentence.to_json`
     seed: Mapped[int | None]
     settings: Mapped[str] = mapped_column(Text)  # a JSON object
 

@@ -27,7 +27,7 @@ def read_samples(folder: Path = SAMPLES) -> list[Sample]:
     try:
         entries: list[tuple[str, str]] = [_entry(voice) for voice in json.loads(index)["voices"]]
     except (KeyError, TypeError, ValueError) as error:
-        raise InvalidVoiceFile(f"{folder / INDEX} is no index of sample voices.") from error
+        raise InvalidVoiceFile("voicefile.no_index", file=str(folder / INDEX)) from error
     return [Sample(Voice.from_bytes((folder / file).read_bytes()), demo) for file, demo in entries]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from engine.sentences import Sentence
 from storage.database import Database
 from storage.library import LOCAL
 from storage.repositories import card_order, cards, generations, owner_settings, scripts, takes
@@ -162,7 +163,7 @@ class ScriptLibrary:
         with self._database.read() as session:
             return takes.waiting(session=session, script_id=script_id, owner=checked_owner(owner), limit=limit)
 
-    def fail(self, card_id: str, failure: str, *, owner: str = LOCAL) -> CardRecord:
+    def fail(self, card_id: str, failure: Sentence, *, owner: str = LOCAL) -> CardRecord:
         """Store why a card could not be spoken, as a sentence for its author. Raises InvalidInput."""
         with self._database.replace() as session:
             return takes.fail(session=session, card_id=card_id, owner=checked_owner(owner), failure=failure)

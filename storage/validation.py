@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from engine.errors import InvalidInput
+from engine.sentences import Sentence
 from engine.voice import check_text
 from storage.database_errors import damaged
 
@@ -45,14 +46,14 @@ def checked_owner(owner: str) -> str:
     """Return the owner. Raises InvalidInput if it is empty or too long."""
     check_text(owner, "owner", MAX_OWNER)
     if not owner:
-        raise InvalidInput("An owner is required.")
+        raise InvalidInput("field.no_owner")
     return owner
 
 
 def check_seed(seed: int | None) -> None:
     """Raises InvalidInput for a seed that the engine does not accept."""
     if seed is not None and not 0 <= seed <= MAX_SEED:
-        raise InvalidInput(f"The seed is {seed}; choose a whole number from 0 to {MAX_SEED}.")
+        raise InvalidInput("option.seed", seed=str(seed), most=str(MAX_SEED))
 
 
 def settings_to_json(settings: Settings) -> str:
@@ -60,7 +61,7 @@ def settings_to_json(settings: Settings) -> str:
     try:
         written = json.dumps(dict(settings), ensure_ascii=False, allow_nan=False, sort_keys=True)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"These settings cannot be kept: {error}.") from error
+        raise InvalidInput("field.bad_settings", why=str(error)) from error
     check_text(written, "settings", _MAX_SETTINGS)
     return written
 
@@ -74,8 +75,11 @@ def settings_from_json(written: str) -> dict[str, str | int | float | bool | Non
     return read
 
 
-def check_number(value: float | None, what: str, *, lowest: float, highest: float = math.inf) -> None:
-    """Raises InvalidInput for a number that is not finite or out of bounds. what: its name in the message."""
-    if value is not None and not (math.isfinite(value) and lowest <= value <= highest):
-        limits = f"from {lowest:g} to {highest:g}" if math.isfinite(highest) else f"of at least {lowest:g}"
-        raise InvalidInput(f"The {what} is {value:g}; it has to be a number {limits}.")
+def check_number(value: float | None, field: str, *, lowest: float, highest: float = math.inf) -> None:
+    """Raises InvalidInput for a number that is not finite or out of bounds. field: a key of `field.*`."""
+    if value is None or (math.isfinite(value) and lowest <= value <= highest):
+        return
+    name = Sentence(f"field.{field}")
+    if math.isfinite(highest):
+        raise InvalidInput("field.out_of_range", field=name, value=value, least=lowest, most=highest)
+    raise InvalidInput("field.too_small", field=name, value=value, least=lowest)

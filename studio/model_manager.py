@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineBusy, EngineClosed, InvalidOption, RepriseError
+from engine.sentences import Sentence
 from studio.speed import SpeedEstimator, TakeTiming
 
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PATIENCE = 120.0  # seconds that speech under way has to end before another model is loaded
-LOADING = "Another model is being loaded, which takes a moment. Try again then."
-SPEAKING = "Takes are still being spoken. Load the other model when they have ended."
-GONE = "There is no model loaded: the last one could not be. The server's log says why; start it again."
 
 Progress = Callable[[str, float], None]
 
@@ -46,7 +44,7 @@ class ModelCatalog:
     runs. load: makes its engine; called after the previous engine is closed.
     """
 
-    notices: Mapping[str, str]
+    notices: Mapping[str, Sentence]
     fetch: Callable[[str, Progress], object]
     load: Callable[[str, Progress], Engine]
 
@@ -66,7 +64,7 @@ class _EngineInfo:
 
     name: str
     device: str
-    notice: str
+    notice: Sentence
     sample_rate: int
     frame_length: int
     frame_rate: float
@@ -107,7 +105,7 @@ class ModelManager:
         return self._shown.device
 
     @property
-    def notice(self) -> str:
+    def notice(self) -> Sentence:
         return self._shown.notice
 
     @property
@@ -216,7 +214,7 @@ class ModelManager:
     # ---- switching models
 
     @property
-    def models(self) -> Mapping[str, str]:
+    def models(self) -> Mapping[str, Sentence]:
         """Licence notices by model; empty where the host allows no choice."""
         return self._catalog.notices if self._catalog else {}
 
@@ -235,10 +233,10 @@ class ModelManager:
         """
         catalog = self._catalog
         if catalog is None or model not in catalog.notices:
-            raise InvalidOption(f"The model {model} is not one of those that can be chosen here.")
+            raise InvalidOption("engine.model_unknown", model=model)
         with self._changed:
             if self._loading:
-                raise ModelChanging(LOADING)
+                raise ModelChanging("engine.model_loading")
             if self._engine is not None and self.name == model:
                 return
             self._loading = ModelLoading(model)
@@ -261,7 +259,7 @@ class ModelManager:
         with self._changed:
             self._loading, self._closing = ModelLoading(model, waits=bool(self._users)), True
             if not self._changed.wait_for(lambda: not self._users, self._patience):
-                raise ModelChanging(SPEAKING)
+                raise ModelChanging("engine.takes_running")
             self._loading = ModelLoading(model)
             engine, self._engine = self._engine, None
         shown = self._shown
@@ -299,9 +297,9 @@ class ModelManager:
     def _enter(self) -> Engine:
         with self._changed:
             if self._closing:
-                raise ModelChanging(LOADING)
+                raise ModelChanging("engine.model_loading")
             if self._engine is None:
-                raise EngineClosed(GONE)
+                raise EngineClosed("engine.no_model")
             self._users += 1
             return self._engine
 

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, BinaryIO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from engine.errors import InvalidInput, RepriseError, VoiceNotFound
@@ -42,25 +42,10 @@ _DAMAGES = (
     struct.error,
     zlib.error,
 )
-Reason = Literal["damaged", "odd", "large", "many"]
-_SENTENCES: dict[Reason, str] = {
-    "damaged": "“{name}” is damaged or is not a .zip that can be read here. Unpack it and import the voices inside.",
-    "odd": "“{name}” contains paths or passwords that no archive of voices needs. Unpack it and import the voices "
-    "inside.",
-    "large": "“{name}” holds more than {most} MB. Unpack it and import the voices inside.",
-    "many": "There are more than {most} files in “{name}”. Unpack it and import the voices inside.",
-}
 
 
 class InvalidVoiceArchive(InvalidInput):
-    """An archive that cannot be read, or exceeds a limit.
-
-    reason: what is wrong. name: of the file, as the user knows it. most: the limit in files or megabytes, else 0.
-    """
-
-    def __init__(self, reason: Reason, name: str, most: int = 0) -> None:
-        super().__init__(_SENTENCES[reason].format(name=name, most=most))
-        self.reason, self.name, self.most = reason, name, most
+    """An archive that cannot be read, or exceeds a limit."""
 
 
 class VoiceArchive:
@@ -92,7 +77,7 @@ class VoiceArchive:
             except InvalidInput:
                 raise
             except _DAMAGES as error:
-                raise InvalidVoiceArchive("damaged", self._name) from error
+                raise InvalidVoiceArchive("archive.damaged", name=self._name) from error
 
     def _check_directory(self, file: BinaryIO) -> None:
         """Check the size of the central directory before any of it is read."""
@@ -110,7 +95,7 @@ class VoiceArchive:
     def _checked_entries(self, archive: ZipFile) -> list[ZipInfo]:
         entries = [entry for entry in archive.infolist() if not entry.is_dir()]
         if any(_is_unsafe(entry) for entry in entries) or _overlap(entries):
-            raise InvalidVoiceArchive("odd", self._name)
+            raise InvalidVoiceArchive("archive.odd", name=self._name)
         wanted = [entry for entry in entries if not _is_system_file(entry)]
         if len(wanted) > MOST_FILES:
             raise self._too_many()
@@ -138,10 +123,10 @@ class VoiceArchive:
         return data
 
     def _too_many(self) -> InvalidVoiceArchive:
-        return InvalidVoiceArchive("many", self._name, MOST_FILES)
+        return InvalidVoiceArchive("archive.many", name=self._name, most=MOST_FILES)
 
     def _too_large(self) -> InvalidVoiceArchive:
-        return InvalidVoiceArchive("large", self._name, MOST_BYTES >> 20)
+        return InvalidVoiceArchive("archive.large", name=self._name, most=MOST_BYTES >> 20)
 
 
 def write_voice_archive(file: BinaryIO, library: VoiceLibrary, voices: Sequence[VoiceRecord]) -> None:

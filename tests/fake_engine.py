@@ -12,6 +12,7 @@ from engine.audio import encode_audio, prepare_reference
 from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
 from engine.errors import InvalidInput
 from engine.request import AudioChunk, SegmentResult, SpeechResult
+from engine.sentences import Sentence
 from engine.voice import Consent, Reference, Voice
 
 SAMPLE_RATE = 22_050
@@ -130,7 +131,7 @@ class FakeEngine:
 
     def __init__(self, script: Script | None = None, prepare: Callable | None = None) -> None:
         self.script = script or Script()
-        self.notice = self.script.notice
+        self.notice = Sentence(self.script.notice)
         self.default_options = SpeakOptions(temperature=0.6)
         self.codec_fingerprint = "fake-1"
         self.speeches: list[FakeSpeech] = []

@@ -26,6 +26,7 @@ from engine.errors import ReleaseNotFound
 from engine.release.hub import BUNDLED
 from engine.release.profile import Profile
 from engine.request import AudioChunk, SpeechResult
+from engine.sentences import Sentence
 from engine.voice import Voice
 from studio.takes.buffer import TakeBuffer
 from tests.paths import ROOT
@@ -271,8 +272,9 @@ def test_the_models_to_choose_from_come_with_what_they_are_licensed_for() -> Non
     assert model_notices("bundled", []) == {}
     notices = model_notices("bundled", ["fishaudio/s2-pro", "bundled"])
     assert list(notices) == ["bundled", "fishaudio/s2-pro"]
-    assert "research and non-commercial use" in notices["fishaudio/s2-pro"]
-    assert notices["bundled"] == Profile.load(BUNDLED).notice
+    assert "research and non-commercial use" in str(notices["fishaudio/s2-pro"])
+    assert notices["bundled"] == Sentence(Profile.load(BUNDLED).notice)
+    assert "small demonstration" in str(notices["bundled"])
     with pytest.raises(ReleaseNotFound):
         model_notices("bundled", ["nowhere/at/all"])
 

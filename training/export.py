@@ -24,11 +24,6 @@ MAX_SEGMENT_BYTES = 72
 CONTEXT_POSITIONS = 256
 # Phone errors on held-out sentences: .17 at this temperature, .20 at S2-Pro's .7.
 TEMPERATURE = 0.5
-NOTICE = (
-    "The bundled model is a small demonstration, taught by synthetic voices only: simple English, most of which is "
-    "understood, at about the clip's pitch, in the synthetic voice that is nearest to it. Style tags do nothing. For "
-    "real cloning choose S2-Pro."
-)
 
 
 def release_config(config: DualARConfig) -> dict[str, object]:
@@ -70,7 +65,7 @@ def export(work: Path, codec: Path, out: Path) -> None:
         "context_positions": CONTEXT_POSITIONS,
         "temperature": TEMPERATURE,
         "style_tags": False,
-        "notice": NOTICE,
+        "notice": "model.notice_bundled",
     }
     (out / "reprise.json").write_text(json.dumps(profile, indent=1) + "\n")
     for name in ("codec.safetensors", "codec_config.json"):

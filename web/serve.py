@@ -256,13 +256,13 @@ def create_context(
         app.running,
         app.scripts,
         owners=OwnerResolver(owner_mode(owners, deployment), app.storage.voices.secret(SIGNING)),
-        links=create_links(app, deployment.root_path),
+        links=create_links(app, deployment.root_path, translations),
         translations=translations,
         folder=Path(folder),
     )
 
 
-def create_links(app: AppContext, root_path: str = "") -> DownloadLinks:
+def create_links(app: AppContext, root_path: str = "", translations: Translations | None = None) -> DownloadLinks:
     """Download links to voices, clips, takes and scripts."""
     from web.downloads.links import DownloadLinks
     from web.downloads.scripts import script_producer
@@ -277,4 +277,4 @@ def create_links(app: AppContext, root_path: str = "") -> DownloadLinks:
         "take": take_producer(app.takes),
         "script": script_producer(app.storage.scripts),
     }
-    return DownloadLinks(voices.secret(SIGNING), producers, root_path=root_path)
+    return DownloadLinks(voices.secret(SIGNING), producers, root_path=root_path, translations=translations)

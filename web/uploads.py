@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import ConfigDict, StringConstraints, ValidationError
 
 from engine.errors import InvalidInput
-from web.ui.payloads import Payload, default_if_invalid
+from web.ui.payloads import Payload, UnexpectedPayload, default_if_invalid
 
 MAX_UPLOAD_MB = 50
 MAX_FILE_NAME = 200  # characters
@@ -35,14 +35,14 @@ def uploaded_path(value: object, folder: str | Path) -> Path | None:
         return None
     upload = _upload(value)
     if upload is None:
-        raise InvalidInput("That is not a file that was uploaded here.")
+        raise UnexpectedPayload
     try:
         resolved = Path(upload.path).resolve()
         there = resolved.is_relative_to(Path(folder).resolve()) and resolved.is_file()
     except OSError:  # an invalid file name
         there = False
     if not there:
-        raise InvalidInput("The file is no longer on the server. Choose it again.")
+        raise InvalidInput("notice.upload_gone")
     return resolved
 
 

@@ -20,7 +20,6 @@ from engine.errors import InvalidInput, InvalidOption
 FileFormat = Literal["wav", "flac", "mp3", "opus"]
 
 _BLOCK = 1 << 16  # samples
-_DAMAGED = "A take of this script is damaged: speak its card again."
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def concatenate_takes(file: BinaryIO | Path, takes: Iterable[TakeAudio], format:
     Raises InvalidOption for another format, InvalidInput when there are no takes or one is damaged.
     """
     if format not in CODINGS:
-        raise InvalidOption(f"A script cannot be saved as “{format}”: use wav, flac, mp3 or opus.")
+        raise InvalidOption("cards.format", format=format, formats="wav, flac, mp3, opus")
     container, coding = CODINGS[format]
     rate, length, pause = 0, 0, 0.0
     with ExitStack() as stack:
@@ -60,7 +59,7 @@ def concatenate_takes(file: BinaryIO | Path, takes: Iterable[TakeAudio], format:
                     length += len(block)
             pause = take.pause
     if not rate:
-        raise InvalidInput("Nothing in this script has been spoken yet. Speak it first, then save it.")
+        raise InvalidInput("cards.unspoken")
     return length / rate
 
 
@@ -68,7 +67,7 @@ def _opened(audio: bytes) -> soundfile.SoundFile:
     try:
         return soundfile.SoundFile(io.BytesIO(audio))
     except soundfile.SoundFileError as error:
-        raise InvalidInput(_DAMAGED) from error
+        raise InvalidInput("cards.damaged_take") from error
 
 
 def _supported(rate: int, format: FileFormat) -> int:
@@ -89,4 +88,4 @@ def _blocks(sound: soundfile.SoundFile, rate: int) -> Iterator[NDArray[np.int16]
             samples = torch.from_numpy(sound.read(dtype="float32"))
             yield to_int16(resample(samples, sound.samplerate, rate).numpy())
     except soundfile.SoundFileError as error:
-        raise InvalidInput(_DAMAGED) from error
+        raise InvalidInput("cards.damaged_take") from error

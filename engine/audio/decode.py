@@ -58,11 +58,6 @@ _OPTIONS = {
     "max_streams": "32",
 }
 
-_NOT_AUDIO = "This file is not audio that can be read: use wav, flac, ogg, opus, mp3, m4a or webm."
-_NO_SAMPLES = "The file holds no sound: record the clip again, or choose another file."
-_IN_PIECES = "The clip is cut into too many small pieces: export it again, as wav or m4a."
-_DAMAGED = "The clip holds values that are not numbers (NaN or infinity): export it again."
-
 
 @dataclass(frozen=True)
 class Recording:
@@ -91,7 +86,7 @@ def decode(source: Source) -> Recording:
     with _opened(source) as file:
         start = file.read(16)
         if not start:
-            raise UnusableReference(_NO_SAMPLES)
+            raise UnusableReference("reference.no_samples")
         for decoder in (_read_with_soundfile, _read_with_av):
             if decoder is _read_with_soundfile and not _SOUNDFILE.match(start):
                 continue
@@ -103,7 +98,7 @@ def decode(source: Source) -> Recording:
             if len(recording.samples):
                 return recording
             readable = True
-    raise UnusableReference(_NO_SAMPLES if readable else _NOT_AUDIO)
+    raise UnusableReference("reference.no_samples" if readable else "reference.not_audio")
 
 
 @contextmanager
@@ -114,7 +109,7 @@ def _opened(source: Source) -> Iterator[BinaryIO]:
     try:
         file = open_regular(source, MAX_CLIP_FILE_BYTES)
     except UnreadableFile as error:
-        raise UnusableReference(str(error)) from error
+        raise UnusableReference(error.sentence.key, **error.sentence.values) from error
     with file:  # opened by its descriptor, it has no name: the content decides the format, not the suffix
         yield file
 
@@ -148,16 +143,16 @@ def _read_with_av(file: BinaryIO) -> Recording:
         stream = container.streams.best("audio")
         rate = getattr(stream, "sample_rate", None)  # a stream without a decoder lacks the attribute
         if container.streams and not container.streams.audio:
-            raise UnusableReference(_NO_SAMPLES)  # such as a film without sound
+            raise UnusableReference("reference.no_samples")  # such as a film without sound
         if not isinstance(stream, av.AudioStream) or not rate or stream.codec_context.name not in _CODECS:
-            raise UnusableReference(_NOT_AUDIO)
+            raise UnusableReference("reference.not_audio")
         return _collected(_av_blocks(container, stream), rate)
 
 
 def _av_blocks(container: "av.container.InputContainer", stream: av.AudioStream) -> Iterator[NDArray[Any]]:
     for count, packet in enumerate(_packets(container, stream)):
         if count > _MOST_PACKETS:
-            raise UnusableReference(_IN_PIECES)
+            raise UnusableReference("reference.in_pieces")
         try:
             frames = packet.decode()
         except av.FFmpegError:  # the subclass depends on the damage
@@ -188,7 +183,7 @@ def _values(frame: av.AudioFrame) -> NDArray[Any]:
     """As `frame.to_ndarray`, which lacks 64-bit samples, and reads behind the last of 8 or more planes."""
     planar, channels = frame.format.is_planar, frame.layout.nb_channels
     if planar and channels > _MOST_PLANES:
-        raise UnusableReference(f"The clip has {channels} channels: export it again in mono or stereo.")
+        raise UnusableReference("reference.channels", channels=channels)
     if frame.format.name not in ("s64", "s64p"):
         values: NDArray[Any] = frame.to_ndarray()
         return values
@@ -199,16 +194,14 @@ def _values(frame: av.AudioFrame) -> NDArray[Any]:
 def _collected(blocks: Iterator[NDArray[Any]], rate: int) -> Recording:
     """Mix blocks [channels, n] to mono and join them, up to the limit."""
     if not LOWEST_RATE <= rate <= HIGHEST_RATE:
-        raise UnusableReference(
-            f"The clip has {rate:,} samples a second: use one with {LOWEST_RATE:,} to {HIGHEST_RATE:,}."
-        )
+        raise UnusableReference("reference.rate", rate=rate, least=LOWEST_RATE, most=HIGHEST_RATE)
     mixed: list[NDArray[np.float32]] = [np.zeros(0, np.float32)]
     room = int((LONGEST + _CODEC_PADDING) * rate)
     for block in blocks:
         mixed.append(_mono(block))
         room -= len(mixed[-1])
         if room < 0:
-            raise UnusableReference(f"The clip is longer than {LONGEST:.0f} seconds: cut out the best 5 to 30 seconds.")
+            raise UnusableReference("reference.too_long", longest=LONGEST)
     return Recording(torch.from_numpy(np.concatenate(mixed)), rate)
 
 
@@ -217,5 +210,5 @@ def _mono(block: NDArray[Any]) -> NDArray[np.float32]:
     with np.errstate(invalid="ignore", over="ignore"):
         mono: NDArray[np.float64] = block.mean(axis=0, dtype=np.float64)
     if not np.isfinite(mono).all():
-        raise UnusableReference(_DAMAGED)
+        raise UnusableReference("reference.not_numbers")
     return mono.astype(np.float32)

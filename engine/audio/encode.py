@@ -40,7 +40,7 @@ def encode_audio(samples: NDArray[np.floating], sample_rate: int, format: AudioF
     if format == "pcm":
         return to_int16(samples).astype("<i2").tobytes()
     if format not in CODINGS:
-        raise InvalidOption(f"There is no audio format “{format}” here: use wav, flac, mp3, opus or pcm.")
+        raise InvalidOption("option.audio_format", format=format)
     samples, sample_rate = _at_supported_rate(samples, sample_rate, RATES.get(format, (sample_rate,)))
     container, coding = CODINGS[format]
     file = io.BytesIO()

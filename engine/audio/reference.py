@@ -13,6 +13,7 @@ from engine.audio.resample import resample
 from engine.audio.vad import SAMPLE_RATE as VAD_RATE
 from engine.audio.vad import Span, speech_spans
 from engine.errors import UnusableReference
+from engine.sentences import Sentence
 from engine.text import cut_text
 
 SHORTEST_SPEECH = 1.0  # seconds
@@ -32,11 +33,6 @@ _SILENT = 1e-4  # of full scale, -80 dBFS: three steps of 16 bits
 # samples clipped 2, with a tenth 2.5. Unlike the number of flat samples, it changes little under lossy coding.
 CLIPPED_BEYOND_USE, CLIPPED = 1.9, 2.6
 
-IS_SILENT = "The clip is silent: check that the right microphone is chosen and not muted, and record again."
-NO_SPEECH = "No speech was found in the clip: use one in which one person speaks, close to the microphone."
-IS_CLIPPED = "The clip is too loud and clipped beyond use: lower the recording level, or step back, and record again."
-SOUNDS_CLIPPED = "The clip is clipped in places; a recording at a lower level would give a cleaner voice."
-
 
 @dataclass(frozen=True)
 class Clip:
@@ -44,7 +40,7 @@ class Clip:
 
     samples: float32 [n], mono, in [-1, 1], on the requested device, on the 16-bit grid (exact in FLAC).
     sample_rate: Hz.
-    notes: sentences for the user.
+    notes: for the user.
     used: start and end, in seconds, of the part of the original that the samples come from.
     speech_kept: share of the original's speech in the samples; below 1 the transcript is too long for them.
     spoken: seconds of speech in the samples, including short pauses.
@@ -52,7 +48,7 @@ class Clip:
 
     samples: Tensor
     sample_rate: int
-    notes: tuple[str, ...]
+    notes: tuple[Sentence, ...]
     used: Span
     speech_kept: float = 1.0
     spoken: float = 0.0
@@ -123,7 +119,7 @@ def prepare_reference(source: Source, sample_rate: int, *, device: torch.device 
     return Clip(samples, sample_rate, notes, (excerpt.start, excerpt.end), excerpt.speech_kept, spoken)
 
 
-def transcript_for(clip: Clip, transcript: str) -> tuple[str, str | None]:
+def transcript_for(clip: Clip, transcript: str) -> tuple[str, Sentence | None]:
     """Return the part of a transcript that belongs to a prepared clip, and a note for the user where it is a guess.
 
     When only silence was removed the transcript stays whole. When speech was cut off, the last words are removed in
@@ -136,8 +132,7 @@ def transcript_for(clip: Clip, transcript: str) -> tuple[str, str | None]:
     kept = cut_text(transcript, clip.speech_kept)
     if kept == transcript:
         return kept, None
-    note = f"The transcript was cut after “{_ending(kept)}”: check that the clip ends with these words."
-    return kept, note
+    return kept, Sentence("reference.words_cut", {"words": _ending(kept)})
 
 
 def _ending(text: str) -> str:
@@ -149,22 +144,20 @@ def _ending(text: str) -> str:
 def _centred(recording: Recording) -> Recording:
     """Remove the DC offset of cheap recorders and bring the loudest sample to full scale (float files have any)."""
     if not len(recording.samples) or (peak := recording.samples.abs().max()) < _SILENT:
-        raise UnusableReference(IS_SILENT)
+        raise UnusableReference("doctor.speech_silent")
     samples = recording.samples / peak
     samples = samples - samples.mean()
     if samples.abs().max() * peak < _SILENT:
-        raise UnusableReference(IS_SILENT)
+        raise UnusableReference("doctor.speech_silent")
     return Recording(samples, recording.sample_rate)
 
 
 def _require_speech(spans: tuple[Span, ...]) -> None:
     spoken = total_duration(spans)
     if spoken < LEAST_HEARD:
-        raise UnusableReference(NO_SPEECH)
+        raise UnusableReference("doctor.speech_none")
     if spoken < SHORTEST_SPEECH:
-        raise UnusableReference(
-            f"The clip holds only {spoken - 0.05:.1f} seconds of speech: record at least 1, better 5 to 30."
-        )
+        raise UnusableReference("reference.little_speech", seconds=round(spoken - 0.05, 1))
 
 
 def _evened(heard: Tensor) -> Tensor:
@@ -173,21 +166,18 @@ def _evened(heard: Tensor) -> Tensor:
     return heard * (0.3 / loud)
 
 
-def _judge_clipping(recording: Recording, excerpt: Excerpt) -> tuple[str, ...]:
+def _judge_clipping(recording: Recording, excerpt: Excerpt) -> tuple[Sentence, ...]:
     found = crest_factor(speech_samples(recording, excerpt.spans))
     if found < CLIPPED_BEYOND_USE:
-        raise UnusableReference(IS_CLIPPED)
-    return (SOUNDS_CLIPPED,) if found < CLIPPED else ()
+        raise UnusableReference("doctor.clipping_beyond_use")
+    return (Sentence("doctor.clipping_some"),) if found < CLIPPED else ()
 
 
-def _cut_note(excerpt: Excerpt, spans: tuple[Span, ...]) -> tuple[str, ...]:
+def _cut_note(excerpt: Excerpt, spans: tuple[Span, ...]) -> tuple[Sentence, ...]:
     if excerpt.speech_kept >= 1:
         return ()
-    note = (
-        f"The clip is long: only {excerpt.start:.1f} s to {excerpt.end:.1f} s of its {spans[-1][1]:.0f} s "
-        "are used, and the transcript must hold just the words of that part."
-    )
-    return (note,)
+    part = {"start": round(excerpt.start, 1), "end": round(excerpt.end, 1), "all": round(spans[-1][1])}
+    return (Sentence("reference.excerpt", part),)
 
 
 def _levelled(samples: Tensor) -> Tensor:

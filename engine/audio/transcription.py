@@ -33,14 +33,14 @@ def transcribe(source: Source) -> str:
     Raises UnusableReference for a file that cannot be decoded, EngineFailed without faster-whisper or its model.
     """
     if not can_transcribe():
-        raise EngineFailed("Nothing here can write words down: install faster-whisper, or type them.")
+        raise EngineFailed("engine.no_transcriber")
     heard = decode_audio(source, _RATE).numpy()
     try:
         with _running:
             segments, _ = _model().transcribe(heard, beam_size=5)
             return " ".join(str(segment.text).strip() for segment in segments).strip()
     except Exception as error:  # the package has no error class
-        raise EngineFailed(f"The words could not be written down: {first_line(error)} Type them instead.") from error
+        raise EngineFailed("engine.not_transcribed", why=first_line(error)) from error
 
 
 @cache

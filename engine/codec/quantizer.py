@@ -142,7 +142,7 @@ class Quantizer(nn.Module):
         Raises InvalidCodes for another number of codebooks.
         """
         if codes.shape[1] != self.num_codebooks:
-            raise InvalidCodes(f"These are codes of {codes.shape[1]} codebooks; the codec has {self.num_codebooks}.")
+            raise InvalidCodes("codes.codebooks", count=codes.shape[1], wanted=self.num_codebooks)
         return self.semantic_quantizer.from_codes(codes[:, :1]) + self.quantizer.from_codes(codes[:, 1:])
 
     def codebook_weights(self) -> Iterator[Tensor]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from engine.errors import InvalidConfig, ReleaseIncomplete, UnreadableFile
+from engine.sentences import Sentence
 
 MAX_CLIP_FILE_BYTES = 1 << 30  # more than 90 seconds in any format
 MAX_JSON_BYTES = 4 << 20
@@ -37,10 +38,10 @@ def open_regular(path: str | Path, most: int) -> BinaryIO:
     except UnreadableFile:
         raise
     except FileNotFoundError as error:
-        raise UnreadableFile(f"The file {name} cannot be opened: there is none.") from error
+        raise UnreadableFile("file.missing", file=name) from error
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else None
-        raise UnreadableFile(f"The file {name} cannot be opened: {why or 'its name is none'}.") from error
+        raise UnreadableFile("file.unopened", file=name, why=why or "its name is none") from error
     file = os.fdopen(descriptor, "rb")
     try:
         _check_regular(os.fstat(descriptor), name, most)
@@ -62,27 +63,22 @@ def read_regular(path: str | Path, most: int) -> bytes:
         try:
             data = file.read(min(size, most) + 1)
         except OSError as error:
-            raise UnreadableFile(f"The file {Path(path).name} cannot be read: {error.strerror}.") from error
+            raise UnreadableFile("file.unread", file=Path(path).name, why=str(error.strerror)) from error
     if len(data) > min(size, most):
-        raise UnreadableFile(f"The file {Path(path).name} cannot be read: it is being written to.")
+        raise UnreadableFile("file.growing", file=Path(path).name)
     return data
 
 
 def _check_regular(status: os.stat_result, name: str, most: int) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise UnreadableFile(f"The file {name} cannot be opened: it is {_kind(status.st_mode)}, not a regular file.")
+        raise UnreadableFile("file.not_regular", file=name, kind=_kind(status.st_mode))
     if status.st_size > most:
-        raise UnreadableFile(_too_large(name, most))
+        raise UnreadableFile("file.large", file=name, most=most >> 20)
 
 
-def _kind(mode: int) -> str:
-    kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
-    return next((word for is_kind, word in kinds if is_kind(mode)), "a device")
-
-
-def _too_large(name: str, most: int) -> str:
-    size = f"{most >> 20} MB" if most >= 1 << 20 else f"{most:,} bytes"
-    return f"The file {name} is too large: {size} are the most."
+def _kind(mode: int) -> Sentence:
+    kinds = ((stat.S_ISDIR, "file.folder"), (stat.S_ISFIFO, "file.pipe"), (stat.S_ISSOCK, "file.socket"))
+    return Sentence(next((key for is_kind, key in kinds if is_kind(mode)), "file.device"))
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -92,7 +88,7 @@ def read_object(path: Path) -> dict[str, Any]:
     not an object, or refused by `parse_json`.
     """
     if not path.exists():
-        raise ReleaseIncomplete(f"The model's folder has no {path.name}; it is not a whole model release.")
+        raise ReleaseIncomplete("release.no_file", file=path.name)
     try:
         data = read_regular(path, MAX_JSON_BYTES)
         values = parse_json(data)

@@ -50,16 +50,16 @@ def open_tensors(path: Path) -> TensorFile:
     anything but plain tensors.
     """
     if not path.exists():
-        raise ReleaseIncomplete(f"The model's folder has no {path.name}; it is not a whole model release.")
+        raise ReleaseIncomplete("release.no_file", file=path.name)
     try:
         return _open_safetensors(path) if path.suffix == ".safetensors" else _open_pickled(path)
     except UnreadableFile as error:
-        raise ReleaseIncomplete(str(error)) from error
+        raise ReleaseIncomplete(error.sentence.key, **error.sentence.values) from error
 
 
 def _damaged(path: Path, why: object) -> ReleaseIncomplete:
     said = str(why).splitlines()[:1] or [""]
-    return ReleaseIncomplete(f"{path.name} is cut short or damaged ({said[0][:200]}); download it again.")
+    return ReleaseIncomplete("release.cut_short", file=path.name, why=said[0][:200])
 
 
 def _open_safetensors(path: Path) -> TensorFile:

@@ -83,11 +83,9 @@ def check_precision(precision: Precision, device: torch.device | str, activation
         return
     capability = _capability(torch.device(device))
     if precision == "fp8" and capability < _HOPPER:
-        raise DeviceUnavailable("fp8 weights need an NVIDIA GPU of the Hopper generation or later; choose int8.")
+        raise DeviceUnavailable("engine.no_fp8")
     if precision == "int4" and (capability < _AMPERE or activations != torch.bfloat16):
-        raise DeviceUnavailable(
-            "int4 weights need an NVIDIA GPU of the Ampere generation or later, and bf16; choose int8."
-        )
+        raise DeviceUnavailable("engine.no_int4")
     _torchao()
 
 
@@ -121,9 +119,7 @@ def _torchao() -> Any:
     try:
         from torchao import quantization
     except ImportError:
-        raise InvalidOption(
-            "Weights of 8 or 4 bits need the package torchao: pip install torchao~=0.18.0, or choose bf16 or fp32."
-        ) from None
+        raise InvalidOption("engine.no_torchao") from None
     return quantization
 
 

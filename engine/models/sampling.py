@@ -39,11 +39,11 @@ class SamplingOptions:
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature <= 2:
-            raise InvalidOption(f"The temperature is {self.temperature:g}; choose one from 0 to 2.")
+            raise InvalidOption("option.temperature", value=self.temperature)
         if not 0 < self.top_p <= 1:
-            raise InvalidOption(f"Top-p is {self.top_p:g}; choose a number above 0 and up to 1.")
+            raise InvalidOption("option.top_p", value=self.top_p)
         if not 1 <= self.top_k <= MAX_TOP_K:
-            raise InvalidOption(f"Top-k is {self.top_k}; choose a whole number from 1 to {MAX_TOP_K}.")
+            raise InvalidOption("option.top_k", value=self.top_k, most=MAX_TOP_K)
 
 
 @dataclass(frozen=True)

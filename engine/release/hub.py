@@ -7,6 +7,7 @@ from pathlib import Path
 
 from engine.errors import ReleaseForbidden, ReleaseIncomplete, ReleaseNotFound
 from engine.release.profile import Profile
+from engine.sentences import Sentence
 
 BUNDLED = Path(__file__).resolve().parents[2] / "assets" / "bundled"
 Progress = Callable[[str, float], None]
@@ -34,24 +35,24 @@ def find_release(model: str | Path, progress: Progress | None = None) -> Path:
     if folder.is_dir():
         return folder
     if folder.exists():
-        raise ReleaseNotFound(f"{folder} is a file; give the folder that holds the model's config.json.")
+        raise ReleaseNotFound("release.is_file", folder=str(folder))
     if isinstance(model, str) and _HUB_ID.fullmatch(model) and not model.startswith("."):
         return _download(model, progress)
-    raise ReleaseNotFound(f"There is no folder {model}; give a model folder or a Hub id such as fishaudio/s2-pro.")
+    raise ReleaseNotFound("release.none", model=str(model))
 
 
-def notice_of(model: str) -> str:
+def notice_of(model: str) -> Sentence:
     """Return the licence notice of a model; see `Profile.notice`.
 
     A Hub repository that is not downloaded yet has the default notice. Raises ReleaseNotFound for what is neither a
     folder nor a Hub id, and InvalidConfig.
     """
     if str(model) == "bundled" or Path(model).expanduser().exists() or not _HUB_ID.fullmatch(model):
-        return Profile.load(find_release(model)).notice
+        return Sentence(Profile.load(find_release(model)).notice)
     from huggingface_hub import try_to_load_from_cache
 
     known = try_to_load_from_cache(model, "reprise.json")
-    return Profile.load(Path(known).parent).notice if isinstance(known, str) else Profile.notice
+    return Sentence(Profile.load(Path(known).parent).notice if isinstance(known, str) else Profile.notice)
 
 
 def _download(repo: str, progress: Progress | None) -> Path:
@@ -68,18 +69,11 @@ def _download(repo: str, progress: Progress | None) -> Path:
             )
         )
     except hub.GatedRepoError as error:
-        raise ReleaseForbidden(
-            f"{repo} is gated: accept its licence on its Hugging Face page, then set HF_TOKEN to your access token."
-        ) from error
+        raise ReleaseForbidden("release.gated", repo=repo) from error
     except hub.RepositoryNotFoundError as error:
-        raise ReleaseNotFound(
-            f"Hugging Face has no repository {repo}, or it is private: check the name, or set HF_TOKEN."
-        ) from error
+        raise ReleaseNotFound("release.no_repository", repo=repo) from error
     except (hub.LocalEntryNotFoundError, hub.OfflineModeIsEnabled, hub.HfHubHTTPError, OSError) as error:
-        raise ReleaseIncomplete(
-            f"{repo} could not be downloaded completely; check the network and free disk space, then start again: "
-            "what has arrived is kept."
-        ) from error
+        raise ReleaseIncomplete("release.not_downloaded", repo=repo) from error
 
 
 def _progress_bar(progress: Progress) -> type:

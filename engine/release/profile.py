@@ -8,11 +8,6 @@ from engine.errors import InvalidConfig
 from engine.files.bounded import read_object
 from engine.models.sampling import SamplingOptions
 
-_FISH_NOTICE = (
-    "Fish Audio's weights are under the Fish Audio Research License: free for research and non-commercial use. "
-    "Clone only voices whose owners have agreed."
-)
-
 
 @dataclass(frozen=True)
 class Profile:
@@ -23,14 +18,14 @@ class Profile:
         A model trained on fewer turns drops words with more.
     style_tags: whether tags such as `[whisper]` change how the model speaks.
     temperature: default temperature of this model; see `SamplingOptions`.
-    notice: licence notice, shown where the model is named.
+    notice: licence notice, shown where the model is named: a sentence's key (`engine.sentences`) or a text.
     """
 
     max_segment_bytes: int = 300
     context_positions: int = 1024
     style_tags: bool = True
     temperature: float = SamplingOptions.temperature
-    notice: str = _FISH_NOTICE
+    notice: str = "model.notice_fish"
 
     @classmethod
     def load(cls, folder: Path) -> "Profile":

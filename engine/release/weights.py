@@ -60,7 +60,7 @@ def open_safetensors(folder: Path) -> StoredTensors:
     shards = _read_index(folder)
     missing = sorted({name for name in shards.values() if not (folder / name).exists()})
     if missing:
-        raise ReleaseIncomplete(f"The model's folder lacks {listed(missing)}; finish the download and start again.")
+        raise ReleaseIncomplete("release.lacks", files=listed(missing))
     opened = {name: open_file(folder / name) for name in sorted(set(shards.values()))}
     for name, shard in shards.items():
         if name not in opened[shard]:

@@ -250,7 +250,7 @@ def _samples(decoded: Samples | Exception) -> Samples:
         return decoded
     if isinstance(decoded, RepriseError):
         raise decoded
-    raise EngineFailed(f"The codec could not turn this clip into sound again: {first_line(decoded)}") from decoded
+    raise EngineFailed("engine.codec_failed", why=first_line(decoded)) from decoded
 
 
 def _rows_at_once(frames: int) -> int:

@@ -221,4 +221,4 @@ class EngineLoop:
 
 
 def _failure(error: Exception) -> EngineFailed:
-    return EngineFailed(f"The model failed while it was speaking ({first_line(error)}); try again.")
+    return EngineFailed("engine.model_failed", why=first_line(error))

@@ -169,7 +169,7 @@ def plan_memory(
     Raises InvalidOption for less than one slot or position, and DoesNotFit when even the smallest plan is too large.
     """
     if slots < 1 or positions < 1:
-        raise InvalidOption(f"There must be at least one slot and one position, not {slots} and {positions}.")
+        raise InvalidOption("option.slots_and_positions", slots=slots, positions=positions)
     size = _sizes(config, codec, precision, activations or activation_dtype(precision, "cpu"))
     positions = min(positions, config.slow.max_seq_len)
     for count in range(slots, 0, -1):
@@ -179,7 +179,7 @@ def plan_memory(
     assert available is not None
     least = size.plan(1, min(positions, SHORTEST))
     if least.total > available:
-        raise DoesNotFit(_refusal(size, least, available))
+        raise _refusal(size, least, available)
     room = (available - (least.total - least.kv)) // least.kv_per_position
     return size.plan(1, max(least.positions, min(positions, room // _STEP * _STEP)))
 
@@ -272,16 +272,23 @@ def _widest(widths: Iterable[int], lengths: Iterable[int]) -> int:
     return _ALIVE * 4 * max(width * length for width, length in zip(widths, lengths, strict=True))
 
 
-def _refusal(size: _Sizes, least: MemoryPlan, available: int) -> str:
-    refusal = f"The model needs {_gigabytes(least.total)} in {size.precision} and {_gigabytes(available)} are free"
+def _refusal(size: _Sizes, least: MemoryPlan, available: int) -> DoesNotFit:
+    needed, free = _gigabytes(least.total), _gigabytes(available)
     for other in _SMALLER[size.precision]:
         if other == "int4" and size.activations == torch.float16:
             continue
-        needed = size.of(other).plan(1, least.positions).total
-        if needed <= available:
-            return f"{refusal}; choose {other}, which needs {_gigabytes(needed)}, or another device."
-    return f"{refusal}; no smaller precision fits either: choose the CPU, a GPU with more memory or a smaller model."
+        less = size.of(other).plan(1, least.positions).total
+        if less <= available:
+            return DoesNotFit(
+                "release.fits_smaller",
+                needed=needed,
+                precision=size.precision,
+                free=free,
+                smaller=other,
+                less=_gigabytes(less),
+            )
+    return DoesNotFit("release.does_not_fit", needed=needed, precision=size.precision, free=free)
 
 
-def _gigabytes(count: int) -> str:
-    return f"{count / 1e9:.2f} GB"
+def _gigabytes(count: int) -> float:
+    return round(count / 1e9, 2)

@@ -117,7 +117,7 @@ class Scheduler:
         with self._lock:
             self._entered = _present(self._entered)
             if len(self._entered) >= self._limit:
-                raise EngineBusy(f"All {self._limit} places are taken by other requests; try again in a moment.")
+                raise EngineBusy("engine.busy", limit=self._limit)
             ticket = Ticket(next(self._numbers), self._owner_share(owner))
             self._entered.append(ticket)
             return ticket

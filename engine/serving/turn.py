@@ -48,9 +48,7 @@ class Conversation:
         self._prompts, self._positions, self._history_positions = prompts, positions, history_positions
         self._system = prompts.system(references)
         if self._system.shape[1] + MIN_TURN_FRAMES > positions:
-            raise InvalidInput(
-                "The voice's recordings are too long for this model; make the voice again from a shorter clip."
-            )
+            raise InvalidInput("voices.too_long")
         self._turns: list[Tensor] = []
 
     def prompt_for(self, text: str, budget: int) -> tuple[Prompt, int]:
@@ -63,7 +61,7 @@ class Conversation:
         columns = torch.cat((self._system, *self._turns, user), dim=1)
         room = self._positions - columns.shape[1]
         if room < MIN_TURN_FRAMES:
-            raise InvalidInput("The text is too long for one turn of this model; put full stops into it.")
+            raise InvalidInput("text.long_turn")
         return Prompt(columns, shared=self._system.shape[1]), min(budget, room)
 
     def append(self, text: str, codes: Tensor) -> None:

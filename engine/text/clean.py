@@ -48,7 +48,7 @@ def normalise(text: str) -> str:
     """
     cleaned = _clean(text)
     if not is_spoken(cleaned):
-        raise InvalidText("There are no words to say: type a sentence.")
+        raise InvalidText("text.no_words")
     return cleaned
 
 

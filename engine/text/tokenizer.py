@@ -65,9 +65,7 @@ class Tokenizer:
             raise InvalidCheckpoint(str(error)) from error
         except (ValueError, OSError, KeyError, TypeError, OverflowError) as error:
             raise InvalidCheckpoint(f"The model's tokenizer cannot be read: {first_line(error)}.") from error
-        raise ReleaseIncomplete(
-            "The model's folder has no tokenizer: neither tokenizer.json nor tokenizer.tiktoken is there."
-        )
+        raise ReleaseIncomplete("release.no_tokenizer")
 
     def id(self, token: str) -> int:
         """Return the id of a special token. Raises InvalidCheckpoint when the tokenizer lacks it."""
@@ -118,9 +116,7 @@ def _tiktoken(folder: Path) -> _Made:
 
     special_file = folder / "special_tokens.json"
     if not special_file.exists():
-        raise ReleaseIncomplete(
-            "The model's folder has tokenizer.tiktoken but not special_tokens.json, which belongs to it."
-        )
+        raise ReleaseIncomplete("release.no_special_tokens")
     special = read_object(special_file)
     pairs = [line.split() for line in read_regular(folder / "tokenizer.tiktoken", _MAX_BYTES).splitlines() if line]
     if len(pairs) > MAX_VOCABULARY or any(len(pair) != 2 for pair in pairs):

@@ -48,9 +48,7 @@ def refuse_newer(connection: Connection) -> frozenset[str]:
     current = frozenset(context.get_current_heads())
     _, known = _revisions()
     if not current <= known:
-        raise DatabaseUnavailable(
-            "The voice library was written by a newer version of Reprise. Update Reprise, or choose another database."
-        )
+        raise DatabaseUnavailable("database.newer")
     return current
 
 

@@ -56,7 +56,7 @@ def split(*, session: Session, card_id: str, owner: str, at: int, pause: float) 
     """Split a card before the character `at`. pause: seconds between the parts. Raises ScriptNotFound, InvalidInput."""
     row = cards.unlocked(session, card_id, owner)
     if not (0 < at < len(row.text) and row.text[:at].strip() and row.text[at:].strip()):
-        raise InvalidInput("There has to be something to say on both sides of where a card is parted.")
+        raise InvalidInput("cards.empty_half")
     scripts.check_count(_count(session, row.script_id) + 1)
     second = CardRow(**_values(row), id=new_id(), position=row.position + 1, text=row.text[at:].strip())
     _shift(session, row.script_id, by=1, start=second.position)
@@ -73,11 +73,11 @@ def merge(*, session: Session, card_id: str, owner: str) -> CardRecord:
         select(CardRow).where(CardRow.script_id == row.script_id, CardRow.position == row.position + 1)
     )
     if following is None:
-        raise InvalidInput("There is no card after this one to join it with.")
+        raise InvalidInput("cards.no_next")
     if following.locked:
-        raise InvalidInput("The card after this one is locked: unlock it to join them.")
+        raise InvalidInput("cards.next_locked")
     if following.speaker != row.speaker:
-        raise InvalidInput("These cards have different speakers, and cannot be joined.")
+        raise InvalidInput("cards.two_speakers")
     cards.write(session, row, scripts.checked_card_text(f"{row.text} {following.text}"))
     row.pause = following.pause
     _remove(session, following)
@@ -98,7 +98,7 @@ def _count(session: Session, script_id: str) -> int:
 
 def _place(position: int, count: int) -> int:
     if not 0 <= position <= count:
-        raise InvalidInput(f"There is no position {position + 1} in this script: choose one from 1 to {count + 1}.")
+        raise InvalidInput("cards.no_position", position=position + 1, most=count + 1)
     return position
 
 

@@ -15,15 +15,13 @@ from sqlalchemy import ColumnElement, Select, func, select, update
 from sqlalchemy.orm import Session, aliased
 
 from engine.errors import InvalidInput, ScriptNotFound
+from engine.sentences import Sentence
 from storage.models import CardRow, CardTakeRow, GenerationRow, ScriptRow
 from storage.repositories import scripts
 from storage.sqlite import erasure
 from storage.validation import Settings, check_seed, is_id, settings_from_json, settings_to_json
 
 CardState = Literal["new", "queued", "spoken", "failed"]
-
-_GONE = "There is no such card; it may have been deleted."
-_LOCKED = "This card is locked: unlock it to change it."
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class CardRecord:
     pause: float
     locked: bool
     state: CardState
-    failure: str | None
+    failure: Sentence | None
     seed: int | None
     settings: Mapping[str, str | int | float | bool | None]
     take_id: str | None
@@ -64,7 +62,7 @@ def record(*, session: Session, card_id: str, owner: str) -> CardRecord:
     """Return one card. Raises ScriptNotFound, also for the card of another owner."""
     found = session.execute(with_takes().where(*_one(card_id, owner))).first()
     if found is None:
-        raise ScriptNotFound(_GONE)
+        raise ScriptNotFound("cards.gone")
     return to_record(*found)
 
 
@@ -133,11 +131,11 @@ def lock(*, session: Session, card_id: str, owner: str) -> CardRow:
     query = select(CardRow.script_id).join(ScriptRow, ScriptRow.id == CardRow.script_id)
     script_id = session.scalar(query.where(*_one(card_id, owner)))
     if script_id is None:
-        raise ScriptNotFound(_GONE)
+        raise ScriptNotFound("cards.gone")
     scripts.lock(session=session, script_id=script_id, owner=owner)
     row = session.get(CardRow, card_id, populate_existing=True)
     if row is None:  # deleted while this waited for the lock
-        raise ScriptNotFound(_GONE)
+        raise ScriptNotFound("cards.gone")
     return row
 
 
@@ -145,7 +143,7 @@ def unlocked(session: Session, card_id: str, owner: str) -> CardRow:
     """As `lock`, but refuse a card that its author has locked. Raises ScriptNotFound, InvalidInput."""
     row = lock(session=session, card_id=card_id, owner=owner)
     if row.locked:
-        raise InvalidInput(_LOCKED)
+        raise InvalidInput("cards.locked")
     return row
 
 
@@ -184,7 +182,7 @@ def unchoose(session: Session, card_id: str) -> None:
 
 def _one(card_id: str, owner: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     if not is_id(card_id):
-        raise ScriptNotFound(_GONE)
+        raise ScriptNotFound("cards.gone")
     return CardRow.id == card_id, ScriptRow.owner == owner
 
 
@@ -222,7 +220,7 @@ def to_record(
         pause=row.pause,
         locked=row.locked,
         state=_state(row, take_id),
-        failure=row.failure,
+        failure=None if row.failure is None else Sentence.from_json(row.failure),
         seed=row.seed,
         settings=settings_from_json(row.settings),
         take_id=take_id,

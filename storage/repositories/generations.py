@@ -30,8 +30,6 @@ MAX_AUDIO_BYTES = 256 << 20  # about an hour and a half
 _MAX_MODEL = 200
 _MAX_REASON = 20
 
-_GONE = "There is no such take; it may have been deleted."
-
 
 @dataclass(frozen=True)
 class Spoken:
@@ -55,19 +53,19 @@ class Spoken:
 
     def __post_init__(self) -> None:
         check_text(self.text, "text", MAX_TEXT)
-        check_text(self.voice_name, "voice's name", MAX_NAME)
-        check_text(self.model, "model's name", _MAX_MODEL)
+        check_text(self.voice_name, "voice_name", MAX_NAME)
+        check_text(self.model, "model_name", _MAX_MODEL)
         check_text(self.stop_reason, "reason", _MAX_REASON)
         check_seed(self.seed)
         check_number(self.duration, "duration", lowest=0)
-        check_number(self.real_time_factor, "real-time factor", lowest=0)
-        check_number(self.first_audio, "time to the first audio", lowest=0)
+        check_number(self.real_time_factor, "real_time_factor", lowest=0)
+        check_number(self.first_audio, "first_audio", lowest=0)
         if self.voice_id is not None and not is_id(self.voice_id):
-            raise InvalidInput("This is not the id of a voice.")
+            raise InvalidInput("take.no_voice_id")
         if self.duration == 0 or not self.audio.startswith(b"fLaC"):
-            raise InvalidInput("There is no sound to keep.")
+            raise InvalidInput("take.no_sound")
         if len(self.audio) > MAX_AUDIO_BYTES:
-            raise InvalidInput(f"A take can have {MAX_AUDIO_BYTES >> 20} MiB; this one is longer. Divide its text.")
+            raise InvalidInput("take.too_long", most=MAX_AUDIO_BYTES >> 20)
 
 
 @dataclass(frozen=True)
@@ -165,7 +163,7 @@ def record(*, session: Session, generation_id: str, owner: str) -> GenerationRec
     """Return one generation. Raises GenerationNotFound, also for that of another owner."""
     found = session.execute(_newest_first().where(*_one(generation_id, owner))).first()
     if found is None:
-        raise GenerationNotFound(_GONE)
+        raise GenerationNotFound("take.gone")
     row, script_id = found
     return _record(row, script_id)
 
@@ -181,7 +179,7 @@ def audio(*, session: Session, generation_id: str, owner: str) -> bytes:
     query = select(AudioRow.audio).join(GenerationRow, GenerationRow.id == AudioRow.generation_id)
     found = session.scalar(query.where(*_one(generation_id, owner)))
     if found is None:
-        raise GenerationNotFound(_GONE)
+        raise GenerationNotFound("take.gone")
     return found
 
 
@@ -189,7 +187,7 @@ def star(*, session: Session, generation_id: str, owner: str, starred: bool) -> 
     """Set or remove the star. A starred generation is in the history and stays. Raises GenerationNotFound."""
     row = session.scalar(select(GenerationRow).where(*_one(generation_id, owner)).with_for_update())
     if row is None:
-        raise GenerationNotFound(_GONE)
+        raise GenerationNotFound("take.gone")
     row.starred = starred
     row.listed = row.listed or starred
     session.flush()
@@ -199,7 +197,7 @@ def star(*, session: Session, generation_id: str, owner: str, starred: bool) -> 
 def remove(*, session: Session, generation_id: str, owner: str) -> None:
     """Delete a generation, also if it is a take of a card. Raises GenerationNotFound."""
     if not _delete(session, *_one(generation_id, owner)):
-        raise GenerationNotFound(_GONE)
+        raise GenerationNotFound("take.gone")
 
 
 def remove_all(*, session: Session, owner: str) -> int:
@@ -210,7 +208,7 @@ def remove_all(*, session: Session, owner: str) -> int:
 def withdraw(*, session: Session, generation_id: str, owner: str) -> None:
     """Remove a generation from the history; delete it unless it is a script's take. Raises GenerationNotFound."""
     if not _withdraw(session, *_one(generation_id, owner)):
-        raise GenerationNotFound(_GONE)
+        raise GenerationNotFound("take.gone")
 
 
 def clear(*, session: Session, owner: str) -> int:
@@ -272,7 +270,7 @@ def _delete(session: Session, *which: ColumnElement[bool]) -> int:
 
 def _one(generation_id: str, owner: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     if not is_id(generation_id):
-        raise GenerationNotFound(_GONE)
+        raise GenerationNotFound("take.gone")
     return GenerationRow.id == generation_id, GenerationRow.owner == owner
 
 

@@ -26,7 +26,7 @@ class OwnerSettings:
     retention_days: int = RETENTION_DAYS
 
     def __post_init__(self) -> None:
-        check_number(self.retention_days, "number of days", lowest=1, highest=MAX_RETENTION_DAYS)
+        check_number(self.retention_days, "days", lowest=1, highest=MAX_RETENTION_DAYS)
 
 
 def load(*, session: Session, owner: str) -> OwnerSettings:

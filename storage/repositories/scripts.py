@@ -23,8 +23,6 @@ MAX_SPEAKER = 80
 MAX_PAUSE = 60.0  # seconds
 MAX_CARDS = 20_000  # of a script
 
-_GONE = "There is no such script; it may have been discarded."
-
 
 class NewCard(Protocol):
     """A card to be created. speaker: None for the narrator. pause: seconds of silence after it."""
@@ -96,7 +94,7 @@ def record(*, session: Session, script_id: str, owner: str) -> ScriptRecord:
     query = _with_totals().where(ScriptRow.id == _checked(script_id), ScriptRow.owner == owner)
     found = session.execute(query).first()
     if found is None:
-        raise ScriptNotFound(_GONE)
+        raise ScriptNotFound("cards.script_gone")
     return _record(*found)
 
 
@@ -105,7 +103,7 @@ def lock(*, session: Session, script_id: str, owner: str) -> ScriptRow:
     query = select(ScriptRow).where(ScriptRow.id == _checked(script_id), ScriptRow.owner == owner)
     row = session.scalar(query.with_for_update())
     if row is None:
-        raise ScriptNotFound(_GONE)
+        raise ScriptNotFound("cards.script_gone")
     row.updated = datetime.now(UTC)
     return row
 
@@ -137,27 +135,27 @@ def clean_script_name(name: str) -> str:
     """Trim a name and collapse its white space. Raises InvalidName."""
     cleaned = " ".join(name.split())
     if not cleaned:
-        raise InvalidName("A script needs a name.")
+        raise InvalidName("cards.no_script_name")
     try:
-        check_text(cleaned, "script's name", MAX_SCRIPT_NAME)
+        check_text(cleaned, "script_name", MAX_SCRIPT_NAME)
     except InvalidInput as error:
-        raise InvalidName(str(error)) from error
+        raise InvalidName(error.sentence.key, **error.sentence.values) from error
     return cleaned
 
 
 def checked_card_text(text: str) -> str:
     """Trim a card's text. Raises InvalidInput if it is empty or has more than 5,000 characters."""
     trimmed = text.strip()
-    check_text(trimmed, "card's text", MAX_CARD_TEXT)
+    check_text(trimmed, "card_text", MAX_CARD_TEXT)
     if not trimmed:
-        raise InvalidInput("A card needs something to say: write a sentence, or delete the card.")
+        raise InvalidInput("cards.empty")
     return trimmed
 
 
 def checked_speaker(speaker: str | None) -> str | None:
     """Trim a speaker's name; None if it is empty. Raises InvalidInput."""
     trimmed = " ".join((speaker or "").split())
-    check_text(trimmed, "speaker's name", MAX_SPEAKER)
+    check_text(trimmed, "speaker_name", MAX_SPEAKER)
     return trimmed or None
 
 
@@ -176,12 +174,12 @@ def check_voice(session: Session, voice_id: str | None, owner: str) -> None:
 def check_count(cards: int) -> None:
     """Raises InvalidInput if a script cannot have so many cards."""
     if cards > MAX_CARDS:
-        raise InvalidInput(f"A script can have {MAX_CARDS:,} cards; divide this one into several, such as chapters.")
+        raise InvalidInput("cards.too_many", most=MAX_CARDS)
 
 
 def _checked(script_id: str) -> str:
     if not is_id(script_id):
-        raise ScriptNotFound(_GONE)
+        raise ScriptNotFound("cards.script_gone")
     return script_id
 
 

@@ -23,7 +23,7 @@ class Sample:
     demo: str
 
     def __post_init__(self) -> None:
-        check_text(self.demo, "demo sentence", MAX_SENTENCE)
+        check_text(self.demo, "demo", MAX_SENTENCE)
 
     @cached_property
     def id(self) -> str:

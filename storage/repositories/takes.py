@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput
+from engine.sentences import Sentence
 from engine.voice import check_text
 from storage.models import CardRow, CardTakeRow, GenerationRow
 from storage.repositories import cards, generations, scripts
@@ -20,7 +21,7 @@ from storage.repositories.generations import GenerationRecord, Spoken
 from storage.sqlite import erasure
 from storage.validation import is_id
 
-_MAX_FAILURE = 1_000  # characters
+_MAX_FAILURE = 4_000  # characters
 
 
 def queue(*, session: Session, script_id: str, owner: str, card_ids: Sequence[str] | None) -> int:
@@ -47,11 +48,12 @@ def waiting(*, session: Session, script_id: str, owner: str, limit: int) -> list
     return [cards.to_record(*found) for found in session.execute(query.order_by(CardRow.position).limit(limit))]
 
 
-def fail(*, session: Session, card_id: str, owner: str, failure: str) -> CardRecord:
-    """Store why a card could not be spoken, as a sentence for its author. Raises ScriptNotFound, InvalidInput."""
+def fail(*, session: Session, card_id: str, owner: str, failure: Sentence) -> CardRecord:
+    """Store why a card could not be spoken, for its author. Raises ScriptNotFound, InvalidInput."""
     row = cards.lock(session=session, card_id=card_id, owner=owner)
-    check_text(failure, "reason", _MAX_FAILURE)
-    row.status, row.failure = "failed", failure
+    written = failure.to_json()
+    check_text(written, "reason", _MAX_FAILURE)
+    row.status, row.failure = "failed", written
     return cards.changed(session, row, owner)
 
 
@@ -76,9 +78,9 @@ def choose(*, session: Session, card_id: str, owner: str, generation_id: str) ->
     row = cards.unlocked(session, card_id, owner)
     wanted = session.get(CardTakeRow, generation_id) if is_id(generation_id) else None
     if wanted is None or wanted.card_id != row.id:
-        raise InvalidInput("This take is not one of this card's; it may have been deleted.")
+        raise InvalidInput("cards.other_take")
     if session.scalar(select(GenerationRow.text).where(GenerationRow.id == generation_id)) != row.text:
-        raise InvalidInput("This take says other words than its card has now.")
+        raise InvalidInput("cards.other_words")
     _reset(session, row)
     wanted.chosen = True
     return cards.changed(session, row, owner)

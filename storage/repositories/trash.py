@@ -51,7 +51,7 @@ def restore(*, session: Session, voice_id: str, owner: str) -> VoiceRecord:
     which = (VoiceRow.id == voice_id, VoiceRow.owner == owner, VoiceRow.trashed.is_not(None))
     row = session.scalar(select(VoiceRow).where(*which).with_for_update()) if is_id(voice_id) else None
     if row is None:
-        raise VoiceNotFound(voices.GONE)
+        raise VoiceNotFound("voices.gone")
     name, updated = free_name(session=session, owner=owner, name=row.name), row.updated
     same = name == row.name
     row.trashed = None

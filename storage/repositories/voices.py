@@ -27,8 +27,6 @@ from engine.voice import (
 from storage.models import SHARED, CodesRow, ReferenceRow, VoiceRow
 from storage.validation import is_id, new_id
 
-GONE = "There is no such voice; it may have been deleted."
-
 
 @dataclass(frozen=True)
 class VoiceRecord:
@@ -131,7 +129,7 @@ def record(*, session: Session, voice_id: str, owner: str) -> VoiceRecord:
     """Return one voice. Raises VoiceNotFound, also for the voice of another owner."""
     found = find_where(session, VoiceRow.id == _checked(voice_id), _visible_to(owner))
     if not found:
-        raise VoiceNotFound(GONE)
+        raise VoiceNotFound("voices.gone")
     return found[0]
 
 
@@ -142,7 +140,7 @@ def record_by_name(*, session: Session, name: str, owner: str) -> VoiceRecord:
     """
     found = find_where(session, _visible_to(owner), VoiceRow.name_key == fold(name))
     if not found:
-        raise VoiceNotFound(f"There is no voice called “{name}”.")
+        raise VoiceNotFound("voices.not_called", name=name)
     return min(found, key=lambda record: record.shared)
 
 
@@ -170,7 +168,7 @@ def load(*, session: Session, record: VoiceRecord, codec_fingerprint: str) -> Vo
         for row, codes in session.execute(query)
     )
     if len(references) != record.references:
-        raise InvalidCodes(f"Codes of the voice “{record.name}” are missing.")
+        raise InvalidCodes("codes.missing", name=record.name)
     about = (record.language, record.description, record.consent, record.tags)
     return Voice(record.name, references, codec_fingerprint, *about)
 
@@ -181,7 +179,7 @@ def lock(*, session: Session, voice_id: str, owner: str) -> VoiceRow:
     query = select(VoiceRow).where(VoiceRow.id == _checked(voice_id), _visible_to(owner))
     row = session.scalar(query.with_for_update())
     if row is None:
-        raise VoiceNotFound(GONE)
+        raise VoiceNotFound("voices.gone")
     return row
 
 
@@ -227,10 +225,7 @@ def remove_all(*, session: Session, owner: str) -> int:
 def refuse_shared(voice: VoiceRow | VoiceRecord) -> None:
     """Raises VoiceProtected for a shared voice."""
     if voice.owner == SHARED:
-        raise VoiceProtected(
-            f"“{voice.name}” is a sample voice for everyone: it cannot be renamed, changed or deleted, "
-            "but a copy of it is yours."
-        )
+        raise VoiceProtected("voices.protected", name=voice.name)
 
 
 def _visible_to(owner: str) -> ColumnElement[bool]:
@@ -240,7 +235,7 @@ def _visible_to(owner: str) -> ColumnElement[bool]:
 
 def _checked(voice_id: str) -> str:
     if not is_id(voice_id):
-        raise VoiceNotFound(GONE)
+        raise VoiceNotFound("voices.gone")
     return voice_id
 
 
@@ -261,7 +256,7 @@ def _flush_name(session: Session, name: str) -> None:
     try:
         session.flush()
     except IntegrityError as error:
-        raise NameTaken(f"There is already a voice called “{name}”.") from error
+        raise NameTaken("voices.name_taken", name=name) from error
 
 
 def _with_totals() -> Select[VoiceRow, float, int]:

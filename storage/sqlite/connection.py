@@ -86,7 +86,7 @@ def _prepare(path: Path) -> None:
     with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:  # noqa: PTH123
         start = file.read(len(_MAGIC))
     if start not in (b"", _MAGIC):
-        raise DatabaseUnavailable("The voice library's file is a file of another kind.", detail=str(path))
+        raise DatabaseUnavailable("database.other_kind", detail=str(path))
 
 
 def _refuse_special(path: Path) -> None:
@@ -96,7 +96,7 @@ def _refuse_special(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISREG(mode):
-        raise DatabaseUnavailable("The voice library cannot be opened: it has to be a file.", detail=str(path))
+        raise DatabaseUnavailable("database.not_file", detail=str(path))
 
 
 def _make(path: Path) -> None:
@@ -123,7 +123,7 @@ def _sync_folder(folder: Path) -> None:
 def _refuse_foreign(connection: Connection, path: Path) -> None:
     tables = inspect(connection).get_table_names()
     if tables and migrations.VERSION_TABLE not in tables:
-        raise DatabaseUnavailable("The voice library's file is the database of another program.", detail=str(path))
+        raise DatabaseUnavailable("database.other_program", detail=str(path))
 
 
 def _enable_wal(engine: Engine, busy_timeout: float) -> None:

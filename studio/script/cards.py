@@ -72,7 +72,7 @@ def parse(text: str, name: str = "") -> Script:
     document = _read(_LONG_SPACE.sub("    ", text), PurePath(name).suffix.lower())
     cards = tuple(islice(_cards(map(_storable, document.paragraphs)), MAX_CARDS + 1))
     if not cards:
-        raise InvalidText("There are no words to say in this text: paste some, or choose another file.")
+        raise InvalidText("cards.no_words")
     if len(cards) > MAX_CARDS:
         raise too_many_cards()
     return Script(cards, tuple(_NO_CHARACTER.sub("", text) for text in document.omitted))

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from engine.engine import SpeakOptions
 from engine.errors import DatabaseUnavailable, EngineBusy, EngineClosed, InvalidInput, RepriseError, ScriptNotFound
-from studio.error_text import error_text
+from engine.sentences import Sentence
+from studio.error_sentences import error_sentence
 from studio.script.fair_slots import FairSlots
 from studio.takes.buffer import SAMPLING_SETTINGS, TakeBuffer
 from studio.traces import reason
@@ -32,9 +33,6 @@ log = logging.getLogger(__name__)
 
 CARDS_AT_ONCE = 2  # of a script, if the engine has the slots
 BUSY_SECONDS = 0.5  # before the next attempt after EngineBusy
-MAX_FAILURE = 1_000  # characters
-NO_VOICE = "This card has no voice: choose one, then speak it again."
-NOTHING = "Nothing was spoken: change the text a little, or try it again."
 Key = tuple[str, str]  # owner, script
 
 
@@ -61,7 +59,7 @@ class ScriptRunner:
         self._slots = FairSlots(self._slots_now)
         self._lock = threading.Lock()
         self._runs: dict[Key, _Run] = {}
-        self._failures: dict[Key, str] = {}
+        self._failures: dict[Key, Sentence] = {}
 
     @property
     def real_time_factor(self) -> float | None:
@@ -100,9 +98,9 @@ class ScriptRunner:
             run = self._runs.get((owner, script_id))
             return None if run is None else tuple(run.speeches)
 
-    def failure(self, owner: str, script_id: str) -> str:
-        """Return why the last run failed, as a sentence; empty if it did not. Cleared by `start` and `stop`."""
-        return self._failures.get((owner, script_id), "")
+    def failure(self, owner: str, script_id: str) -> Sentence | None:
+        """Return why the last run failed; None if it did not. Cleared by `start` and `stop`."""
+        return self._failures.get((owner, script_id))
 
     def _slots_now(self) -> int:
         """Slots for scripts in the current engine, which can be replaced by another."""
@@ -149,7 +147,7 @@ class ScriptRunner:
         """End a run because the engine, the database or the script is gone; queued cards stay queued."""
         with self._lock:
             if not run.stopped.is_set() and not isinstance(error, ScriptNotFound):
-                self._failures[run.owner, run.script_id] = error_text(error)
+                self._failures[run.owner, run.script_id] = error_sentence(error)
             self._leave(run)
 
     def _speak(self, run: _Run, card: CardRecord) -> None:
@@ -162,7 +160,7 @@ class ScriptRunner:
         except (EngineClosed, DatabaseUnavailable):
             raise
         except Exception as error:
-            self._fail(run, card, error_text(error))
+            self._fail(run, card, error_sentence(error))
         finally:
             with self._lock:
                 run.speeches.pop(card.id, None)
@@ -182,12 +180,12 @@ class ScriptRunner:
         if result.stop_reason == "cancelled":
             return None
         if not take.length:
-            raise InvalidInput(NOTHING)
+            raise InvalidInput("cards.nothing_spoken")
         return self._kept(card, take, voice, result)
 
     def _voice(self, run: _Run, card: CardRecord) -> Voice:
         if card.voice_id is None:
-            raise InvalidInput(NO_VOICE)
+            raise InvalidInput("cards.no_voice")
         engine = self._engine
         return self._storage.voices.ready(card.voice_id, engine.codec_fingerprint, engine.reencode, owner=run.owner)
 
@@ -208,12 +206,12 @@ class ScriptRunner:
             model=self._engine.name,
         )
 
-    def _fail(self, run: _Run, card: CardRecord, sentence: str) -> None:
+    def _fail(self, run: _Run, card: CardRecord, sentence: Sentence) -> None:
         """Store why a card failed, unless it was changed or deleted meanwhile."""
         try:
             now = self._storage.scripts.card(card.id, owner=run.owner)
             if (now.text, now.voice_id) == (card.text, card.voice_id) and not run.stopped.is_set():
-                self._storage.scripts.fail(card.id, sentence[:MAX_FAILURE], owner=run.owner)
+                self._storage.scripts.fail(card.id, sentence, owner=run.owner)
         except DatabaseUnavailable:
             raise
         except RepriseError as error:

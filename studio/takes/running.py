@@ -10,8 +10,6 @@ from typing import Protocol
 
 from engine.errors import InvalidInput
 
-ALREADY_RUNNING = "This take is being spoken already. Reload the page."
-
 
 class CancellableSpeech(Protocol):
     """The part of a speech that is needed here."""
@@ -46,7 +44,7 @@ class RunningTakes:
         """
         with self._lock:
             if ticket in self._takes:
-                raise InvalidInput(ALREADY_RUNNING)
+                raise InvalidInput("take.running")
             self._takes[ticket] = _RunningTake(session)
         try:
             yield

@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 MOST = 50  # takes of one owner
 MOST_BYTES = 256 << 20  # of all owners; about three hours
 HOURS = 6.0
-_GONE = "This take is no longer on the server."
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ class TemporaryTakes:
         with self._lock:
             held = self._takes.get(take_id)
         if held is None or held.record.owner != owner or held.until <= self._clock():
-            raise GenerationNotFound(_GONE)
+            raise GenerationNotFound("take.expired")
         return held
 
     def _evict(self, owner: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import Engine, event
 
 from engine.errors import GenerationNotFound, InvalidInput, InvalidName, ScriptNotFound, VoiceNotFound
+from engine.sentences import Sentence
 from storage.repositories.cards import CardRecord
 from storage.storage import Storage
 from studio.script import cues, parse, progress
@@ -146,8 +147,9 @@ def test_queueing_speaking_and_failing(storage: Storage) -> None:
     storage.scripts.lock(three.id)
     assert storage.scripts.queue(one.script_id) == 2
     take(storage, one)
-    failed = storage.scripts.fail(two.id, "There are too many at once; try again.")
-    assert (failed.state, failed.failure) == ("failed", "There are too many at once; try again.")
+    why = Sentence("voicefile.unusable", {"why": Sentence("codes.range", {"most": 65535})})
+    failed = storage.scripts.fail(two.id, why)
+    assert (failed.state, failed.failure) == ("failed", why)
     assert storage.scripts.waiting(one.script_id) == []
     assert storage.scripts.queue(one.script_id) == 1
     assert storage.scripts.card(two.id).failure is None

@@ -9,10 +9,11 @@ from contextlib import suppress
 import pytest
 
 from engine.errors import DoesNotFit, EngineBusy, EngineClosed, InvalidOption, ReleaseIncomplete
+from engine.sentences import Sentence
 from studio.model_manager import ModelCatalog, ModelLoading, ModelManager
 from tests.fake_engine import FakeEngine, Script, voice
 
-NOTICES = {"small": "Free for all.", "large": "For research only."}
+NOTICES = {"small": Sentence("Free for all."), "large": Sentence("For research only.")}
 
 
 class Garage:
@@ -42,7 +43,7 @@ class Garage:
 def made(model: str, **script: float) -> FakeEngine:
     engine = FakeEngine(Script(**script))  # type: ignore[arg-type]
     engine.name, engine.codec_fingerprint = model, f"codec of {model}"
-    engine.notice = NOTICES.get(model, "")
+    engine.notice = NOTICES.get(model, Sentence(""))
     return engine
 
 

@@ -26,6 +26,7 @@ from engine.voice import check_text
 from studio.file_names import safe_file_name
 from web.limits.budgets import PoolFull
 from web.limits.worker_pool import WorkerPool
+from web.ui.i18n import Translations
 from web.ui.messages import error_message
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ MAX_VALID_SECONDS = 60 * 60
 # Files being made; with waiting ones; of one owner: a browser requests six files at a time.
 FILES, EXPORTS = (4, 64, 12), (2, 16, 2)
 BLOCK = 1 << 18  # bytes per chunk
-WRONG = "This link is not one of this server's. Reload the page to get a new one."
-EXPIRED = "This link is no longer good. Reload the page to get a new one."
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
@@ -75,8 +74,10 @@ class DownloadLinks:
         *,
         root_path: str = "",
         clock: Callable[[], float] = time.time,
+        translations: Translations | None = None,
     ) -> None:
-        """producers: by kind of item. root_path: of a proxy, as for Gradio's `launch`."""
+        """producers: by kind of item. root_path: of a proxy, as for Gradio's `launch`. translations: of refusals."""
+        self._translations = translations or Translations.load()
         self._producers = dict(producers)
         self._files, self._exports = WorkerPool(*FILES), WorkerPool(*EXPORTS)
         self._root = urlsplit(root_path).path.rstrip("/")
@@ -108,19 +109,20 @@ class DownloadLinks:
         return [Route(place + "{token}", self._answer, methods=["GET"]) for place in places]  # HEAD comes with GET
 
     async def _answer(self, request: Request) -> Response:
+        words = self._translations.words_for(request.headers.get("accept-language", ""))
         try:
             owner, kind, id, until = self._serializer.loads(request.path_params["token"])
         except (BadData, ValueError, TypeError):
-            return _refusal(403, WRONG)
+            return _refusal(403, words("notice.link_wrong"))
         if self._clock() >= until:
-            return _refusal(410, EXPIRED)
+            return _refusal(410, words("notice.link_expired"))
         if kind not in self._producers:
-            return _refusal(403, WRONG)
+            return _refusal(403, words("notice.link_wrong"))
         pool = self._exports if is_export(kind, id) else self._files
         try:
             return await pool.run(owner, lambda: self._produced(kind, owner, id, request))
         except Exception as error:
-            return _refusal(_status(error), error_message(error))
+            return _refusal(_status(error), error_message(error, words))
 
     def _produced(self, kind: str, owner: str, id: str, request: Request) -> Response:
         made = self._producers[kind](owner, id)

@@ -23,7 +23,6 @@ SUBTITLES: dict[str, tuple[Callable[[list[Cue]], str], str]] = {
     "vtt": (to_vtt, "text/vtt"),
 }
 SCRIPT_FORMATS = (*FORMATS, *SUBTITLES)
-UNSPOKEN = "Nothing in this script has been spoken yet. Speak it first, then save it."
 
 
 def script_producer(scripts: ScriptLibrary) -> FileProducer:
@@ -32,7 +31,7 @@ def script_producer(scripts: ScriptLibrary) -> FileProducer:
     def produce(owner: str, asked: str) -> DownloadFile | DownloadStream:
         script_id, _, format = asked.partition(".")
         if format not in SCRIPT_FORMATS:
-            raise ScriptNotFound(f"A script cannot be saved as “{format}”: use {', '.join(SCRIPT_FORMATS)}.")
+            raise ScriptNotFound("cards.format", format=format, formats=", ".join(SCRIPT_FORMATS))
         name = f"{scripts.get(script_id, owner=owner).name}.{format}"
         if format in SUBTITLES:
             return DownloadFile(_subtitles(scripts, owner, script_id, format), name, SUBTITLES[format][1])
@@ -45,7 +44,7 @@ def script_producer(scripts: ScriptLibrary) -> FileProducer:
 def _subtitles(scripts: ScriptLibrary, owner: str, script_id: str, format: str) -> bytes:
     shown = cues(scripts.cards(script_id, owner=owner))
     if not shown:
-        raise InvalidInput(UNSPOKEN)
+        raise InvalidInput("cards.unspoken")
     return SUBTITLES[format][0](shown).encode()
 
 

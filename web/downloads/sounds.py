@@ -28,7 +28,7 @@ def take_producer(takes: TakeStore) -> FileProducer:
     def produce(owner: str, asked: str) -> DownloadFile:
         take_id, _, format = asked.partition(".")
         if (format or "wav") not in FORMATS:
-            raise GenerationNotFound(f"There are no takes as “{format}”: use {', '.join(FORMATS)}.")
+            raise GenerationNotFound("take.format", format=format, formats=", ".join(FORMATS))
         record = takes.get(take_id, owner=owner)
         chosen = cast(FileFormat, format or "wav")
         name = take_file_name(record.voice_name, record.text)
@@ -46,7 +46,7 @@ def clip_producer(library: VoiceLibrary) -> FileProducer:
         clips = [reference.clip for reference in voice.references]
         place = int(number) if number.isascii() and number.isdigit() and len(number) < 4 else 0
         if place >= len(clips) or not clips[place]:
-            raise VoiceNotFound(f"The voice “{voice.name}” was kept without its recording.")
+            raise VoiceNotFound("voices.no_recording", name=voice.name)
         return DownloadFile(converted(clips[place], "wav"), f"{voice.name}.wav", MIMES["wav"])
 
     return produce

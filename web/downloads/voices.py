@@ -37,7 +37,7 @@ def archive_producer(library: VoiceLibrary) -> FileProducer:
     def produce(owner: str, asked: str) -> DownloadStream:
         voices = [voice for voice in library.list(owner=owner) if not voice.shared]
         if asked != "all" or not voices:
-            raise VoiceNotFound("There are no voices of yours to export yet.")
+            raise VoiceNotFound("voices.none_own")
         file = tempfile.TemporaryFile()  # noqa: SIM115  # has no name, so nothing is left of it when it is sent
         try:
             write_voice_archive(file, library, voices)

@@ -22,8 +22,7 @@ from starlette.datastructures import QueryParams
 from starlette.responses import Response
 from starlette.types import Scope
 
-from web.ui.payloads import RELOAD_PAGE
-
+RELOAD_PAGE = "The page is out of step with the server. Reload it."
 _EVENT_STREAM = "/queue/data"
 _SESSION_NOT_FOUND = {
     "msg": "unexpected_error",

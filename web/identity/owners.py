@@ -35,7 +35,6 @@ OwnerMode = Literal["hub", "user", "machine", "local", "browser"]
 OWNER_MODE_OPTIONS = ("auto", "local", "browser")
 ID_BYTES = 16
 _ID = re.compile(r"[0-9a-f]{32}")
-INVALID_TOKEN = "This browser's key is not from this server. Reload the page to be given a new one."
 
 
 @dataclass(frozen=True)
@@ -147,14 +146,14 @@ class OwnerResolver:
         except (BadSignature, UnicodeError):
             name = ""
         if not _ID.fullmatch(name):
-            raise InvalidInput(INVALID_TOKEN)
+            raise InvalidInput("owner.invalid")
         return Owner("browser", name)
 
 
 def _logged_in(request: gr.Request | None) -> Owner:
     username = request.username if request else None
     if not username:
-        raise InvalidInput("You are not logged in any more. Reload the page and log in.")
+        raise InvalidInput("owner.logged_out")
     # Accounts are compared in this form too: one user is one owner, whatever the encoding of the accents.
     name = unicodedata.normalize("NFC", username)
     return Owner("user", name, name)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from web.ui.i18n import Words
 
 HOUR = 3600.0
-BUSY = "The server is still busy with other files. Try again in a moment."
 LEAST = 1.0  # seconds of speech that a take counts for at least
 
 
@@ -66,7 +65,7 @@ class PoolFull(BudgetExceeded):
     """The queue of a worker pool is full (`web.limits.worker_pool`)."""
 
     def __init__(self) -> None:
-        super().__init__(BUSY)
+        super().__init__("budget.files")
 
 
 @dataclass(eq=False)
@@ -167,7 +166,7 @@ class Budgets:
             most = side.limits.minutes
             if most is not None and reservation.expected > 60 * most:
                 minutes = math.ceil(reservation.expected / 60)
-                raise BudgetExceeded(words("budget.minutes", minutes=minutes, most=f"{most:g}"))
+                raise BudgetExceeded(words("budget.minutes", minutes=minutes, most=most))
 
     def _check_takes(self, reservation: Reservation, words: Words) -> None:
         for side in reservation.sides:

@@ -1,4 +1,5 @@
-"""The page's words in several languages: a folder of `web/locales` each, with a file for each group of keys.
+"""The page's words in several languages: a folder of `web/locales` each, with a file for each group of keys. The
+English of errors and notes stands in `engine.sentences`, whose keys the other languages have here.
 
 Labels (`label`) are translated by Gradio in the browser and our own modules have words of theirs: both come in one
 module per language (`web.ui.modules`). Sentences that the server makes are written in the reader's language there
@@ -13,6 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gradio as gr
+from babel import Locale
+from babel.numbers import format_decimal
+
+from engine.sentences import Sentence, Value, english
 
 LOCALES = Path(__file__).parents[1] / "locales"
 ENGLISH = "en"
@@ -25,9 +30,20 @@ class Words:
     language: str
     texts: Mapping[str, str]
 
-    def __call__(self, key: str, **values: object) -> str:
+    def __call__(self, key: str, **values: Value) -> str:
         """The text of a key, with its placeholders filled. Raises KeyError for a key or value that is missing."""
-        return self.texts[key].format_map(values)
+        if key not in self.texts:
+            raise KeyError(key)
+        return self.write(Sentence(key, values))
+
+    def write(self, sentence: Sentence) -> str:
+        """A sentence of the engine, the library or the page, as plain text."""
+        return sentence.written(self.texts, self.number)
+
+    def number(self, value: float, digits: int | None = None) -> str:
+        """A number as the language writes it. digits: of the fraction; None: up to three, as many as are needed."""
+        pattern = None if digits is None else f"#,##0.{'0' * digits}"
+        return format_decimal(value, pattern, Locale.parse(self.language, sep="-"))
 
 
 class Translations:
@@ -42,7 +58,8 @@ class Translations:
     @classmethod
     def load(cls, folder: Path = LOCALES) -> Translations:
         """The languages that have a folder in `folder`."""
-        return cls({path.name: _texts(path) for path in sorted(folder.iterdir()) if path.is_dir()})
+        languages = {path.name: _texts(path) for path in sorted(folder.iterdir()) if path.is_dir()}
+        return cls({**languages, ENGLISH: {**english(), **languages[ENGLISH]}})
 
     @property
     def languages(self) -> Mapping[str, Mapping[str, str]]:

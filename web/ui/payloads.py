@@ -20,7 +20,6 @@ from engine.errors import InvalidInput
 if TYPE_CHECKING:
     from pydantic import ValidatorFunctionWrapHandler
 
-RELOAD_PAGE = "The page is out of step with the server. Reload it."
 MOST_IDS = 40  # as in takes.js
 _ID = re.compile(r"[0-9a-f]{32}")
 
@@ -28,8 +27,8 @@ _ID = re.compile(r"[0-9a-f]{32}")
 class UnexpectedPayload(InvalidInput):
     """An event with values that no page of this version sends."""
 
-    def __init__(self, message: str = RELOAD_PAGE) -> None:
-        super().__init__(message)
+    def __init__(self) -> None:
+        super().__init__("speech.out_of_step")
 
 
 class Payload(BaseModel):

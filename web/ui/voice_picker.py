@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from engine.errors import InvalidInput
+from engine.sentences import Sentence
 
 if TYPE_CHECKING:
     from storage import VoiceRecord
@@ -34,6 +35,12 @@ def update_choices(voices: Sequence[VoiceRecord], selected: Any, words: Words) -
 def voice_label(voice: VoiceRecord, words: Words) -> str:
     """A voice's name in a list."""
     return words("voice.sample_label", name=voice.name) if voice.shared else voice.name
+
+
+def description_of(voice: VoiceRecord, words: Words) -> str:
+    """A voice's description; that of a sample voice which comes with Reprise is translated."""
+    sample = Sentence(f"sample.{voice.name.casefold()}")
+    return words.write(sample) if voice.shared and voice.description == str(sample) else voice.description
 
 
 def require_voice(voice_id: Any, words: Words) -> str:

@@ -1,16 +1,14 @@
 """The reference doctor: judges a clip before a voice is made of it, and repairs it.
 
-`examine` measures a clip; each `Finding` of its `Report` is a green, amber or red light with a number, a sentence and,
-where one exists, a `Fix` that `mend` applies. Sentences have keys for translation.
+`examine` measures a clip; each `Finding` of its `Report` is a green, amber or red light with a number, a `Sentence`
+and, where one exists, a `Fix` that `mend` applies.
 """
 
 from engine.audio.doctor.findings import Finding, Light, Measure
 from engine.audio.doctor.fixes import Fix, apply, mend
 from engine.audio.doctor.report import Report, check_transcript, examine
-from engine.audio.doctor.sentences import SENTENCES
 
 __all__ = [
-    "SENTENCES",
     "Finding",
     "Fix",
     "Light",

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.audio.doctor.fixes import LONG_PAUSE, Fix
-from engine.audio.doctor.sentences import SENTENCES
 from engine.audio.doctor.voices import TWO_VOICES, UNLIKE
 from engine.audio.reference import CLIPPED, CLIPPED_BEYOND_USE, LEAST_HEARD, LONGEST_USED
+from engine.sentences import Sentence
 
 Light = Literal["green", "amber", "red"]
 Measure = Literal[
@@ -79,26 +79,15 @@ class Finding:
     more: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def key(self) -> str:
-        """Key of the sentence in all languages, such as `length.too_short`."""
-        return f"{self.measure}.{self.what}"
-
-    @property
     def unit(self) -> str:
         """Unit of `value`: "s", "%", "LUFS", "dB", "kHz", "σ" (standard deviations) or "×"."""
         return _UNITS[self.measure][0]
 
     @property
-    def parameters(self) -> Mapping[str, float]:
-        """Values of the sentence's placeholders: `value` and `more`, rounded for display."""
-        if self.value is None:
-            return {}
-        return {"value": round(self.value, _UNITS[self.measure][1] or None), **self.more}
-
-    @property
-    def sentence(self) -> str:
-        """The English sentence: what is right or wrong, and what to do."""
-        return SENTENCES[self.key].format_map(self.parameters)
+    def sentence(self) -> Sentence:
+        """What is right or wrong, and what to do; `value` is rounded for display."""
+        value = {} if self.value is None else {"value": round(self.value, _UNITS[self.measure][1])}
+        return Sentence(f"doctor.{self.measure}_{self.what}", {**value, **self.more})
 
 
 def of_length(seconds: float) -> Finding:

@@ -14,12 +14,12 @@ from engine.audio.decode import Recording, Source, decode
 from engine.audio.doctor.best import best_excerpt
 from engine.audio.doctor.loudness import normalise_loudness
 from engine.audio.doctor.noise import remove_rumble
-from engine.audio.doctor.sentences import SENTENCES
 from engine.audio.doctor.voices import Voices, compare_voices
 from engine.audio.excerpt import choose_excerpt
 from engine.audio.reference import SpeechAnalysis, analyse_speech
 from engine.audio.vad import Span
 from engine.errors import UnusableReference
+from engine.sentences import Sentence
 
 Samples = NDArray[np.float32]
 
@@ -39,9 +39,9 @@ class Fix(StrEnum):
     LEVEL = "level"
 
     @property
-    def label(self) -> str:
-        """English label of its button."""
-        return SENTENCES[f"fix.{self}"]
+    def label(self) -> Sentence:
+        """Label of its button."""
+        return Sentence(f"doctor.fix_{self}")
 
 
 def mend(source: Source, fixes: Iterable[Fix]) -> bytes:

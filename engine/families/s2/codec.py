@@ -34,7 +34,7 @@ def codec_files(folder: Path) -> tuple[Path, CodecConfig]:
         if (folder / name).exists():
             own = folder / "codec_config.json"
             return folder / name, CodecConfig.from_json(own) if own.exists() else CodecConfig.s2_pro()
-    raise ReleaseNotFound("The model's folder holds no codec: neither codec.safetensors nor codec.pth is there.")
+    raise ReleaseNotFound("release.no_codec")
 
 
 def load_codec_encoder(
@@ -80,7 +80,7 @@ def _load(
     dtype: torch.dtype,
 ) -> _View:
     if not path.exists():
-        raise ReleaseNotFound(f"There is no {path.name} in the model's folder; it is not a whole model release.")
+        raise ReleaseNotFound("release.no_file", file=path.name)
     with torch.device("meta"):
         module, whole = view(config), Codec(config)
     tensors = fold_weight_norm(path, open_file(path))

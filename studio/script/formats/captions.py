@@ -50,7 +50,7 @@ def read_captions(text: str) -> Document:
     cues, omitted = _cues(text.split("\n"), webvtt=webvtt)
     spoken = [cue for cue in cues if is_spoken(_MARKUP.sub("", cue.text))]
     if not spoken:
-        raise InvalidText("There are no subtitles with words in this file: choose another, or paste its text.")
+        raise InvalidText("cards.no_subtitles")
     speakers = find_speakers(line for cue in spoken for line in (*_lines(cue.text, webvtt), ""))
     paragraphs: list[Paragraph] = []
     for cue, following in zip(spoken, [*spoken[1:], None], strict=True):

@@ -20,21 +20,16 @@ _BYTE_ORDER_MARKS = (
 
 # Documents that are often uploaded as text files, by their first bytes.
 _DOCUMENTS = (
-    (b"%PDF", "a PDF"),
-    (b"PK\x03\x04", "a Word, OpenDocument or EPUB file"),
-    (b"\xd0\xcf\x11\xe0", "a Word file"),
-    (b"{\\rtf", "an RTF file"),
+    (b"%PDF", "PDF"),
+    (b"PK\x03\x04", "Word, OpenDocument, EPUB"),
+    (b"\xd0\xcf\x11\xe0", "Word"),
+    (b"{\\rtf", "RTF"),
 )
 
 _CONTROLS = regex.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _LETTERS = regex.compile(r"\p{L}")
 _FOREIGN = regex.compile(r"[^\x00-\x7f]")
 _MOST_FOREIGN = 0.4  # of the letters; no Western language has nearly as many accents
-
-_NO_TEXT = "This file is not text that can be read: save it as plain text in UTF-8 and upload that."
-_TOO_LONG = (
-    f"The text is too long: a script can have {MAX_CHARACTERS:,} characters. Divide it into several, such as chapters."
-)
 
 
 def decode_text(data: bytes) -> str:
@@ -44,23 +39,23 @@ def decode_text(data: bytes) -> str:
     """
     _refuse_documents(data)
     if len(data) > _MAX_BYTES:
-        raise InvalidText(_TOO_LONG)
+        raise InvalidText("cards.long_text", most=MAX_CHARACTERS)
     return checked_text(_decoded(data))
 
 
 def checked_text(text: str) -> str:
     """Return the text. Raises InvalidText if it is empty or too long for a script."""
     if len(text) > MAX_CHARACTERS:
-        raise InvalidText(_TOO_LONG)
+        raise InvalidText("cards.long_text", most=MAX_CHARACTERS)
     if not text.strip("\ufeff \t\r\n"):
-        raise InvalidText("The text is empty: paste some, or choose another file.")
+        raise InvalidText("cards.no_text")
     return text
 
 
 def _refuse_documents(data: bytes) -> None:
-    for start, what in _DOCUMENTS:
+    for start, kind in _DOCUMENTS:
         if data.startswith(start):
-            raise InvalidText(f"This is {what}, not a text file: save it as plain text (.txt) and upload that.")
+            raise InvalidText("cards.document", kind=kind)
 
 
 def _decoded(data: bytes) -> str:
@@ -79,7 +74,7 @@ def _strict(data: bytes, encoding: str) -> str:
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise InvalidText(_NO_TEXT) from error
+        raise InvalidText("cards.not_text") from error
 
 
 def _unmarked_utf16(data: bytes) -> str:
@@ -89,7 +84,7 @@ def _unmarked_utf16(data: bytes) -> str:
 
 def _sane(text: str) -> str:
     if _CONTROLS.search(text):
-        raise InvalidText(_NO_TEXT)
+        raise InvalidText("cards.not_text")
     return text
 
 
@@ -97,5 +92,5 @@ def _western(text: str) -> str:
     """Refuse text that is mostly accented letters: any bytes decode as Windows-1252, also Russian or Japanese."""
     letters = "".join(_LETTERS.findall(text))
     if len(_FOREIGN.findall(letters)) > _MOST_FOREIGN * len(letters):
-        raise InvalidText("The encoding of this file is not known: save it as UTF-8 and upload that.")
+        raise InvalidText("cards.encoding")
     return text

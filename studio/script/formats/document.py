@@ -43,10 +43,7 @@ def is_break(line: str) -> bool:
 
 def too_many_cards() -> InvalidText:
     """Return the error for a text that makes more cards than a script can have."""
-    return InvalidText(
-        f"The text makes more than {MAX_CARDS:,} cards, which is all that a script can have. "
-        "Divide it into several, such as chapters."
-    )
+    return InvalidText("cards.too_many", most=MAX_CARDS)
 
 
 def lengthen_last_pause(paragraphs: list[Paragraph], pause: float) -> None:

@@ -61,7 +61,7 @@ def _events(text: str) -> Iterator[_Event]:
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # of the Rust library; not a subclass of Exception
             raise
-        raise InvalidText("This Markdown cannot be read: save it as plain text (.txt) and upload that.") from error
+        raise InvalidText("cards.markdown") from error
 
 
 def _shallow(found: "regex.Match[str]") -> str:

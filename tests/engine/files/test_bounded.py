@@ -22,19 +22,19 @@ def test_nothing_else_is_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "zero").symlink_to("/dev/zero")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    (tmp_path / "large").write_bytes(bytes(6))
+    (tmp_path / "large").write_bytes(bytes((1 << 20) + 1))
     says = {
         "pipe": "a pipe, not a regular file",
         "zero": "a device, not a regular file",
         "loop": "symbolic links",
-        "large": "too large: 5 bytes are the most",
+        "large": "too large: 1 MB are the most",
         "none": "there is none",
         "nul\0": "cannot be opened",
         "x" * 300: "too long",
     }
     for name, why in says.items():
         with pytest.raises(UnreadableFile, match=why) as raised:
-            read_regular(tmp_path / name, 5)
+            read_regular(tmp_path / name, 1 << 20)
         assert str(tmp_path) not in str(raised.value), "messages do not show folders"
 
 

@@ -9,11 +9,12 @@ import pytest
 
 from engine.engine import SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, InvalidText
+from engine.sentences import Sentence
 from engine.voice import Voice
 from storage import Storage
 from storage.repositories.cards import CardRecord
 from studio.script import Card
-from studio.script.runner import NO_VOICE, NOTHING, ScriptRunner
+from studio.script.runner import ScriptRunner
 from tests.fake_engine import FakeEngine, FakeSpeech, Script, voice
 from tests.waiting import until
 from tests.web.conftest import make_context
@@ -161,7 +162,7 @@ def test_a_card_that_fails_says_why_and_the_next_is_spoken(
     begin(storage, runner, script)
     until(finished(runner, script))
     assert [card.state for card in cards()] == ["failed", "spoken", "failed", "spoken"]
-    assert cards()[0].failure == "This cannot be said."
+    assert str(cards()[0].failure) == "This cannot be said."
     assert "no fault of yours" in str(cards()[2].failure)
     begin(storage, runner, script)
     until(finished(runner, script))
@@ -179,7 +180,7 @@ def test_a_card_without_a_voice_or_with_one_that_is_gone_fails(
     begin(storage, runner, script)
     until(finished(runner, script))
     assert [card.state for card in cards()] == ["failed", "failed", "spoken", "spoken"]
-    assert cards()[0].failure == NO_VOICE
+    assert cards()[0].failure == Sentence("cards.no_voice")
     assert "no such voice" in str(cards()[1].failure)
 
 
@@ -189,7 +190,7 @@ def test_silence_is_no_take(
     actor.silent = True
     begin(storage, runner, script)
     until(finished(runner, script))
-    assert {card.failure for card in cards()} == {NOTHING}
+    assert [card.failure for card in cards()] == [Sentence("cards.nothing_spoken")] * len(cards())
 
 
 def test_stop_ends_what_is_spoken_and_keeps_what_was(
@@ -254,7 +255,7 @@ def test_a_card_or_a_script_that_goes_meanwhile_stops_nobody(
     storage.scripts.discard(script, owner=OWNER)
     actor.gates[TEXTS[3]].set()
     until(finished(runner, script))
-    assert runner.failure(OWNER, script) == ""
+    assert runner.failure(OWNER, script) is None
 
 
 def test_an_engine_that_is_full_is_asked_again(
@@ -274,10 +275,10 @@ def test_when_the_engine_closes_what_waits_waits_on(
     begin(storage, runner, script)
     until(finished(runner, script))
     assert [card.state for card in cards()] == ["spoken", "queued", "queued", "queued"]
-    assert runner.failure(OWNER, script) == str(EngineClosed())
+    assert runner.failure(OWNER, script) == EngineClosed().sentence
     actor.errors.clear()
     runner.start(OWNER, script)
-    assert runner.failure(OWNER, script) == ""
+    assert runner.failure(OWNER, script) is None
     until(finished(runner, script))
     assert [card.state for card in cards()] == ["spoken"] * 4
 

@@ -6,7 +6,6 @@ import pytest
 
 from engine.errors import EngineBusy, InvalidText
 from engine.request import AudioChunk, SegmentResult, SpeechResult
-from studio import error_text
 from web.ui import messages
 from web.ui.i18n import Translations
 
@@ -66,20 +65,20 @@ def test_progress_counts_segments_only_where_there_are_some() -> None:
 
 
 def test_our_own_errors_speak_for_themselves() -> None:
-    assert messages.error_message(InvalidText("There is nothing to say.")) == "There is nothing to say."
+    assert messages.error_message(InvalidText("There is nothing to say."), WORDS) == "There is nothing to say."
 
 
 def test_sentences_are_in_the_readers_language() -> None:
     assert messages.ending(result("cancelled", frames=0), GERMAN) == "Gestoppt, bevor etwas gesprochen war."
     assert "0,45" in messages.figures(result("end"), GERMAN)
     assert "Protokoll" in messages.error_message(KeyError("x"), GERMAN)
-    assert "ausgelastet" in messages.error_message(EngineBusy("All 4 places are taken."), GERMAN)
-    assert messages.error_message(EngineBusy("All 4 places are taken.")) == "All 4 places are taken."
+    assert messages.error_message(EngineBusy("engine.busy", limit=1200), GERMAN).startswith("Alle 1.200 Plätze sind")
+    assert messages.error_message(EngineBusy("engine.busy", limit=1200), WORDS).startswith("All 1,200 places are")
 
 
 def test_other_errors_go_to_the_log_and_not_to_the_page(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
-        assert messages.error_message(RuntimeError("/secret/path")) == error_text.INTERNAL_ERROR
+        assert messages.error_message(RuntimeError("/secret/path"), WORDS) == WORDS("engine.our_fault")
     assert "/secret/path" in caplog.text
 
 

@@ -193,7 +193,7 @@ class HistoryHandlers:
                 history=holdings.history,
                 scripts=holdings.scripts,
                 takes=holdings.takes,
-                size=megabytes(holdings.storage.total),
+                size=megabytes(holdings.storage.total, words),
             )
 
         return self._confirm(question, token, request)

@@ -45,7 +45,7 @@ def retention_choices(current: int, words: Words) -> list[tuple[str, int]]:
 
 def storage_use_html(use: StorageUse, words: Words) -> str:
     """HTML of what takes and voices occupy."""
-    text = words("history.used", takes=megabytes(use.generations), voices=megabytes(use.voices))
+    text = words("history.used", takes=megabytes(use.generations, words), voices=megabytes(use.voices, words))
     return f'<p class="rp-facts">{escape(text)}</p>'
 
 
@@ -54,6 +54,6 @@ def question_html(question: str) -> str:
     return f'<p class="rp-question" role="alert">{escape(question)}</p>'
 
 
-def megabytes(size: int) -> str:
+def megabytes(size: int, words: Words) -> str:
     """A number of bytes in megabytes, as text."""
-    return f"{size / _MEGABYTE:.1f}"
+    return words.number(size / _MEGABYTE, 1)

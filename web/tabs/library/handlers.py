@@ -78,7 +78,7 @@ class LibraryHandlers:
     @skip_when_refused(1)
     def list_voices(self, token: Any, request: gr.Request) -> Any:
         """Output: list."""
-        return library_view(self._context, self._context.owner(token, request))
+        return library_view(self._context, self._context.owner(token, request), self._context.words(request))
 
     def update_voice(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
         """Outputs: list, change broadcast. Event: `id`, and those of name, language, description, tags that change."""
@@ -192,7 +192,7 @@ class LibraryHandlers:
                 answer = act(owner, words)
             except Exception as error:
                 answer = _answer(error_message(error, words), kind="bad", about=about)
-            return {**library_view(self._context, owner), "answer": answer}, broadcast_change("voices")
+            return {**library_view(self._context, owner, words), "answer": answer}, broadcast_change("voices")
         except Exception as error:  # there is no list to show with it
             return {"answer": _answer(error_message(error, words), kind="bad", about=about)}, gr.skip()
 

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from storage.library import TRASH_RETENTION
 from storage.repositories.usage import VoiceUse
+from web.ui.voice_picker import description_of
 
 if TYPE_CHECKING:
     from storage import VoiceRecord
     from web.context import WebContext
     from web.identity.owners import Owner
+    from web.ui.i18n import Words
 
 _UNUSED = VoiceUse(times=0, seconds=0.0)
 
 
-def library_view(context: WebContext, owner: Owner) -> dict[str, Any]:
+def library_view(context: WebContext, owner: Owner, words: Words) -> dict[str, Any]:
     """The list's value, as library.js takes it; its links are valid for ten minutes.
 
     at: when it was read. voices: the owner's and the samples. bytes: sizes of what is kept. all: a link to the owner's
@@ -30,7 +32,7 @@ def library_view(context: WebContext, owner: Owner) -> dict[str, Any]:
     own = any(not voice.shared for voice in voices)
     return {
         "at": at,
-        "voices": [_voice_view(context, owner, voice, uses.get(voice.id, _UNUSED)) for voice in voices],
+        "voices": [_voice_view(context, owner, voice, uses.get(voice.id, _UNUSED), words) for voice in voices],
         "bytes": {"voices": used.voices, "takes": used.generations},
         "all": context.links.sign(owner, "voices", "all") if own else "",
         "aside": _deleted_voices(context, owner),
@@ -47,14 +49,14 @@ def _deleted_voices(context: WebContext, owner: Owner) -> list[dict[str, Any]]:
     ]
 
 
-def _voice_view(context: WebContext, owner: Owner, voice: VoiceRecord, use: VoiceUse) -> dict[str, Any]:
+def _voice_view(context: WebContext, owner: Owner, voice: VoiceRecord, use: VoiceUse, words: Words) -> dict[str, Any]:
     consent = voice.consent
     return {
         "id": voice.id,
         "name": voice.name,
         "shared": voice.shared,
         "language": voice.language,
-        "description": voice.description,
+        "description": description_of(voice, words),
         "tags": list(voice.tags),
         "seconds": voice.duration,
         "made": voice.created.isoformat(),

@@ -15,13 +15,12 @@ from pydantic import ConfigDict, Field, Strict
 from engine.audio import wav_bytes
 from engine.audio.doctor import Fix
 from engine.audio.transcription import transcribe
-from engine.errors import InvalidInput
 from web.identity.addresses import client_address
 from web.limits.worker_pool import WorkerPool
 from web.tabs.new_voice import views
 from web.tabs.new_voice.clips import MAX_WORDS, ChosenClip, chosen_clip, peaks
 from web.ui.messages import error_message
-from web.ui.payloads import Payload, default_if_invalid, parse_payload
+from web.ui.payloads import Payload, UnexpectedPayload, default_if_invalid, parse_payload
 from web.uploads import delete_upload, mark_used
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ class ClipServer:
         """row: whether the number of `words` fits `spoken` seconds of speech."""
         transcript = parse_payload(Transcript, value)
         if transcript.spoken is None:
-            raise InvalidInput("Those are no words of a clip. Reload the page.")
+            raise UnexpectedPayload
         return {"row": views.compare_transcript(transcript.words[:MAX_WORDS], transcript.spoken, words)}
 
     def mend_clip(self, value: Any, words: Words) -> Answer:

@@ -74,7 +74,7 @@ class ChosenClip:
         end = None if self.end is None else round(self.end * rate)
         part = recording.samples[round(self.start * rate) : end]
         if not len(part):
-            raise InvalidInput("Nothing is left of the clip: move its ends apart.")
+            raise InvalidInput("clip.nothing_left")
         return Recording(part, rate)
 
     def audio(self) -> Path | bytes:
@@ -96,22 +96,19 @@ def chosen_clips(value: object, folder: str | Path) -> tuple[ChosenClip, ...]:
 
 
 def parse_clip_list(value: object) -> ClipListPayload:
-    """Parse the recorder's value. Raises InvalidInput."""
-    try:
-        return parse_payload(ClipListPayload, value)
-    except UnexpectedPayload:
-        raise InvalidInput("Those are not clips that were made here. Reload the page.") from None
+    """Parse the recorder's value. Raises UnexpectedPayload."""
+    return parse_payload(ClipListPayload, value)
 
 
 def chosen_clip(value: object, folder: str | Path) -> ChosenClip:
     """Parse one clip of the recorder's value. Raises InvalidInput."""
     path = uploaded_path(value, folder)
     if path is None:
-        raise InvalidInput("That is not a clip that was made here.")
+        raise UnexpectedPayload
     sent = parse_payload(ClipPayload, value)
     start, end, seconds = sent.start or 0.0, sent.end, sent.seconds
     if end is not None and end <= start:
-        raise InvalidInput("The clip ends before it starts: move its ends apart.")
+        raise InvalidInput("clip.ends_crossed")
     to_the_end = end is None or (seconds is not None and end >= seconds)
     name, words = (sent.name or path.name)[:MAX_FILE_NAME], (sent.words or "")[:MAX_WORDS].strip()
     return ChosenClip(path, name, words, start, None if to_the_end else end, seconds)

@@ -12,6 +12,7 @@ import gradio as gr
 
 from engine.audio.merge import merge_clips, merge_transcripts
 from engine.errors import InvalidInput, InvalidName, VoiceNotFound
+from engine.sentences import Sentence
 from engine.voice import Consent, Voice, clean_name
 from web.identity.addresses import client_address
 from web.limits.budgets import PoolFull
@@ -149,7 +150,7 @@ class NewVoiceHandlers:
         except VoiceNotFound:
             return ""
         except InvalidName as error:
-            return str(error)
+            return words.write(error.sentence)
         return "" if taken.shared else words("new.name_taken", name=taken.name)
 
     def _reference(self, clips: Sequence[ChosenClip]) -> tuple[bytes | Path, str]:
@@ -166,11 +167,13 @@ class NewVoiceHandlers:
         return record
 
     def _saved_message(
-        self, record: VoiceRecord, left_out: Sequence[ChosenClip], notes: Sequence[str], words: Words
+        self, record: VoiceRecord, left_out: Sequence[ChosenClip], notes: Sequence[Sentence], words: Words
     ) -> str:
         names = ", ".join(f"“{clip.name}”" for clip in left_out)
         missing = [words("new.left_out", names=names)] if names else []
-        return " ".join([words("notice.saved", name=record.name), *missing, *notes, words("notice.now_write")])
+        return " ".join(
+            [words("notice.saved", name=record.name), *missing, *map(words.write, notes), words("notice.now_write")]
+        )
 
 
 def consenting_speaker(name: Any, speaker: Any) -> str:

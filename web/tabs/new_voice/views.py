@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from engine.audio.doctor import Fix, check_transcript, examine, mend
-from engine.errors import InvalidInput
+from web.ui.payloads import UnexpectedPayload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +60,7 @@ def compare_transcript(transcript: str, spoken: float, words: Words) -> Row:
 def apply_fix(clip: Path | bytes, fix: Fix | None) -> bytes:
     """Apply one fix to a clip; returns a WAV file. Raises InvalidInput for None."""
     if fix is None:
-        raise InvalidInput("That is nothing that can be mended. Reload the page.")
+        raise UnexpectedPayload
     return mend(clip, [fix])
 
 
@@ -89,9 +89,9 @@ def _row(finding: Finding, words: Words, parts: dict[Fix, tuple[float, float]]) 
     return {
         "light": finding.light,
         "word": words(f"doctor.{finding.light}"),
-        "sentence": words(f"doctor.{finding.measure}_{finding.what}", **finding.parameters),
+        "sentence": words.write(finding.sentence),
         "fix": fix and fix.value,
-        "label": fix and words(f"doctor.fix_{fix.value}"),
+        "label": fix and words.write(fix.label),
         "part": fix and parts.get(fix),
     }
 

@@ -88,7 +88,7 @@ class ScriptActions:
         if format not in SCRIPT_FORMATS:
             raise UnexpectedPayload
         if not script.done:
-            raise InvalidInput(words("script.nothing_spoken"))
+            raise InvalidInput("cards.unspoken")
         missing = script.cards - script.done
         said = words("script.saved_part", missing=missing, count=script.cards) if missing else words("script.saved")
         return {"url": self._context.links.sign(owner, "script", f"{script.id}.{format}"), "said": said}

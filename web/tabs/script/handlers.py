@@ -90,7 +90,7 @@ class ScriptHandlers:
             return {"asked": command_number(event), "problem": error_message(error, words)}, gr.skip()
         reply = self._run(owner, command, words)
         changed = command.do in self._actions.changing
-        return {"asked": command.number, **reply, **self._state(owner, command)}, broadcast_change(
+        return {"asked": command.number, **reply, **self._state(owner, command, words)}, broadcast_change(
             "scripts"
         ) if changed else gr.skip()
 
@@ -103,17 +103,19 @@ class ScriptHandlers:
         except Exception as error:
             return {"problem": error_message(error, words)}
 
-    def _state(self, owner: Owner, command: ScriptCommand) -> Reply:
+    def _state(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
         """The changes of the open script."""
         if not command.script:
             return {"state": None}
         try:
             read_cards = command.do != "poll"
-            return {"state": self._patcher.patch(owner.key, command.script, command.version, read_cards=read_cards)}
+            return {
+                "state": self._patcher.patch(owner.key, command.script, command.version, words, read_cards=read_cards)
+            }
         except ScriptNotFound:
             return {"state": None, "gone": True}
         except RepriseError as error:
-            return {"state": None, "problem": error_message(error)}
+            return {"state": None, "problem": error_message(error, words)}
 
     def _create(self, script: Script, name: str, picked: str, token: Any, request: gr.Request) -> str:
         owner = self._context.owner(token, request).key

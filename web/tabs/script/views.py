@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from storage.repositories.generations import GenerationRecord
     from storage.repositories.scripts import ScriptRecord
     from studio.script.runner import ScriptRunner
+    from web.ui.i18n import Words
 
 KEPT = 16  # versions of scripts, of all owners
 Patch = dict[str, Any]
@@ -34,7 +35,7 @@ class ScriptPatcher:
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, str, str], Digests] = OrderedDict()
 
-    def patch(self, owner: str, script_id: str, seen: str = "", *, read_cards: bool = True) -> Patch | None:
+    def patch(self, owner: str, script_id: str, seen: str, words: Words, *, read_cards: bool = True) -> Patch | None:
         """The patch from version `seen` to the current one; None where they are the same.
 
         read_cards: compare the cards even where the script was not changed: voices and takes may be gone. Raises
@@ -47,12 +48,13 @@ class ScriptPatcher:
         """
         record = self._storage.scripts.get(script_id, owner=owner)
         speaking = self._runner.speaking(owner, script_id)
-        trouble = self._runner.failure(owner, script_id)
+        failure = self._runner.failure(owner, script_id)
+        trouble = words.write(failure) if failure else ""
         mark = _digest(record.updated.isoformat(), speaking, trouble)
         if not read_cards and seen.partition(".")[0] == mark:
             return None
         cards = self._storage.scripts.cards(script_id, owner=owner)
-        views = {card.id: card_view(card, speaking or ()) for card in cards}
+        views = {card.id: card_view(card, speaking or (), words) for card in cards}
         version = f"{mark}.{_digest(*views.values())}"
         if version == seen:
             return None
@@ -92,7 +94,7 @@ class ScriptPatcher:
         }
 
 
-def card_view(card: CardRecord, speaking: Sequence[str]) -> dict[str, Any]:
+def card_view(card: CardRecord, speaking: Sequence[str], words: Words) -> dict[str, Any]:
     """A card for the page. state: as in `CardRecord`, or `speaking`."""
     return {
         "id": card.id,
@@ -102,7 +104,7 @@ def card_view(card: CardRecord, speaking: Sequence[str]) -> dict[str, Any]:
         "pause": card.pause,
         "locked": card.locked,
         "state": "speaking" if card.id in speaking else card.state,
-        "failure": card.failure,
+        "failure": card.failure and words.write(card.failure),
         "take": card.take_id,
         "seconds": None if card.duration is None else round(card.duration, 2),
         "ending": card.stop_reason,

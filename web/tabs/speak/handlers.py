@@ -134,7 +134,7 @@ class SpeakHandlers:
         with suppress(VoiceNotFound):
             selected = parse_payload(SelectedVoice, voice=voice_id).voice
             voice = self._context.storage.voices.get(selected, owner=owner.key)
-        card = voice_card_view(voice, owner, self._context.links) if voice else None
+        card = voice_card_view(voice, owner, self._context.links, self._context.words(request)) if voice else None
         return card, writing_hints(self._context.engine, voice)
 
     def speak(
@@ -270,7 +270,7 @@ class SpeakHandlers:
         if kept is None:
             return {"take": None, "wav": wav, "status": status + separator + words("speech.forgotten")}
         if result is None:
-            seconds = messages.number(pending.buffer.seconds, 1, words)
+            seconds = words.number(pending.buffer.seconds, 1)
             status += separator + words("speech.kept", seconds=seconds)
         wav["url"] = self._context.links.sign(pending.owner, "take", f"{kept.id}.wav")
         return {"take": kept.id, "wav": wav, "status": status}
@@ -288,7 +288,7 @@ def check_text(text: Any, words: Words) -> str:
     if not isinstance(text, str) or not text.strip():
         raise InvalidInput(words("writing.no_text"))
     if len(text) > MAX_TEXT:
-        raise InvalidInput(words("speech.too_long", most=f"{MAX_TEXT:,}"))
+        raise InvalidInput(words("speech.too_long", most=MAX_TEXT))
     return text
 
 
@@ -296,7 +296,7 @@ def parse_options(seed: Any, temperature: Any, top_p: Any, top_k: Any, words: Wo
     """The page's settings as options; an empty seed is a random one. Raises InvalidOption."""
     wanted = str(seed if seed is not None else "").strip()
     if wanted and not (wanted.isascii() and wanted.isdigit() and len(wanted) <= 10 and int(wanted) <= MAX_SEED):
-        raise InvalidOption(words("speech.bad_seed", most=MAX_SEED))
+        raise InvalidOption(words("speech.bad_seed", most=str(MAX_SEED)))
     try:
         values = float(temperature), float(top_p), int(top_k)
     except (TypeError, ValueError, OverflowError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from web.downloads.sounds import FORMATS
+from web.ui.voice_picker import description_of
 
 if TYPE_CHECKING:
     from storage import VoiceRecord
@@ -12,15 +13,16 @@ if TYPE_CHECKING:
     from studio.model_manager import ModelManager
     from web.downloads.links import DownloadLinks
     from web.identity.owners import Owner
+    from web.ui.i18n import Words
 
 LINK_SECONDS = 30 * 60  # fresh.js asks for new ones before
 TEXT_SHOWN = 300  # characters
 
 
-def voice_card_view(voice: VoiceRecord, owner: Owner, links: DownloadLinks) -> dict[str, str]:
+def voice_card_view(voice: VoiceRecord, owner: Owner, links: DownloadLinks, words: Words) -> dict[str, str]:
     """The selected voice, as voice_card.js takes it."""
     url = links.sign(owner, "clip", voice.id, LINK_SECONDS)
-    about = voice.description.strip()
+    about = description_of(voice, words).strip()
     return {"id": voice.id, "name": voice.name, "language": voice.language, "about": about, "url": url}
 
 

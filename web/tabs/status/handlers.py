@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import gradio as gr
 
 from engine.errors import InvalidInput
-from studio.model_manager import ModelChanging
 from web.page_load import heading_html
 from web.tabs.status.views import licence_html, status_view
 from web.ui.messages import error_message, notice
@@ -35,16 +34,17 @@ class StatusHandlers:
 
     def show_status(self, request: gr.Request) -> dict[str, Any]:
         """Output: board."""
-        return status_view(self._context, request.session_hash or "")
+        return status_view(self._context, request.session_hash or "", self._context.words(request))
 
-    def list_models(self) -> Any:
-        """Output: the models to choose from, with the loaded one selected."""
+    def list_models(self, request: gr.Request) -> Updates:
+        """Outputs: the models to choose from, with the loaded one selected; its licence notice."""
         engine = self._context.engine
-        return gr.Dropdown(choices=list(engine.models), value=engine.name)
+        return gr.Dropdown(choices=list(engine.models), value=engine.name), self.show_licence(engine.name, request)
 
-    def show_licence(self, model: Any) -> str:
+    def show_licence(self, model: Any, request: gr.Request) -> str:
         """Output: HTML of a model's licence notice."""
-        return licence_html(self._context.engine.models.get(parse_payload(SelectedModel, model=model).model, ""))
+        licence = self._context.engine.models.get(parse_payload(SelectedModel, model=model).model)
+        return licence_html(self._context.words(request).write(licence) if licence else "")
 
     def load_model(self, model: Any, request: gr.Request) -> Iterator[Updates]:
         """Outputs: notice, heading, board; before and after. The model is loaded for all visitors."""
@@ -54,7 +54,7 @@ class StatusHandlers:
             yield notice(words("status.loading_now", model=wanted), "busy"), gr.skip(), gr.skip()
             context.engine.switch(wanted)
         except Exception as error:
-            yield notice(_error_message(error, words), "bad"), heading_html(context, words), self.show_status(request)
+            yield notice(error_message(error, words), "bad"), heading_html(context, words), self.show_status(request)
             return
         loaded = notice(words("status.loaded", model=wanted))
         yield loaded, heading_html(context, words), self.show_status(request)
@@ -66,7 +66,3 @@ class StatusHandlers:
         if model == engine.name and engine.loading is None:
             raise InvalidInput(words("status.already", model=model))
         return model
-
-
-def _error_message(error: Exception, words: Words) -> str:
-    return str(error) if isinstance(error, ModelChanging) else error_message(error, words)

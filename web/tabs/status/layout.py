@@ -33,11 +33,11 @@ def _model_choice(context: WebContext, shared: SharedComponents, handlers: Statu
             choices=list(engine.models), value=engine.name, scale=3, min_width=220, elem_id="rp-model-pick",
         )  # fmt: skip
         load = gr.Button(label("status.load"), size="md", scale=1, min_width=110, elem_id="rp-model-load")
-    licence = gr.HTML(handlers.show_licence(engine.name), elem_id="rp-model-licence", apply_default_css=False)
+    licence = gr.HTML("", elem_id="rp-model-licence", apply_default_css=False)
     message = notice_line("rp-status-notice")
     show(model.change, handlers.show_licence, model, licence)
     keep_choices(model)
-    listen(shared.demo.load, handlers.list_models, None, model)
+    listen(shared.demo.load, handlers.list_models, None, [model, licence])
     load.click(
         handlers.load_model, model, [message, shared.heading, board],
         show_progress="hidden", preprocess=False, api_visibility="private", concurrency_limit=None,

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from web.context import WebContext
+    from web.ui.i18n import Words
 
 STATM = Path("/proc/self/statm")
 
 
-def status_view(context: WebContext, session: str) -> dict[str, Any]:
+def status_view(context: WebContext, session: str, words: Words) -> dict[str, Any]:
     """The board's value, as rows.js takes it. Of the queue it holds only the place of this session."""
     engine = context.engine
     status, place, loading = engine.status(), context.running.place_of_session(session), engine.loading
     return {
         "name": engine.name,
-        "notice": engine.notice,
+        "notice": words.write(engine.notice),
         "device": engine.device,
         "precision": status.precision,
         "graphs": status.graphs,

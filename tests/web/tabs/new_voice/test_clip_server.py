@@ -20,7 +20,7 @@ import soundfile
 
 from engine.audio import transcription
 from engine.audio.decode import decode
-from engine.audio.doctor import SENTENCES, Finding, Fix, findings
+from engine.audio.doctor import Finding, Fix, findings
 from engine.engine import Engine
 from engine.errors import EngineBusy
 from tests.fake_engine import FRAME, SAMPLE_RATE
@@ -189,10 +189,7 @@ def test_the_doctor_speaks_the_readers_language(ask: Any, keep: Any) -> None:
     assert (quiet["label"], quiet["word"]) == ("Lautstärke angleichen", "Mangel")
 
 
-def test_there_are_words_for_everything_that_the_doctor_says() -> None:
-    """In the same English, up to the shape of an apostrophe."""
-    for key, sentence in SENTENCES.items():
-        assert ENGLISH.texts[f"doctor.{key.replace('.', '_')}"].replace("’", "'") == sentence
+def test_each_light_has_a_word_and_a_verdict() -> None:
     for light in ("green", "amber", "red"):
         assert ENGLISH(f"doctor.{light}")
         assert ENGLISH(f"doctor.verdict_{light}")

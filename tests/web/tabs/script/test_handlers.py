@@ -337,10 +337,10 @@ def test_a_name_from_the_text_is_short(page: Page) -> None:
 def test_a_version_that_nobody_has_costs_a_whole_script(context: WebContext, page: Page, storage: Storage) -> None:
     views = ScriptPatcher(storage, ScriptRunner(context.engine, storage))
     script = page.make("One.")
-    first = views.patch("local", script)
+    first = views.patch("local", script, "", context.words(None))
     assert first is not None
-    assert views.patch("local", script, first["version"], read_cards=False) is None
-    again = views.patch("local", script, "made up")
+    assert views.patch("local", script, first["version"], context.words(None), read_cards=False) is None
+    again = views.patch("local", script, "made up", context.words(None))
     assert again is not None
     assert again["since"] == ""
     assert again["cards"] == first["cards"]

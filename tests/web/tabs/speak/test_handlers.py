@@ -12,7 +12,7 @@ import soundfile
 from engine.errors import EngineFailed, InvalidOption
 from storage import Storage, VoiceLibrary
 from storage.library import LOCAL
-from studio.error_text import INTERNAL_ERROR
+from studio.error_sentences import OUR_FAULT
 from studio.takes.running import RunningTakes
 from tests.fake_engine import CHUNK, FRAME, FakeEngine, voice
 from tests.waiting import until
@@ -198,7 +198,7 @@ def test_another_owners_voice_is_no_voice(speaking: SpeakHandlers, library: Voic
 
 @pytest.mark.parametrize(
     ("failure", "says"),
-    [(EngineFailed("The model failed."), "The model failed."), (KeyError("x"), INTERNAL_ERROR)],
+    [(EngineFailed("The model failed."), "The model failed."), (KeyError("x"), str(OUR_FAULT))],
 )
 def test_an_error_on_the_way_keeps_what_was_spoken(
     speaking: SpeakHandlers, context: WebContext, engine: FakeEngine, anna: str, failure: Exception, says: str

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine.errors import DoesNotFit
+from engine.sentences import Sentence
 from storage import Storage
 from studio.model_manager import ModelCatalog, ModelLoading
 from tests.fake_engine import FakeEngine
@@ -18,7 +19,7 @@ from web.context import WebContext
 from web.tabs.status.handlers import StatusHandlers
 from web.tabs.status.views import process_memory
 
-NOTICES = {"fake": "Free <for> all.", "large": "For research only."}
+NOTICES = {"fake": Sentence("Free <for> all."), "large": Sentence("For research only.")}
 
 
 def request(session: str = "mine") -> Any:
@@ -113,10 +114,11 @@ def test_memory_is_told_where_the_system_says_less(tmp_path: Path) -> None:
 
 def test_a_licence_is_read_before_its_model_is_loaded(choosing: WebContext) -> None:
     events = StatusHandlers(choosing)
-    assert events.show_licence("large") == '<p class="rp-licence">For research only.</p>'
-    assert "Free &lt;for&gt; all." in events.show_licence("fake")
-    assert [events.show_licence(wrong) for wrong in ("other", None, 7, [])] == [""] * 4
-    picked = events.list_models()
+    assert events.show_licence("large", request()) == '<p class="rp-licence">For research only.</p>'
+    assert "Free &lt;for&gt; all." in events.show_licence("fake", request())
+    assert [events.show_licence(wrong, request()) for wrong in ("other", None, 7, [])] == [""] * 4
+    picked, licence = events.list_models(request())
+    assert licence == events.show_licence("fake", request())
     assert ([name for name, _ in picked.choices], picked.value) == (["fake", "large"], "fake")
 
 

@@ -1,0 +1,43 @@
+"""Errors as sentences for a person, with file names instead of paths."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+from engine.errors import DatabaseUnavailable, EngineError, ReleaseError, RepriseError, UnusableReference
+from engine.sentences import Sentence, Value
+from studio.traces import trace
+
+log = logging.getLogger(__name__)
+
+OUR_FAULT = Sentence("engine.our_fault")
+_WITH_PATHS = (DatabaseUnavailable, EngineError, ReleaseError, UnusableReference)
+_PART = r"[^\s/\\“”\"']+(?: [^\s/\\“”\"'.:]+){0,3}"  # of a path; folders may have spaces in their names
+_FOLDERS = re.compile(rf"(?<![\w.:/\\])(?:[A-Za-z]:)?[/\\](?:{_PART}[/\\])*(?=[^\s/\\])")
+_MOST = 300  # characters of a value
+
+
+def error_sentence(error: Exception) -> Sentence:
+    """Return the sentence for an error. Errors other than RepriseError are logged and give OUR_FAULT."""
+    if not isinstance(error, RepriseError):
+        log.error("an unexpected error\n%s", trace(error))
+        return OUR_FAULT
+    return _cleaned(error.sentence) if isinstance(error, _WITH_PATHS) else error.sentence
+
+
+def without_paths(text: str) -> str:
+    """Reduce file paths in a text to file names."""
+    return _FOLDERS.sub("", text)
+
+
+def _cleaned(sentence: Sentence) -> Sentence:
+    return Sentence(
+        without_paths(sentence.key), {name: _cleaned_value(value) for name, value in sentence.values.items()}
+    )
+
+
+def _cleaned_value(value: Value) -> Value:
+    if isinstance(value, Sentence):
+        return _cleaned(value)
+    return without_paths(value)[:_MOST] if isinstance(value, str) else value

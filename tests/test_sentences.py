@@ -1,0 +1,132 @@
+"""Every error that can reach a page has its sentence in all languages, with the same placeholders."""
+
+import ast
+import string
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine import errors
+from engine.errors import InvalidVoiceFile, RepriseError
+from engine.sentences import Sentence, english
+from studio import error_sentences
+from tests.paths import ROOT
+from web.ui.i18n import Translations
+
+TRANSLATIONS = Translations.load()
+# Started with the server and read in its terminal only: these speak English.
+OF_THE_TERMINAL = ("web/identity/account", "web/http/hosts.py", "engine/files/replacement.py")
+# Written in English, for whoever made a release; a page quotes them.
+QUOTED = {"FaultyRelease", "InvalidConfig", "InvalidCheckpoint"}
+
+
+def sources() -> Iterator[Path]:
+    for package in ("engine", "storage", "studio", "web"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            name = path.relative_to(ROOT).as_posix()
+            if not name.startswith(OF_THE_TERMINAL) and name != "engine/errors.py":
+                yield path
+
+
+def error_classes() -> set[str]:
+    known = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, RepriseError)}
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef) and known & {ast.unparse(base) for base in node.bases}:
+                known.add(node.name)
+    return known - QUOTED
+
+
+ERRORS = error_classes()
+
+
+def keys_of(argument: ast.expr) -> list[str] | None:
+    """The keys that an argument can be; None for a variable or a call."""
+    match argument:
+        case ast.Constant(value=str(key)):
+            return [key]
+        case ast.IfExp(body=ast.Constant(value=str(one)), orelse=ast.Constant(value=str(other))):
+            return [one, other]
+    return None
+
+
+def made_sentences() -> Iterator[tuple[str, list[str] | None, ast.Call]]:
+    """Where an error or a sentence is made, the keys that it can have, and the call."""
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+                where = f"{path.relative_to(ROOT)}:{node.lineno}"
+                if node.func.id in ERRORS | {"Sentence"}:
+                    yield where, keys_of(node.args[0]), node
+
+
+def placeholders(text: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
+
+
+def test_each_error_is_made_with_a_known_key_and_the_values_of_its_sentence() -> None:
+    known = {**english(), **TRANSLATIONS.languages["en"]}
+    found = 0
+    for where, keys, call in made_sentences():
+        if keys is None:
+            # A sentence that another error has, one of a group, or one already written in the reader's language.
+            how = ast.unparse(call.args[0])
+            assert how.startswith(("error.sentence.key", "words(", "f'field.", "f'doctor.", "_key(")) or (
+                where.startswith(("engine/sentences", "studio/error_sentences", "engine/files/bounded", "web/"))
+            ), f"{where}: {how}"
+            continue
+        for key in keys:
+            found += 1
+            assert key in known, f"{where}: there is no sentence {key}"
+            if isinstance(call.func, ast.Name) and call.func.id != "Sentence":
+                values = {keyword.arg for keyword in call.keywords} - {"detail"}
+                assert values == placeholders(known[key]), f"{where}: {key}"
+    assert found > 150
+
+
+def test_each_sentence_is_used() -> None:
+    everything = "".join(path.read_text("utf-8") for path in sources())
+    errors_own = (ROOT / "engine" / "errors.py").read_text("utf-8")
+    groups = ("doctor.", "field.", "model.notice_", "sample.")  # by their names
+    unused = [key for key in english() if f'"{key}"' not in everything + errors_own and not key.startswith(groups)]
+    assert unused == []
+
+
+@pytest.mark.parametrize("language", sorted(TRANSLATIONS.languages))
+def test_every_sentence_is_translated_with_the_same_placeholders(language: str) -> None:
+    texts = TRANSLATIONS.languages[language]
+    for key, text in english().items():
+        assert placeholders(texts[key]) == placeholders(text), key
+
+
+def test_a_sentence_is_english_as_text_and_survives_the_database() -> None:
+    why = Sentence("codes.range", {"most": 65535})
+    error = InvalidVoiceFile("voicefile.unusable", why=why)
+    assert str(error) == "This voice file cannot be used. Codes are numbers from 0 to 65,535."
+    assert Sentence.from_json(error.sentence.to_json()) == error.sentence
+    german = TRANSLATIONS.words_for("de")
+    assert german.write(error.sentence).endswith("Codes sind Zahlen von 0 bis 65.535.")
+    assert Sentence.from_json("An older version wrote this.") == Sentence("An older version wrote this.")
+    for odd in ("[1]", '{"key": 3}', "17", '{"key": "a", "values": 1}'):
+        assert str(Sentence.from_json(odd)) == odd
+
+
+def test_numbers_are_written_as_the_reader_writes_them() -> None:
+    written = {each: TRANSLATIONS.words_for(each).number(44100.5) for each in TRANSLATIONS.languages}
+    assert written == {
+        "de": "44.100,5",
+        "en": "44,100.5",
+        "es": "44.100,5",
+        "fr": "44\u202f100,5",
+        "ja": "44,100.5",
+        "zh-CN": "44,100.5",
+    }
+    assert TRANSLATIONS.words_for("de").number(5, 1) == "5,0"
+
+
+def test_a_page_sees_no_folders() -> None:
+    error = errors.ReleaseNotFound("release.none", model="/home/anna/my models/s2")
+    said = error_sentences.error_sentence(error)
+    assert "There is no folder s2;" in str(said)
+    assert "/home" not in TRANSLATIONS.words_for("fr").write(said)
