@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from engine.audio.clip_length import LONGEST_USED
 from engine.audio.decode import Source
 from engine.audio.encode import wav_bytes
-from engine.audio.reference import LONGEST_USED, prepare_reference
+from engine.audio.reference import prepare_reference
 
 # Longest total duration of the clips: that of one reference, less the pauses between the prepared clips.
 MAX_MERGED_SECONDS = LONGEST_USED - 2.0

@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from engine.audio.clip_length import LONGEST_USED
 from engine.audio.decode import Recording, Source, decode
 from engine.audio.excerpt import Excerpt, choose_excerpt, spoken_duration, total_duration
 from engine.audio.resample import resample
@@ -18,7 +19,6 @@ from engine.text import cut_text
 
 SHORTEST_SPEECH = 1.0  # seconds
 LEAST_HEARD = 0.2  # seconds: anything shorter is a knock, not a word
-LONGEST_USED = 30.0  # seconds, the silence at the end included
 END_SILENCE = 0.2  # seconds after the last word, by which the model hears that the speaker has finished
 _FADE = 0.005  # seconds at each end, against a click where the background noise stops
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import gradio as gr
 
+from engine.audio.clip_length import BEST_FROM
 from engine.audio.decode import LONGEST
 from engine.audio.merge import MAX_MERGED_SECONDS
 from web.ui.modules import STATIC
@@ -45,8 +46,13 @@ def clip_input(functions: Sequence[Callable[..., Any]] = (), **more: Any) -> gr.
         more: `scripts`, texts to read aloud, of which a clip that is recorded gets the words; `dictates`, whether
             the server can write words down; `together`, how many seconds several clips may have.
     """
-    limits = {"max_mb": MAX_UPLOAD_MB, "longest": int(LONGEST), "together": int(MAX_MERGED_SECONDS)}
-    props = {"scripts": [], "dictates": False, **limits, **more}
+    limits = {
+        "max_mb": MAX_UPLOAD_MB,
+        "enough": BEST_FROM,
+        "longest": int(LONGEST),
+        "together": int(MAX_MERGED_SECONDS),
+    }
+    props = {"scripts": [], "dictates": False, "max_mb": MAX_UPLOAD_MB, **lengths, **more}
     return _component("new_voice/recorder", "rp-clip-block", server_functions=list(functions), **props)
 
 

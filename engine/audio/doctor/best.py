@@ -6,14 +6,13 @@ from itertools import pairwise
 
 from torch import Tensor
 
+from engine.audio.clip_length import BEST_FROM, BEST_TO
 from engine.audio.doctor.clipping import clipped_samples
 from engine.audio.doctor.voices import TWO_VOICES, Voices
 from engine.audio.excerpt import FRAME, MARGIN, extend_edge, frame_levels, quietest_point, total_duration
 from engine.audio.reference import SpeechAnalysis
 from engine.audio.vad import SAMPLE_RATE, Span
 
-# Seconds: enough to characterise a voice, and not more than a model makes use of.
-SHORTEST_BEST, LONGEST_BEST = 8.0, 15.0
 _PIECE = 6.0  # seconds: longer speech without a pause is split at a quiet place
 
 # Scores of a stretch, in equivalent seconds of speech.
@@ -55,7 +54,7 @@ def best_excerpt(listening: SpeechAnalysis, voices: Voices) -> Span:
     levels = frame_levels(listening.heard)
     pieces = [part for piece in _pieces(listening, voices) for part in _parted(levels, piece)]
     edges = _edges(levels, pieces, len(listening.heard) / SAMPLE_RATE)
-    if edges[-1][1] - edges[0][0] <= LONGEST_BEST and len({piece.voice for piece in pieces}) == 1:
+    if edges[-1][1] - edges[0][0] <= BEST_TO and len({piece.voice for piece in pieces}) == 1:
         return edges[0][0], edges[-1][1]
     powers = levels.square().double()
     first, last = max(_stretches(edges), key=lambda ends: _score(powers, pieces, edges, ends))
@@ -98,7 +97,7 @@ def _stretches(edges: Sequence[Span]) -> Iterator[tuple[int, int]]:
     """Iterate over every first and last piece no more than 15 s apart."""
     for first, (start, _) in enumerate(edges):
         for last in range(first, len(edges)):
-            if edges[last][1] - start > LONGEST_BEST:
+            if edges[last][1] - start > BEST_TO:
                 break
             yield first, last
 
@@ -110,7 +109,7 @@ def _score(powers: Tensor, pieces: Sequence[_Piece], edges: Sequence[Span], ends
     spoken = total_duration(tuple(piece.span for piece in chosen))
     flawed = sum(piece.flawed * (piece.span[1] - piece.span[0]) for piece in chosen) / spoken
     noise = max(_QUIET_ENOUGH - _speech_over_pauses(powers[_frame(start) : _frame(end) + 1]), 0)
-    worth = min(spoken, _ENOUGH) - _SILENCE * (end - start - spoken) - _SHORT * max(SHORTEST_BEST - (end - start), 0)
+    worth = min(spoken, _ENOUGH) - _SILENCE * (end - start - spoken) - _SHORT * max(BEST_FROM - (end - start), 0)
     worth += sum(_PAUSE * min(pause, _LONG_PAUSE) if pause > 0 else -_NO_PAUSE for pause in _pauses(pieces, ends))
     return worth - _FLAWED * flawed - _NOISY * noise - _MIXED * (len({piece.voice for piece in chosen}) > 1)
 

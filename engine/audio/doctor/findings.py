@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from engine.audio.clip_length import LONGEST_USED, SHORTEST_ADVISED
 from engine.audio.doctor.fixes import LONG_PAUSE, Fix
 from engine.audio.doctor.voices import TWO_VOICES, UNLIKE
-from engine.audio.reference import CLIPPED, CLIPPED_BEYOND_USE, LEAST_HEARD, LONGEST_USED
+from engine.audio.reference import CLIPPED, CLIPPED_BEYOND_USE, LEAST_HEARD
 from engine.sentences import Sentence
 
 Light = Literal["green", "amber", "red"]
@@ -32,8 +33,7 @@ _UNITS: dict[Measure, tuple[str, int]] = {
     "transcript": ("×", 1),
 }
 
-# Seconds. VALL-E and its followers clone from 3 s; the clips that models learn to continue have 5 to 30.
-_TOO_SHORT, _SHORT, _LONG = 3.0, 5.0, LONGEST_USED
+_TOO_SHORT = 3.0  # seconds: VALL-E and its followers clone from 3 s
 # Share of speech in the clip. Readers have 0.8 to 1.0 (measured); below a third, a clip is
 # mostly pauses.
 _MUCH_SPEECH, _LITTLE_SPEECH = 0.55, 0.33
@@ -94,9 +94,9 @@ def of_length(seconds: float) -> Finding:
     """Judge the duration of the whole clip in seconds."""
     if seconds < _TOO_SHORT:
         return Finding("length", "too_short", "red", seconds)
-    if seconds < _SHORT:
+    if seconds < SHORTEST_ADVISED:
         return Finding("length", "short", "amber", seconds)
-    if seconds > _LONG:
+    if seconds > LONGEST_USED:
         return Finding("length", "long", "amber", seconds, Fix.EXCERPT)
     return Finding("length", "good", "green", seconds)
 

@@ -31,8 +31,9 @@ from engine.audio import (
     transcript_for,
     wav_bytes,
 )
+from engine.audio.clip_length import LONGEST_USED
 from engine.audio.decode import _collected
-from engine.audio.reference import END_SILENCE, LONGEST_USED, SPEECH_LEVEL
+from engine.audio.reference import END_SILENCE, SPEECH_LEVEL
 from engine.audio.vad import silero_weights, speech_probabilities, speech_spans
 from engine.errors import InvalidOption, UnusableReference
 from tests.engine.spoiled import silent_film

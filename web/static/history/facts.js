@@ -14,7 +14,7 @@ export function factsOf(entry, language) {
     when.format(new Date(entry.when)),
     entry.voice,
     secondsOf(entry.seconds, language),
-    words("history.seed", { seed: entry.seed }),
+    words("history.seed", { seed: String(entry.seed) }),
     entry.ending === "cancelled" && words("history.stopped"),
     entry.ending === "length" && words("history.cut"),
     entry.ending === "short" && words("history.short"),

@@ -12,7 +12,8 @@ import { remarks, TranscriptView } from "./transcript.js";
 import { TrimView } from "./trim_view.js";
 import { Uploads } from "./uploads.js";
 import { server as connection } from "../connection/server.js";
-import { words } from "../ui/words.js";
+import { decimals } from "../ui/format.js";
+import { pageLanguage, words } from "../ui/words.js";
 
 const COUNT_FROM = 3;
 const KEEP_EVERY = 10 * 60_000; // ms; the server takes clips for abandoned after three times as long (upload_store.py)
@@ -107,7 +108,7 @@ class Recorder {
     if (this.taking !== taking) return; // the microphone was closed during the countdown
     taking.recording = new Recording(taking.microphone.rate, this.props.longest);
     taking.words = this.view.script;
-    this.view.say(words("clip.recording_short", { seconds: "0.0" }), "recording");
+    this.view.say(words("clip.recording_short", { seconds: decimals(0, 1, pageLanguage()) }), "recording");
   }
 
   hear(samples) {
@@ -141,7 +142,7 @@ class Recorder {
     const name = instead?.name ?? words("clip.recording_name", { number: this.clips.nextNumber() });
     const file = new File([recording.wav()], `${name}.wav`, { type: "audio/wav" });
     const loud = meter.clips ? words("clip.was_loud") : "";
-    const recorded = words("clip.recorded", { seconds: recording.seconds.toFixed(1) });
+    const recorded = words("clip.recorded", { seconds: decimals(recording.seconds, 1, pageLanguage()) });
     const said = [recorded, loud, why].filter(Boolean).join(" ");
     await this.take(file, { name, said, instead, words: read, recorded: true });
   }

@@ -2,8 +2,8 @@
 
 import { onMeter } from "./recording.js";
 import { button, create } from "../ui/elements.js";
-import { tenths } from "../ui/format.js";
-import { words } from "../ui/words.js";
+import { decimals, secondsOf } from "../ui/format.js";
+import { pageLanguage, words } from "../ui/words.js";
 
 const OPEN = ["counting", "recording"]; // the states in which the microphone is open
 
@@ -106,7 +106,7 @@ export class RecorderView {
     const said = words(meter.clipping ? "clip.level_clipping" : "clip.level_value", { level });
     this.find(".rp-meter").setAttribute("aria-valuetext", said);
     if (!recording) return;
-    this.find(".rp-say").textContent = words(progress(meter, recording), { seconds: recording.seconds.toFixed(1) });
+    this.find(".rp-say").textContent = words(progress(meter, recording, this.recorder.props.enough), { seconds: decimals(recording.seconds, 1, pageLanguage()) });
   }
 
   showClips() {
@@ -141,21 +141,21 @@ export class RecorderView {
 }
 
 // The key of the status text while recording.
-function progress(meter, { seconds }) {
+function progress(meter, { seconds }, enough) {
   if (meter.clipping) return "clip.recording_loud";
-  return seconds < 10 ? "clip.recording_short" : "clip.recording";
+  return seconds < enough ? "clip.recording_short" : "clip.recording";
 }
 
 function lineOf({ name, trim }) {
   if (!trim) return name;
-  const [length, all] = [trim.length, trim.seconds].map(tenths);
+  const [length, all] = [trim.length, trim.seconds].map((time) => secondsOf(time, pageLanguage()));
   return trim.whole ? `${name} · ${length}` : `${name} · ${words("clip.length_of", { length, all })}`;
 }
 
 // The summary of several clips; "" for a single one.
 function togetherSaid(clips) {
   if (clips.list.length < 2) return "";
-  const values = { number: clips.list.length, seconds: tenths(clips.length), limit: clips.together };
+  const values = { number: clips.list.length, seconds: secondsOf(clips.length, pageLanguage()), limit: clips.together };
   const names = clips.leftOut.map(({ name }) => `“${name}”`).join(", ");
   return names ? words("clip.left_out", { ...values, names }) : words("clip.together", values);
 }

@@ -2,10 +2,10 @@
 
 import { ClipPlayer } from "./clip_playback.js";
 import { keyStep } from "./trim.js";
-import { hundredths } from "../ui/format.js";
+import { decimals, secondsOf } from "../ui/format.js";
 import { barsOf } from "../ui/peaks.js";
 import { barCount, paintBars, paintLine, Waveform } from "../ui/waveform.js";
-import { words } from "../ui/words.js";
+import { pageLanguage, words } from "../ui/words.js";
 
 export class TrimView {
   // element: what holds .rp-trim. changed(): an end was moved and let go. codecPreview: a CodecPreview, or null.
@@ -47,9 +47,9 @@ export class TrimView {
       handle.setAttribute("aria-valuemin", least.toFixed(2));
       handle.setAttribute("aria-valuemax", most.toFixed(2));
       handle.setAttribute("aria-valuenow", trim[end].toFixed(2));
-      handle.setAttribute("aria-valuetext", words("clip.seconds", { seconds: trim[end].toFixed(2) }));
+      handle.setAttribute("aria-valuetext", words("clip.seconds", { seconds: decimals(trim[end], 2, pageLanguage()) }));
     }
-    const [start, end, length, all] = [trim.start, trim.end, trim.length, trim.seconds].map(hundredths);
+    const [start, end, length, all] = [trim.start, trim.end, trim.length, trim.seconds].map((time) => secondsOf(time, pageLanguage(), 2));
     const range = trim.whole ? "clip.range" : "clip.range_of";
     this.find(".rp-trim-said").textContent = words(range, { start, end, length, all });
     this.find(".rp-trim-all").hidden = trim.whole;

@@ -214,7 +214,7 @@ export class CardView {
 
   takeLine(take, number) {
     const { editor, card } = this;
-    const name = words("script.take", { number, time: clock(take.seconds), voice: take.voice, seed: take.seed });
+    const name = words("script.take", { number, time: clock(take.seconds), voice: take.voice, seed: String(take.seed) });
     const label = words("script.play_take", { number });
     const hear = { class: "rp-script-card-play", title: label, "aria-label": label, onclick: () => editor.hearTake(take) };
     const play = button(hear, icon(ICONS.play));

@@ -91,7 +91,7 @@ export class TakeRow {
     const language = pageLanguage();
     this.facts.textContent = `${factsOf(take, language).join(" · ")} · `;
     this.facts.title = paceOf(take, language);
-    this.seed.textContent = words("takes.seed", { seed: take.seed });
+    this.seed.textContent = words("takes.seed", { seed: String(take.seed) });
     this.play.dataset.sounding = playing;
     this.play.ariaLabel = words(playing ? "takes.pause" : "takes.play", { text });
     this.star.ariaLabel = words("takes.star", { text });

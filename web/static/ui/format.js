@@ -4,11 +4,14 @@ import { words } from "./words.js";
 
 export const clock = (time) => `${Math.floor(time / 60)}:${String(Math.floor(time % 60)).padStart(2, "0")}`;
 
+// A number with so many decimals, as the language writes it.
+export const decimals = (value, digits, language) =>
+  new Intl.NumberFormat(language, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
+
 // "1.8 s", as the language writes it: "1,8 s" in German, "1.8 秒" in Japanese and Chinese.
-export function secondsOf(value, language) {
-  const tenth = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
+export function secondsOf(value, language, digits = 1) {
   const unit = /^(ja|zh)\b/.test(language) ? "秒" : "s";
-  return `${new Intl.NumberFormat(language, tenth).format(value)} ${unit}`;
+  return `${decimals(value, digits, language)} ${unit}`;
 }
 
 // What the player had to wait for after it had begun: { times, seconds }; "" where it never had to.
@@ -16,9 +19,6 @@ export function stallsOf(stalls, language) {
   if (!stalls?.times) return "";
   return words("player.stalls", { times: stalls.times, seconds: secondsOf(stalls.seconds, language) });
 }
-
-export const tenths = (time) => `${time.toFixed(1)} s`;
-export const hundredths = (time) => `${time.toFixed(2)} s`;
 
 // Milliseconds from the click to the first sound; null while there is none.
 export function firstSound({ clickedAt, firstSoundAt }) {

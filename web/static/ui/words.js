@@ -10,7 +10,9 @@ export function useWords(own, examples = {}) {
   english = examples;
 }
 
-const filled = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+// A number is written as the language writes it; what only looks like one, such as a seed, is passed as text.
+const shown = (value) => (typeof value === "number" ? new Intl.NumberFormat(pageLanguage()).format(value) : value);
+const filled = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => shown(values[name]));
 
 export const words = (key, values = {}) => filled(texts[key], values);
 
@@ -18,7 +20,7 @@ export const words = (key, values = {}) => filled(texts[key], values);
 export const inEnglish = (key) => english[key];
 
 // Gradio writes the language that it chose into the document.
-export const pageLanguage = () => document.documentElement.lang || "en";
+export const pageLanguage = () => globalThis.document?.documentElement.lang || "en";
 
 // Gradio translates the labels of its own components with these words. Without an entry for the browser's language it
 // looks under "en".
