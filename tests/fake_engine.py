@@ -146,7 +146,7 @@ class FakeEngine:
     ) -> EncodedVoice:  # fmt: skip
         made = tuple(self._prepare(clip, transcript) for clip, transcript in references)
         voice = Voice(name, made, self.codec_fingerprint, language, description, consent)
-        return EncodedVoice(voice, ("A note about the clip.",))
+        return EncodedVoice(voice, (Sentence("A note about the clip."),))
 
     def reencode(self, voice: Voice) -> Voice:
         return replace(voice, codec_fingerprint=self.codec_fingerprint)

@@ -122,7 +122,9 @@ def test_numbers_are_written_as_the_reader_writes_them() -> None:
         "ja": "44,100.5",
         "zh-CN": "44,100.5",
     }
-    assert TRANSLATIONS.words_for("de").number(5, 1) == "5,0"
+    german = TRANSLATIONS.words_for("de").number
+    assert german(5, 1) == "5,0"
+    assert (german(float("inf")), german(10**400)[:5]) == ("inf", "10,00")
 
 
 def test_a_page_sees_no_folders() -> None:

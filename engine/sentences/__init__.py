@@ -81,4 +81,4 @@ def english() -> Mapping[str, str]:
 
 def english_number(value: float) -> str:
     """A number with commas between thousands, and decimals only where it has some."""
-    return f"{value:,.10g}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.10g}"

@@ -5,6 +5,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from engine.sentences import Sentence
 from storage import Storage, VoiceLibrary, VoiceRecord
 from storage.repositories.shared_voices import Sample
 from tests.fake_engine import FakeEngine, voice
@@ -72,11 +73,11 @@ def test_who_comes_back_finds_what_is_there_now(events: PageLoadHandlers, librar
 def test_the_heading_names_the_model_of_the_moment(
     context: WebContext, events: PageLoadHandlers, engine: FakeEngine
 ) -> None:
-    engine.notice = "Cannot <sing>."
+    engine.notice = Sentence("Cannot <sing>.")
     heading = events.load_page(None, None, NOBODY)[0]
     assert "<strong>fake</strong> on cpu" in heading
     assert "Cannot &lt;sing&gt;." in heading
-    engine.name, engine.notice = "<other>", ""
+    engine.name, engine.notice = "<other>", Sentence("")
     heading = events.refresh_page(None, None, NOBODY)[0]
     assert "&lt;other&gt;" in heading
     assert "rp-model-notice" not in heading

@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from engine.sentences import Sentence
 from storage import Storage
 from tests.fake_engine import FakeEngine, voice
 from tests.storage.speaking import Clock, spoken
@@ -29,7 +30,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def url(database: Path) -> Iterator[str]:
     with Storage.open(database) as storage, serving() as serve:
         engine = FakeEngine()
-        engine.notice = "Cannot <sing>."
+        engine.notice = Sentence("Cannot <sing>.")
         storage.voices.add(voice("Wilhelmina"))
         yield serve(engine, storage)
 

@@ -46,12 +46,7 @@ def clip_input(functions: Sequence[Callable[..., Any]] = (), **more: Any) -> gr.
         more: `scripts`, texts to read aloud, of which a clip that is recorded gets the words; `dictates`, whether
             the server can write words down; `together`, how many seconds several clips may have.
     """
-    limits = {
-        "max_mb": MAX_UPLOAD_MB,
-        "enough": BEST_FROM,
-        "longest": int(LONGEST),
-        "together": int(MAX_MERGED_SECONDS),
-    }
+    lengths = {"enough": BEST_FROM, "longest": int(LONGEST), "together": int(MAX_MERGED_SECONDS)}
     props = {"scripts": [], "dictates": False, "max_mb": MAX_UPLOAD_MB, **lengths, **more}
     return _component("new_voice/recorder", "rp-clip-block", server_functions=list(functions), **props)
 

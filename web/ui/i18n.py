@@ -17,10 +17,11 @@ import gradio as gr
 from babel import Locale
 from babel.numbers import format_decimal
 
-from engine.sentences import Sentence, Value, english
+from engine.sentences import Sentence, Value, english, english_number
 
 LOCALES = Path(__file__).parents[1] / "locales"
 ENGLISH = "en"
+_COUNTED = 10**15  # greater numbers are written in the English way
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Words:
 
     def number(self, value: float, digits: int | None = None) -> str:
         """A number as the language writes it. digits: of the fraction; None: up to three, as many as are needed."""
+        if not abs(value) < _COUNTED:  # of damaged files; NaN too
+            return english_number(value)
         pattern = None if digits is None else f"#,##0.{'0' * digits}"
         return format_decimal(value, pattern, Locale.parse(self.language, sep="-"))
 

@@ -112,7 +112,7 @@ def test_a_browser_can_tell_owners_apart_and_knows_no_more() -> None:
 @given(st.one_of(st.none(), st.text(), st.integers(), st.lists(st.text()), st.binary()))
 def test_what_is_no_token_is_refused(token: object) -> None:
     owners = OwnerResolver("browser", SECRET)
-    with pytest.raises(InvalidInput, match="not from this server"):
+    with pytest.raises(InvalidInput, match="invalid"):
         owners.resolve(None, token)
     issued = owners.resolve_or_issue(None, token)
     assert issued.rejected == bool(token)
@@ -150,7 +150,7 @@ def test_users_are_who_logged_in_however_their_accents_are_typed() -> None:
     assert (composed.key, composed.shown) == ("user:Zo\u00eb", "Zo\u00eb")
     assert owners.resolve_or_issue(request(username="a"), "token").token is None
     for nobody in (None, request(), request(username="")):
-        with pytest.raises(InvalidInput, match="not logged in"):
+        with pytest.raises(InvalidInput, match="logged_out"):
             owners.resolve(nobody, None)
 
 

@@ -46,7 +46,7 @@ def test_two_at_once_and_a_line_that_ends() -> None:
                 group.start_soon(ask, visitor)
             await anyio.wait_all_tasks_blocked()
             for visitor in ("ann", "carl"):
-                with pytest.raises(PoolFull, match="busy with other files"):
+                with pytest.raises(PoolFull, match="files"):
                     await pool.run(visitor, work)
             work.go.set()
         assert await pool.run("ann", work) == "done"

@@ -90,7 +90,7 @@ def test_other_values_are_no_clips(clip: dict[str, Any], tmp_path: Path) -> None
 
 
 def test_nothing_left_is_said(clip: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match="Nothing is left"):
+    with pytest.raises(InvalidInput, match="nothing_left"):
         ChosenClip(Path(clip["path"]), "clip", start=30.0, end=31.0).audio()
 
 

@@ -71,7 +71,7 @@ def test_what_fits_is_taken_as_it_is() -> None:
     + [{"more": 1}, {"__class__": 1}],
 )  # fmt: skip
 def test_what_does_not_fit_is_out_of_step(changes: dict[str, Any]) -> None:
-    with pytest.raises(UnexpectedPayload, match="out of step") as caught:
+    with pytest.raises(UnexpectedPayload, match="out_of_step") as caught:
         example(**changes)
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__, "the cause would hold what was sent"

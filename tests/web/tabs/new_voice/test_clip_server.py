@@ -198,7 +198,7 @@ def test_each_light_has_a_word_and_a_verdict() -> None:
 def test_a_row_needs_nothing_that_only_a_report_has() -> None:
     finding: Finding = findings.of_pauses(2.0)
     row = views._row(finding, ENGLISH, {})
-    assert row["sentence"].startswith("There is a silence of 2.0 s")
+    assert row["sentence"].startswith("There is a silence of 2 s")
     assert (row["fix"], row["label"], row["part"]) == ("pauses", "Shorten the pauses", None)
 
 
@@ -232,7 +232,7 @@ def test_only_the_chosen_part_is_mended(ask: Any, keep: Any) -> None:
 
 @pytest.mark.parametrize("fix", [None, "reverb", ["level"], {}])
 def test_other_remedies_are_refused(ask: Any, keep: Any, fix: Any) -> None:
-    assert "Reload the page" in ask("mend_clip", {**keep(story()), "fix": fix})["problem"]
+    assert "Reload it" in ask("mend_clip", {**keep(story()), "fix": fix})["problem"]
 
 
 # --- words
@@ -287,10 +287,12 @@ def test_an_engine_that_is_busy_says_so_in_the_readers_language(
     ask: Any, keep: Any, engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def busy(_voice: Any) -> Any:
-        raise EngineBusy("no room")
+        raise EngineBusy("engine.busy", limit=4)
 
     monkeypatch.setattr(engine, "reconstruct", busy)
-    assert ask("hear_back", keep(story()), GERMAN)["problem"] == Translations.load().words(GERMAN)("speech.busy")
+    assert ask("hear_back", keep(story()), GERMAN)["problem"] == Translations.load().words(GERMAN)(
+        "engine.busy", limit=4
+    )
 
 
 def test_clips_wait_in_a_line_of_their_own_which_ends(

@@ -233,10 +233,10 @@ def test_no_clip_and_clips_that_were_not_uploaded_are_refused(
     for path in (secret, uploads / ".." / "secret.wav", uploads / "link.wav", uploads / "gone.wav", uploads):
         assert "no longer on the server" in save(events, {**clip, "path": str(path)})[0]
     for path in (3, "a\0b", [1]):
-        assert "not a file that was uploaded" in save(events, {**clip, "path": path})[0]
+        assert "out of step" in save(events, {**clip, "path": path})[0]
     for value in ("text", {"path": str(secret)}, {"clips": "x"}):
         *_, last = events.save_steps(value, *FORM.values(), None, None)  # type: ignore[arg-type]
-        assert "not clips that were made here" in last[0]
+        assert "out of step" in last[0]
     assert secret.exists()
     assert library.list() == []
 

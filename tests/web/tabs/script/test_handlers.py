@@ -162,7 +162,7 @@ def test_files_become_scripts_of_their_name(page: Page, context: WebContext, tmp
     assert [(card["text"], card["pause"]) for card in page.cards] == [("Hello.", 2.5), ("You.", 0.0)]
     assert list(context.folder.iterdir()) == [], "uploads do not stay"
     trouble, *_ = bring("novel.pdf", b"%PDF-1.7")
-    assert "This is a PDF" in trouble
+    assert "of another kind (PDF)" in trouble
     (tmp_path / "secret.txt").write_text("not theirs")
     trouble, *_ = page.events.import_script({"path": str(tmp_path / "secret.txt")}, None, None, REQUEST)
     assert 'role="alert"' in trouble

@@ -47,7 +47,7 @@ def choosing(engine: FakeEngine, storage: Storage, tmp_path: Path) -> WebContext
     """A context whose host allows two models."""
 
     def load(model: str, _report: object) -> FakeEngine:
-        if model == "large" and engine.notice == "small machine":
+        if model == "large" and engine.notice == Sentence("small machine"):
             raise DoesNotFit("It does not fit.")
         made = FakeEngine()
         made.name = model
@@ -60,7 +60,7 @@ def choosing(engine: FakeEngine, storage: Storage, tmp_path: Path) -> WebContext
 
 def test_the_board_says_what_runs(events: StatusHandlers, engine: FakeEngine) -> None:
     state = events.show_status(request())
-    assert (state["name"], state["device"], state["notice"]) == ("fake", "cpu", engine.notice)
+    assert (state["name"], state["device"], state["notice"]) == ("fake", "cpu", str(engine.notice))
     assert (state["precision"], state["graphs"]) == ("fp32", "off")
     assert (state["speaking"], state["slots"], state["waiting"]) == (0, 1, 0)
     assert (state["place"], state["wait"], state["factor"], state["loading"]) == (None, 0, None, None)
@@ -144,7 +144,7 @@ def test_nothing_is_loaded_where_there_is_no_choice(events: StatusHandlers) -> N
 
 
 def test_a_model_that_does_not_fit_is_said_and_the_old_one_is_back(choosing: WebContext, engine: FakeEngine) -> None:
-    engine.notice = "small machine"
+    engine.notice = Sentence("small machine")
     *_, (said, heading, _) = list(StatusHandlers(choosing).load_model("large", request()))
     assert "It does not fit." in said
     assert "<strong>fake</strong>" in heading

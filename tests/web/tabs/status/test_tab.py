@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
+from engine.sentences import Sentence
 from storage import Storage
 from studio.model_manager import ModelCatalog, ModelManager
 from tests.fake_engine import FakeEngine, Script, voice
@@ -14,7 +15,7 @@ from tests.web import conftest
 from tests.web.visiting import open_tab, picker, speak, visit, wait_for
 
 Serve = Callable[..., str]
-NOTICES = {"fake": "A fake engine that buzzes.", "large": "Free for research only."}
+NOTICES = {"fake": Sentence("A fake engine that buzzes."), "large": Sentence("Free for research only.")}
 
 
 def row(page: Page, name: str) -> Any:
@@ -60,7 +61,7 @@ def test_another_model_is_loaded_and_named_everywhere(
     storage.voices.add(voice("Anna"))
 
     def load(model: str, _report: object) -> FakeEngine:
-        made = FakeEngine(Script(notice=NOTICES[model]))
+        made = FakeEngine(Script(notice=str(NOTICES[model])))
         made.name, made.codec_fingerprint = model, f"codec of {model}"
         return made
 
