@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +14,12 @@ from cli import options
 from cli.context import context_of
 from cli.outputs import VOICE, write
 from cli.terminal import exit_on_error, say
-from engine.errors import InvalidInput
+from engine.errors import InvalidInput, NameTaken
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular, read_regular
 
 if TYPE_CHECKING:
     from engine.voice import Consent
+    from storage import VoiceLibrary, VoiceRecord
 
 CONSENT = "The speaker has agreed that this voice is cloned."
 
@@ -118,7 +120,18 @@ def import_voice(
     with exit_on_error():
         data = read_regular(file, MAX_FILE_BYTES)
         with command.library() as library:
-            say(f"Imported “{library.import_voice(data, name=name).name}”.")
+            say(f"Imported “{_imported(library, data, name).name}”.")
+
+
+def _imported(library: VoiceLibrary, data: bytes, name: str | None) -> VoiceRecord:
+    """Raises NameTaken as a sentence that suggests a free name, and what `import_voice` raises."""
+    from engine.voice import Voice
+
+    try:
+        return library.import_voice(data, name=name)
+    except NameTaken as error:
+        free = library.free_name(name or Voice.from_bytes(data).name)
+        raise NameTaken(f"{error} Import it under another name, such as --name {shlex.quote(free)}.") from error
 
 
 def _consent(speaker: str) -> Consent:

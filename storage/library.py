@@ -215,6 +215,11 @@ class VoiceLibrary:
         voice = Voice.from_bytes(data)
         return self.add(voice if name is None else replace(voice, name=name), owner=owner)
 
+    def free_name(self, name: str, *, owner: str = LOCAL) -> str:
+        """Return a name that none of the owner's voices has: this one, or with a number appended where it is taken."""
+        with self._database.read() as session:
+            return trash.free_name(session=session, owner=checked_owner(owner), name=clean_name(name))
+
     def secret(self, name: str) -> bytes:
         """Return the server's secret of that name, 32 random bytes, the same for every process."""
         with self._database.write() as session:

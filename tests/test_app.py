@@ -225,7 +225,10 @@ def test_voices_are_kept_renamed_moved_and_deleted(run: Run) -> None:
     assert listed(run("voices", "list")) == []
 
     assert run("voices", "import", exported).exit_code == 0
-    refused(run("voices", "import", exported), "Zoë / 1")
+    refused(
+        run("voices", "import", exported), "already a voice called “Zoë / 1”. Import it under another name, such as"
+    )
+    refused(run("voices", "import", exported), "--name 'Zoë / 1 2'")
     assert run("voices", "import", exported, "--name", "Other").exit_code == 0
     exported.write_bytes(exported.read_bytes()[:-1])
     refused(run("voices", "import", exported, "--name", "Third"), "damaged")

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { byFile } from "../../../web/static/library/offers.js";
 import { bytesIn, folded, found, hues, languageName, ordered, portrait, tagsOf, timeIn, withInstead } from "../../../web/static/library/voices.js";
 
 const voice = (name, more = {}) => ({
@@ -88,6 +89,11 @@ test("who speaks instead of a deleted voice is followed when that one is deleted
   assert.deepEqual([...then], [["zoe", "ben"], ["anna", "ben"]]);
   assert.deepEqual([...withInstead(then, "zoe", "carl")], [["zoe", "carl"], ["anna", "ben"]]);
   assert.deepEqual([...first], [["zoe", "anna"]], "what was given stays as it is");
+});
+
+test("names for voices of one file go with that file", () => {
+  const chosen = [{ file: 1, voice: 0, name: "Zoe 2" }, { file: 0, voice: 0, name: "Ben 2" }, { file: 1, voice: 3, name: "Ida" }];
+  assert.deepEqual(byFile(chosen), [{ file: 1, names: { 0: "Zoe 2", 3: "Ida" } }, { file: 0, names: { 0: "Ben 2" } }]);
 });
 
 test("what is no language tag is shown as it is", () => {

@@ -2,12 +2,15 @@
 // web/tabs/library/handlers.py, which also handles its events. `window.reprisePicked` is the voice picked to speak.
 
 import { act, changes, editedCard, renamedCard, shownCard } from "./card.js";
+import { offerForm } from "./offers.js";
 import { bytesIn, found, hues, ordered, withInstead } from "./voices.js";
 import { create } from "../ui/elements.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const FRESH = 8 * 60_000; // ms: the links in the list are good for ten minutes
 const TICK = 15_000; // ms
+
+const wholeFiles = (files) => [...files].map((file) => ({ file }));
 
 class Library {
   constructor({ element, props, trigger, upload, watch }) {
@@ -37,7 +40,7 @@ class Library {
     this.part("select").addEventListener("change", () => this.render());
     this.part(".rp-lib-import").addEventListener("click", () => this.part("input[type=file]").click());
     this.part("input[type=file]").addEventListener("change", ({ target }) => {
-      this.bring([...target.files]);
+      this.bring(wholeFiles(target.files));
       target.value = "";
     });
     root.addEventListener("dragover", (event) => this.drag(event));
@@ -66,7 +69,7 @@ class Library {
   hear(answer) {
     const inForm = answer.kind === "bad" && this.open?.id === answer.id && this.cards.get(answer.id)?.node;
     if (inForm) this.complain(inForm, answer.text);
-    else this.say(answer.text, answer.kind, answer.lines);
+    else this.say(answer.text, answer.kind, answer.lines, answer.offers);
     if (answer.instead) this.instead = withInstead(this.instead, answer.id, answer.instead);
     if (this.removing && this.removing === answer.id) this.focusUndo(answer.id);
     this.removing = null;
@@ -80,11 +83,12 @@ class Library {
     this.busy(card, false);
   }
 
-  say(text, kind = "good", lines = []) {
+  say(text, kind = "good", lines = [], offers = []) {
     const said = this.part(".rp-lib-said");
     const items = lines.map((line) => create("li", { text: line }));
     said.className = `rp-lib-said rp-notice rp-${kind}`;
     said.replaceChildren(text, ...(items.length ? [create("ul", {}, ...items)] : []));
+    if (offers.length) said.append(offerForm(offers, (chosen) => this.bringAs(chosen)));
     said.hidden = !text && !items.length;
   }
 
@@ -177,21 +181,30 @@ class Library {
   drop(event) {
     if (!event.dataTransfer.files.length) return;
     event.preventDefault();
-    this.bring([...event.dataTransfer.files]);
+    this.bring(wholeFiles(event.dataTransfer.files));
   }
 
-  async bring(files) {
+  // chosen: [{ file, names }]; names: of the voices to import, by position, undefined for all as they are.
+  async bring(chosen) {
     const uploaded = [];
     const refused = [];
-    for (const file of files) {
+    this.brought = []; // the files behind the positions in the answer
+    for (const { file, names } of chosen) {
       this.say(words("library.uploading", { name: file.name }), "busy");
       const small = file.size <= this.props.max_mb * 2 ** 20;
       const path = small && (await this.upload(file).then((sent) => sent.path, () => null));
-      if (path) uploaded.push({ path, name: file.name });
-      else refused.push(words(small ? "library.upload_failed" : "library.too_large", { name: file.name, mb: this.props.max_mb }));
+      if (path) {
+        uploaded.push({ path, name: file.name, names });
+        this.brought.push(file);
+      } else refused.push(words(small ? "library.upload_failed" : "library.too_large", { name: file.name, mb: this.props.max_mb }));
     }
     this.say(refused.join(" "), "bad");
     if (uploaded.length) this.trigger("take_in", { files: uploaded });
+  }
+
+  // Uploads files again, whose voices are imported under other names.
+  bringAs(chosen) {
+    return this.bring(chosen.map(({ file, names }) => ({ file: this.brought[file], names })));
   }
 
   // ---- display

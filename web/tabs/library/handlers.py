@@ -5,6 +5,7 @@ Most handlers answer with the list's value (`library_view`) and `answer`, the ou
     kind    "good" or "bad"        text    a sentence, or ""        lines    further sentences
     id      of the voice concerned, or ""        once    different each time
     instead of the voice that is selected now in place of the one concerned, or ""
+    offers  of an import: `line`, a sentence; the positions `file` and `voice`; and `free`, a name to import it under
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
 from pydantic import Field
 
-from engine.errors import InvalidInput
-from studio.voice_archive import VoiceArchive
+from engine.errors import InvalidInput, NameTaken
+from engine.voice import Voice
+from studio.voice_archive import MOST_FILES, VoiceArchive
 from web.gradio_internals import event_value
 from web.tabs.library.views import library_view
 from web.ui.events import broadcast_change, skip_when_refused
@@ -63,9 +66,27 @@ class VoiceChanges(Payload):
 
 
 class ImportedFiles(Payload):
-    """Uploaded files, each as `uploaded_path` takes it, with its name."""
+    """Uploaded files, each as `uploaded_path` takes it, with its name, and maybe `Renames`."""
 
     files: Annotated[list[Any], Field(max_length=MOST_UPLOADS), default_if_invalid([])]
+
+
+class Renames(Payload):
+    """The voices of a file to import, each under another name: names by position, or None for all as they are."""
+
+    names: Annotated[dict[str, ShortText], Field(max_length=MOST_FILES)] | None = None
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The outcome of one voice of a file. name: of the voice, or of the file where it failed. why: it failed, or "".
+
+    offer: for a name that is taken: the file's and the voice's position, and a free name.
+    """
+
+    name: str
+    why: str = ""
+    offer: dict[str, Any] | None = None
 
 
 class LibraryHandlers:
@@ -146,17 +167,23 @@ class LibraryHandlers:
         return self._answer_action(purge, token, request)
 
     def import_voices(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
-        """Outputs: list, change broadcast. Event: `files`, uploaded voice files and archives, each with its `name`."""
+        """Outputs: list, change broadcast. Event: `files`, uploaded voice files and archives, each with its `name`.
+
+        Where names are taken, the answer has `offers`: free names to send with the file again as `names`.
+        """
 
         def import_files(owner: Owner, words: Words) -> Answer:
             files = parse_payload(ImportedFiles, event).files
             if not files:
                 raise InvalidInput(words("library.no_file"))
-            done = [each for file in files for each in self._import_upload(file, owner.key, words)]
-            names = ", ".join(f"“{name}”" for name, why in done if not why)
-            lines = [words("library.not_imported", name=name, why=why) for name, why in done if why]
+            done = [each for at, file in enumerate(files) for each in self._import_upload(at, file, owner.key, words)]
+            names = ", ".join(f"“{each.name}”" for each in done if not each.why)
+            failed = [(words("library.not_imported", name=each.name, why=each.why), each) for each in done if each.why]
             text = words("library.imported", names=names) if names else words("library.none_imported")
-            return _answer(text, kind="bad" if lines or not names else "good", lines=lines)
+            lines = [line for line, each in failed if not each.offer]
+            offers = [{**each.offer, "line": line} for line, each in failed if each.offer]
+            kind = "bad" if failed or not names else "good"
+            return {**_answer(text, kind=kind, lines=lines), "offers": offers}
 
         return self._answer_action(import_files, token, request)
 
@@ -196,27 +223,34 @@ class LibraryHandlers:
         except Exception as error:  # there is no list to show with it
             return {"answer": _answer(error_message(error, words), kind="bad", about=about)}, gr.skip()
 
-    def _import_upload(self, file: Any, owner: str, words: Words) -> Iterator[tuple[str, str]]:
-        """Import the voices of an upload; yield each voice's name with "", or a file's name with why it failed."""
+    def _import_upload(self, at: int, file: Any, owner: str, words: Words) -> Iterator[Imported]:
+        """Import the voices of an upload, or those that it names. at: the upload's position in the event."""
         name = uploaded_name(file)
         path: Path | None = None
         try:
             path = uploaded_path(file, self._context.folder)
             if path is None:
                 raise InvalidInput(words("library.no_file"))
-            for inner, data in VoiceArchive(path, name or path.name).voice_files():
-                yield self._import_voice(inner, data, owner, words)
+            renames = parse_payload(Renames, names=file.get("names")).names
+            for position, (inner, data) in enumerate(VoiceArchive(path, name or path.name).voice_files()):
+                if renames is None or str(position) in renames:
+                    imported = self._import_voice(inner, data, owner, words, (renames or {}).get(str(position)))
+                    yield replace(imported, offer=imported.offer and {"file": at, "voice": position, **imported.offer})
         except Exception as error:
-            yield name, error_message(error, words)
+            yield Imported(name, error_message(error, words))
         finally:
             if path is not None:
                 delete_upload(path, self._context.folder)
 
-    def _import_voice(self, name: str, data: bytes, owner: str, words: Words) -> tuple[str, str]:
+    def _import_voice(self, file: str, data: bytes, owner: str, words: Words, name: str | None) -> Imported:
+        """file: its name. name: of the voice, None for the file's own."""
         try:
-            return self._library.import_voice(data, owner=owner).name, ""
+            return Imported(self._library.import_voice(data, owner=owner, name=name).name)
+        except NameTaken as error:
+            free = self._library.free_name(name or Voice.from_bytes(data).name, owner=owner)
+            return Imported(file, error_message(error, words), {"free": free})
         except Exception as error:
-            return name, error_message(error, words)
+            return Imported(file, error_message(error, words))
 
 
 def _answer(

@@ -263,7 +263,6 @@ def test_files_and_archives_come_in_and_each_is_named(
     said = listed["answer"]
     assert (said["kind"], said["text"]) == ("bad", "Imported “Anna”, “Zoe”.")
     assert [line.partition(" was not imported. ")[::2] for line in said["lines"]] == [
-        ("“ben.voice”", "There is already a voice called “ben”."),
         ("“readme.txt”", "This is not a voice file."),
         ("“broken.voice”", "This voice file is damaged."),
         (
@@ -271,7 +270,19 @@ def test_files_and_archives_come_in_and_each_is_named(
             "“bad.zip” is damaged or is not a .zip that can be read here. Unpack it and import the voices inside.",
         ),
     ]
+    taken = "“ben.voice” was not imported. There is already a voice called “ben”."
+    assert said["offers"] == [{"line": taken, "file": 1, "voice": 1, "free": "ben 2"}]
     assert names(library) == ["Anna", "Ben", "Zoe"]
+    again = [upload("mine.zip", packed.getvalue()) | {"names": {"1": "Benjamin"}}]
+    assert answer(events.import_voices, files=again) == ("good", "Imported “Benjamin”.")
+    again = [upload("mine.zip", packed.getvalue()) | {"names": {"0": "Zoe 2", "1": "benjamin"}}]
+    listed, _ = press(events.import_voices, files=again)
+    assert listed["answer"]["text"] == "Imported “Zoe 2”."
+    assert [(each["voice"], each["free"]) for each in listed["answer"]["offers"]] == [(1, "benjamin 2")]
+    for odd in ("Zoe", ["Zoe"], {"0": 3}):
+        again = [upload("mine.zip", packed.getvalue()) | {"names": odd}]
+        assert "out of step" in press(events.import_voices, files=again)[0]["answer"]["lines"][0]
+    assert names(library) == ["Anna", "Ben", "Benjamin", "Zoe", "Zoe 2"]
     assert list(context.folder.iterdir()) == [], "nothing of the library lies where files are served from"
 
 

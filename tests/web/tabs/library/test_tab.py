@@ -199,12 +199,17 @@ def test_voices_go_out_and_come_in(
         expect(said).to_contain_text("Imported “Adam 2”, “Clara”.")
         expect(said.get_by_role("listitem")).to_have_text(
             [
-                "“Adam.voice” was not imported. There is already a voice called “Adam”.",
                 "“broken.voice” was not imported. This voice file is damaged.",
+                "“Adam.voice” was not imported. There is already a voice called “Adam”.",
             ]
         )
+        name = said.get_by_role("textbox", name="Name to import it under")
+        expect(name).to_have_value("Adam 3")
+        name.fill("Adamo")
+        said.get_by_role("button", name="Import under this name").click()
+        expect(said).to_have_text("Imported “Adamo”.")
         expect(page.locator(".rp-lib-used")).to_contain_text("kB")
-    assert [record.name for record in library.list() if not record.shared] == ["Adam", "Adam 2", "Clara"]
+    assert [record.name for record in library.list() if not record.shared] == ["Adam", "Adam 2", "Adamo", "Clara"]
 
 
 def test_two_pages_of_a_browser_stay_in_step_and_nothing_typed_is_lost(
