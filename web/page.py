@@ -16,7 +16,7 @@ from web.tabs.script import layout as script
 from web.tabs.speak import layout as speak
 from web.tabs.speak.layout import FIRST_TEXT
 from web.tabs.status import layout as status
-from web.ui.components import change_broadcast, connection, owner_key, player
+from web.ui.components import change_broadcast, connection, owner_key, player, writing
 from web.ui.events import keep_choices, listen, show
 from web.ui.shared import SharedComponents
 
@@ -77,9 +77,10 @@ def _shared_components(
     text = gr.Textbox(
         label=label("speech.text"), value=FIRST_TEXT, lines=4, max_lines=16, elem_id="rp-text", render=False
     )
+    hints = writing(FIRST_TEXT, render=False)
     message = gr.HTML("", elem_id="rp-speak-notice", elem_classes="rp-line", apply_default_css=False, render=False)
     stage = player(context.engine.sample_rate, render=False)
     return SharedComponents(
         demo=demo, token=token, heading=heading, changes=changes, tabs=tabs,
-        picker=picker, text=text, notice=message, stage=stage,
+        picker=picker, text=text, hints=hints, notice=message, stage=stage,
     )  # fmt: skip

@@ -72,7 +72,7 @@ def heading_html(context: WebContext, words: Words) -> str:
     """HTML of the page's name and the model's."""
     engine = context.engine
     licence = escape(words.write(engine.notice))
-    remarks = f'<p class="rp-model-notice" title="{licence}">{licence}</p>' if licence else ""
+    remarks = f'<details class="rp-model-notice"><summary>{licence}</summary></details>' if licence else ""
     name = f"<strong>{escape(engine.name)}</strong>"
     model = words("heading.running", name=name, device=escape(engine.device))
     return f"""

@@ -15,6 +15,7 @@ import * as voiceCard from "./speak/voice_card.js";
 import * as writing from "./speak/writing.js";
 import * as status from "./status/status.js";
 import * as changeBroadcast from "./ui/change_broadcast.js";
+import { listen } from "./ui/keyboard.js";
 import * as owner from "./ui/owner.js";
 import { translate } from "./ui/words.js";
 
@@ -33,6 +34,8 @@ const COMPONENTS = {
   "ui/change_broadcast": changeBroadcast,
   "ui/owner": owner,
 };
+
+listen();
 
 // component: what Gradio gives a component's script: { element, trigger, props, server, upload, watch }.
 connect();

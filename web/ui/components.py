@@ -13,6 +13,8 @@ from engine.audio.merge import MAX_MERGED_SECONDS
 from web.ui.modules import STATIC
 from web.uploads import MAX_UPLOAD_MB
 
+LONG_TEXT = 5_000  # characters: about six minutes of speech
+
 
 def player(sample_rate: int, *, render: bool = True) -> gr.HTML:
     """Plays takes: the one that arrives, and those of the take list, which asks `window.reprisePlayer` (player.js).
@@ -28,9 +30,14 @@ def take_list() -> gr.HTML:
     return _component("speak/takes", "rp-takes", ("fresh", "star", "erase", "again", "seed"))
 
 
-def writing(text: str) -> gr.HTML:
-    """What stands under the text to speak: its length, style tags, examples. Its value: as writing.js has it."""
-    return _component("speak/writing", "rp-writing", value={"text": text})
+def writing(text: str, *, render: bool = True) -> gr.HTML:
+    """What stands under the text to speak: its length, style tags, examples. Its value: as writing.js has it.
+
+    Its event `to_script` makes a script of the text, and is offered for one of more than LONG_TEXT characters.
+    """
+    return _component(
+        "speak/writing", "rp-writing", ("to_script",), value={"text": text}, long=LONG_TEXT, render=render
+    )
 
 
 def voice_card() -> gr.HTML:

@@ -1,5 +1,6 @@
 // Helpers for the text to speak: its length, style tags, examples; and the keys that speak. Its value: { text }
-// as it is written (from the page itself, without the server), or { tags, english, demo } of model and voice.
+// as it is written (from the page itself, without the server), or { tags, english, demo } of model and voice. Its event:
+// `to_script`, offered where the text is longer than `long` characters.
 
 import { measured } from "./estimate.js";
 import { button } from "../ui/elements.js";
@@ -40,7 +41,7 @@ function write(text, { all = false } = {}) {
 const busy = () => document.documentElement.hasAttribute("data-rp-busy");
 const openMenus = () => [...document.querySelectorAll("#rp-tabs .rp-menu[open]")];
 
-export function mount({ element, props, watch }) {
+export function mount({ element, props, trigger, watch }) {
   const find = (selector) => element.querySelector(selector);
 
   function showCount(text) {
@@ -48,6 +49,7 @@ export function mount({ element, props, watch }) {
     const minutes = halves?.toLocaleString(pageLanguage());
     const said = minutes ? words("writing.count_minutes", { count, minutes }) : words("writing.count", { count, seconds });
     find(".rp-count").textContent = said;
+    find(".rp-long").hidden = count <= props.long;
   }
 
   // Tags are offered only if the model knows them.
@@ -124,6 +126,8 @@ export function mount({ element, props, watch }) {
     { capture: true },
   );
 
+  find(".rp-long span").textContent = words("writing.long", { most: props.long });
+  find(".rp-long button").onclick = () => trigger("to_script");
   const mac = /Mac|iPhone|iPad/.test(navigator.platform);
   find(".rp-keys").textContent = words(mac ? "writing.keys_mac" : "writing.keys");
   show({ english: true });

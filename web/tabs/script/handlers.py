@@ -65,6 +65,11 @@ class ScriptHandlers:
             return notice(error_message(error, words), "bad"), gr.skip(), gr.skip(), gr.skip()
         return "", "", self._opened(script_id, script, words), broadcast_change("scripts")
 
+    def move_text(self, text: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
+        """Outputs: notice and text of Speak, component, change broadcast, tab to show. The text becomes a script."""
+        said, text, opened, changed = self.create_script(text, picked, token, request)
+        return said, text, opened, changed, gr.skip() if said else gr.Tabs(selected="script")
+
     def import_script(self, upload: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: notice, component, change broadcast. The script is named after the file."""
         words = self._context.words(request)

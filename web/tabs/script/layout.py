@@ -44,6 +44,8 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     made = [trouble, text, desk, shared.changes]
     listen(make.click, handlers.create_script, [text, shared.picker, token], made)
     listen(bring.upload, handlers.import_script, [bring, shared.picker, token], [trouble, desk, shared.changes])
+    moved = [shared.notice, shared.text, desk, shared.changes, shared.tabs]
+    listen(shared.hints.to_script, handlers.move_text, [shared.text, shared.picker, token], moved)
     listen(desk.act, handlers.run_action, token, [desk, shared.changes], trigger_mode="multiple")
     # The page's load broadcasts a change of voices; only then is the owner known.
     for changed in (shared.changes.voices, shared.changes.scripts, shared.changes.history):

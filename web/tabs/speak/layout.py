@@ -10,7 +10,7 @@ from web.draft import KEEP_VOICE
 from web.tabs.speak.handlers import SpeakHandlers
 from web.tabs.speak.streaming import TakeStreams
 from web.tabs.speak.take_list import TakeListHandlers
-from web.ui.components import take_list, voice_card, writing
+from web.ui.components import take_list, voice_card
 from web.ui.events import broadcast_change, listen, show
 from web.ui.shared import SharedComponents
 
@@ -31,7 +31,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     card = voice_card()
     shared.notice.render()
     shared.text.render()
-    hints = writing(FIRST_TEXT)
+    shared.hints.render()
     with gr.Row(elem_id="rp-buttons"):
         speak = gr.Button(label("speech.speak"), variant="primary", scale=3, min_width=140, elem_id="rp-speak")
         stop = gr.Button(label("speech.stop"), scale=1, min_width=90, elem_id="rp-stop")
@@ -42,7 +42,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     takes = take_list()
     new.click(lambda: gr.Tabs(selected="new"), None, shared.tabs, queue=False, api_visibility="private")
     handlers = SpeakHandlers(context)
-    _listen_to_voice(handlers, shared, card, hints)
+    _listen_to_voice(handlers, shared, card)
     _listen_to_speech(context, handlers, shared, speak, stop, settings, takes)
     _listen_to_takes(context, shared, takes, settings[0], accordion)
 
@@ -83,8 +83,8 @@ def _default_values(context: WebContext) -> list[Any]:
     return ["", defaults.temperature, defaults.top_p, defaults.top_k]
 
 
-def _listen_to_voice(handlers: SpeakHandlers, shared: SharedComponents, card: gr.HTML, hints: gr.HTML) -> None:
-    picker, token = shared.picker, shared.token
+def _listen_to_voice(handlers: SpeakHandlers, shared: SharedComponents, card: gr.HTML) -> None:
+    picker, token, hints = shared.picker, shared.token, shared.hints
     picker.change(None, picker, None, js=KEEP_VOICE)
     for event in (picker.change, card.fresh, shared.changes.voices):
         show(event, handlers.show_voice, [picker, token], [card, hints])
