@@ -75,7 +75,14 @@ RULES = (
     ),
     Rule(
         "engine.release",
-        ("engine.release", "engine.config", "engine.errors", "engine.files", "engine.models.sampling"),
+        (
+            "engine.release",
+            "engine.config",
+            "engine.errors",
+            "engine.sentences",
+            "engine.files",
+            "engine.models.sampling",
+        ),
         "finding and reading a release knows no model family",
     ),
     Rule(

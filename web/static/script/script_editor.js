@@ -59,6 +59,7 @@ class ScriptEditor {
     this.ready = { take: null, sound: null }; // the sound of the next card
     this.wire();
     watch("value", () => this.receive(props.value));
+    if (props.value?.show) this.receive(props.value); // a script that was made before this tab was first shown
     this.later();
   }
 

@@ -1,0 +1,105 @@
+"""What fingers and keys reach: the page on a phone, and its tabs and lists with the keyboard."""
+
+from collections.abc import Callable
+from typing import Any
+
+from playwright.sync_api import Browser, Page, expect
+
+from engine.sentences import english
+from storage import Storage, VoiceLibrary
+from storage.samples import install_samples
+from tests.fake_engine import FakeEngine, Script, voice
+from tests.paths import CLIP
+from tests.web.visiting import downloaded, open_tab, picker, speak, visit, wait_for
+
+Serve = Callable[..., str]
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+LEAST = 44  # px: WCAG 2.5.5, and Apple's guidelines
+NOTICE = english()["model.notice_bundled"]
+# What is pressed, and its size. A checkbox is pressed on its label; an input for files on the button beside it.
+SMALL = """least => {
+  const pressed = "button, a[href], summary, select, textarea, input:not([type=file]), [role=slider], [role=tab]";
+  const shown = (node) => !node.disabled && !node.closest("[aria-hidden=true], .rp-unseen")
+    && node.checkVisibility({ visibilityProperty: true });
+  return [...document.querySelectorAll(pressed)].filter(shown).map((node) => {
+    const whole = (["checkbox", "radio"].includes(node.type) && node.closest("label")) || node;
+    const { width, height } = whole.getBoundingClientRect();
+    return { what: (node.ariaLabel || node.textContent || node.id).trim().slice(0, 40), width, height };
+  }).filter(({ width, height }) => width > 1 && Math.min(width, height) < least - 0.5);
+}"""
+
+
+def small(page: Page) -> list[Any]:
+    found: list[Any] = page.evaluate(SMALL, LEAST)
+    return found
+
+
+def test_a_phone_reaches_everything(chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage) -> None:
+    install_samples(library)
+    library.add(voice("Anna"))
+    with visit(chromium, serve(FakeEngine(Script(notice="model.notice_bundled")), storage), **PHONE) as page:
+        notice = page.locator(".rp-model-notice summary")
+        expect(notice).to_have_text(NOTICE)
+        assert notice.evaluate("node => node.scrollWidth > node.clientWidth"), "one line of it"
+        notice.click()
+        assert notice.evaluate("node => node.scrollWidth <= node.clientWidth"), "all of it"
+
+        speak(page, "We walked along the river.")
+        wait_for(page, "player.finished")
+        name, _ = downloaded(page, page.get_by_role("button", name="Download WAV"))
+        assert name.endswith("We walked along the river.wav")
+        page.get_by_text("Advanced").click()
+        expect(page.get_by_label("Temperature").first).to_be_visible()
+        assert small(page) == [], "Speak"
+
+        offer = page.get_by_role("button", name="Make a script of it")
+        expect(offer).to_be_hidden()
+        page.get_by_label("Text to speak").fill("It rained all day. " * 270)
+        expect(page.get_by_text("The text has more than 5,000 characters.")).to_be_visible()
+        offer.click()
+        expect(page.get_by_role("tab", name="Script", exact=True)).to_have_attribute("aria-selected", "true")
+        expect(page.get_by_role("button", name="Speak all")).to_be_visible()
+        assert small(page) == [], "Script, one that is open"
+        page.get_by_role("button", name="All scripts").click()
+        expect(page.get_by_text("0 of 90 cards spoken")).to_be_visible()
+        assert small(page) == [], "Script"
+
+        open_tab(page, "New voice")
+        page.locator(".rp-file").set_input_files(CLIP)
+        expect(page.get_by_label("The words in this clip")).to_be_visible()
+        assert small(page) == [], "New voice"
+        for tab in ("Library", "History", "Status"):
+            open_tab(page, tab)
+            page.wait_for_load_state("networkidle")
+            assert small(page) == [], tab
+        assert page.evaluate("document.scrollingElement.scrollWidth") == 390, "nothing is scrolled sideways"
+        open_tab(page, "Speak")
+        expect(page.get_by_label("Text to speak")).to_have_value("")
+    assert [script.cards for script in storage.scripts.list()] == [90]
+
+
+def test_keys_move_between_tabs_and_close_what_is_left(
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
+) -> None:
+    library.add(voice("Anna"))
+    with visit(chromium, serve(engine, storage)) as page:
+        choices = page.locator("#rp-picker [role=listbox]")
+        picker(page).click()
+        expect(choices).to_be_visible()
+        page.keyboard.press("Tab")
+        expect(choices).to_have_count(0)
+        expect(picker(page)).to_have_value("Anna")
+
+        focused = page.locator(":focus")
+        page.get_by_role("tab", name="Speak", exact=True).focus()
+        for key, name in (
+            *(("ArrowRight", "New voice"), ("End", "Status"), ("ArrowRight", "Speak"), ("ArrowLeft", "Status")),
+            *(("Home", "Speak"), ("ArrowRight", "New voice")),
+        ):
+            page.keyboard.press(key)
+            expect(focused).to_have_text(name)
+            expect(focused).to_have_attribute("aria-selected", "true")
+        page.keyboard.press("Tab")
+        expect(focused).not_to_have_attribute("role", "tab")
+        page.keyboard.press("Shift+Tab")
+        expect(focused).to_have_text("New voice")
