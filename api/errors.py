@@ -24,7 +24,7 @@ from engine.errors import (
     VoiceProtected,
 )
 from studio.access import KeyRefused, LimitReached
-from studio.error_text import error_text
+from studio.error_sentences import error_sentence
 
 # The status, type and code of each kind of error; the first that fits.
 _KINDS: tuple[tuple[type[RepriseError], int, str, str | None], ...] = (
@@ -95,7 +95,7 @@ def response_to(error: Exception) -> JSONResponse:
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if status == 503:
         headers["Retry-After"] = str(_BUSY_SECONDS)
-    return error_response(status, error_text(error), type=kind, code=code, headers=headers)
+    return error_response(status, str(error_sentence(error)), type=kind, code=code, headers=headers)
 
 
 def status_of(error: Exception) -> tuple[int, str, str | None]:
@@ -107,7 +107,7 @@ def status_of(error: Exception) -> tuple[int, str, str | None]:
 def detail_of(error: Exception) -> ErrorDetail:
     """An error for a response that has begun."""
     _, kind, code = status_of(error)
-    return ErrorDetail(message=error_text(error), type=kind, code=code)
+    return ErrorDetail(message=str(error_sentence(error)), type=kind, code=code)
 
 
 def install(app: FastAPI) -> None:

@@ -119,8 +119,8 @@ class SpeechService:
     def delete_voice(self, caller: Caller, name: str) -> VoiceRecord:
         """Move a voice to the trash, by a name as for `find_voice`. Raises VoiceNotFound, VoiceProtected."""
         record = self.find_voice(caller, name)
-        self._context.forget_voice(record.id, owner=caller.owner)
-        return self._context.storage.voices.trash(record.id, owner=caller.owner)
+        self._context.trash_voice(record.id, owner=caller.owner)
+        return record
 
     def style_tag(self, instructions: str) -> str:
         """A style tag for the start of a text; "" without instructions, or where the model has no style tags."""

@@ -15,6 +15,7 @@ from pydantic import ConfigDict, Field, Strict
 from engine.audio import wav_bytes
 from engine.audio.doctor import Fix
 from engine.audio.transcription import transcribe
+from engine.errors import InvalidInput
 from web.identity.addresses import client_address
 from web.limits.worker_pool import WorkerPool
 from web.tabs.new_voice import views
