@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from storage import VoiceRecord
     from studio.context import AppContext
 
-NO_WORDS = "ref_text: send the words that are spoken in the clip; the model needs them to follow the voice."
-
 
 def make_voice(
     app: AppContext,
@@ -34,10 +32,10 @@ def make_voice(
     cleaned = clean_name(name)
     voices = app.storage.voices
     if any(each.name.casefold() == cleaned.casefold() and not each.shared for each in voices.list(owner=owner)):
-        raise NameTaken(f"There is a voice called “{cleaned}” already; choose another name or delete that one.")
+        raise NameTaken("voices.name_taken", name=cleaned)
     if not transcript.strip():
         if not can_transcribe():
-            raise InvalidInput(NO_WORDS)
+            raise InvalidInput("reference.no_words")
         transcript = transcribe(clip)
     made = app.engine.encode_voice(
         cleaned, [(clip, transcript)], language=language, description=description, consent=consent

@@ -15,8 +15,18 @@ from tests.paths import ROOT
 from web.ui.i18n import Translations
 
 TRANSLATIONS = Translations.load()
-# Started with the server and read in its terminal only: these speak English.
-OF_THE_TERMINAL = ("web/identity/account", "web/http/hosts.py", "engine/files/replacement.py")
+# Read in a terminal or by programs only: these speak English.
+ENGLISH_ONLY = (
+    "engine/audio/stream.py",
+    "engine/files/replacement.py",
+    "engine/text/growing.py",
+    "storage/api_keys.py",
+    "storage/repositories/api_keys.py",
+    "studio/access.py",
+    "studio/speech_service.py",
+    "web/http/hosts.py",
+    "web/identity/account",
+)
 # Written in English, for whoever made a release; a page quotes them.
 QUOTED = {"FaultyRelease", "InvalidConfig", "InvalidCheckpoint"}
 
@@ -25,7 +35,7 @@ def sources() -> Iterator[Path]:
     for package in ("engine", "storage", "studio", "web"):
         for path in sorted((ROOT / package).rglob("*.py")):
             name = path.relative_to(ROOT).as_posix()
-            if not name.startswith(OF_THE_TERMINAL) and name != "engine/errors.py":
+            if not name.startswith(ENGLISH_ONLY) and name != "engine/errors.py":
                 yield path
 
 

@@ -24,7 +24,7 @@ _FOLDER = Path(__file__).parent
 class Sentence:
     """A sentence in all languages. values: of its placeholders, by name.
 
-    A key that no table has is a sentence itself: messages of the command line, which are in English only, and those of
+    A key that no table has is a sentence itself: messages of the command line and the API, which are in English only, and those of
     a page that are already in the reader's language.
     """
 
