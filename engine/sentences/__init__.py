@@ -24,8 +24,8 @@ _FOLDER = Path(__file__).parent
 class Sentence:
     """A sentence in all languages. values: of its placeholders, by name.
 
-    A key that no table has is a sentence itself: messages of the command line and the API, which are in English only, and those of
-    a page that are already in the reader's language.
+    A key that no table has is a sentence itself: messages of the command line and the API, which are in English only,
+    and those of a page that are already in the reader's language.
     """
 
     key: str
