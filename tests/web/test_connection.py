@@ -106,7 +106,7 @@ def test_the_page_outlives_its_server(chromium: Browser, server: PageProcess) ->
     expect(gone).to_be_visible()
 
     server.start()
-    expect(page.get_by_text("The server is back.")).to_be_visible()
+    expect(page.get_by_text("The server is back.", exact=True)).to_be_visible()
     expect(gone).to_be_hidden()
     open_tab(page, "Speak")
     expect(page.get_by_label("Text to speak")).to_have_value("Typed while it was gone.")
