@@ -30,6 +30,8 @@ LANGUAGES = sorted(TRANSLATIONS.languages)
 ENGLISH = TRANSLATIONS.languages["en"]
 # A text that is the same in another language: names, units and words that were borrowed as they are.
 SAME = {
+    "field.description",
+    "field.pause",
     "heading.model",
     "library.name",
     "library.description",
@@ -118,8 +120,10 @@ def keys_in_python(path: Path) -> Iterator[str]:
                 args=[ast.JoinedStr(values=[ast.Constant(value=str(group)), *_]), *_],
             ):  # one of a group, by its name: "tab."
                 yield from (key for key in ENGLISH if key.startswith(group))
-            case ast.AnnAssign(value=ast.Dict(values=values)):  # chosen from a table
-                yield from (each.value for each in values if isinstance(each, ast.Constant) and each.value in ENGLISH)
+            case ast.JoinedStr(values=[ast.FormattedValue(), ast.Constant(value=str(end))]):  # "_segments"
+                yield from (key for key in ENGLISH if key.endswith(end))
+            case ast.Constant(value=str(key)) if key in ENGLISH:  # of an error, or chosen from a table
+                yield key
 
 
 def keys_in_scripts(path: Path) -> Iterator[str]:
