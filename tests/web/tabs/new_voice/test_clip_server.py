@@ -249,7 +249,9 @@ def test_words_are_compared_with_the_length_of_the_speech(ask: Any) -> None:
 def test_words_are_written_down_where_there_is_somebody_to(
     ask: Any, keep: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "install faster-whisper" in ask("write_words", keep(CLIP))["problem"]
+    with monkeypatch.context() as without:
+        without.setattr(transcription, "can_transcribe", lambda: False)
+        assert "install faster-whisper" in ask("write_words", keep(CLIP))["problem"]
     fake = ModuleType("faster_whisper")
     fake.__spec__ = ModuleSpec("faster_whisper", None)
     model = SimpleNamespace(transcribe=lambda heard, **_: ([SimpleNamespace(text=f" {len(heard)} samples.")], None))
