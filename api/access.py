@@ -1,4 +1,4 @@
-"""The outermost middleware of the interface: a caller's key and rate, then the size of the body, before any is read."""
+"""The outermost middleware of the API: the caller's key and rate, then the size of the body, before any is read."""
 
 from __future__ import annotations
 

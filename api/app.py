@@ -1,4 +1,4 @@
-"""The application of the interface: its operations behind keys and limits."""
+"""The API's application: its operations behind keys and limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DESCRIPTION = "Speech in cloned voices: OpenAI's speech operations, with a seed,
 
 
 def create_api(app: AppContext, is_local: IsLocal) -> ASGIApp:
-    """Make the interface's application. It starts nothing: `web.serve` passes it the requests of its paths.
+    """Make the API's application. It starts nothing: `web.serve` passes it the requests of its paths.
 
     is_local: whether a request came from a program on this machine, and not from another site's page.
     """

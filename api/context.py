@@ -1,4 +1,4 @@
-"""What the operations of the interface work with."""
+"""What the operations of the API work with."""
 
 from __future__ import annotations
 
