@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.api.conftest import Server
+from tests.looping import run
 from tests.waiting import until
 
 CLIENTS = 200
@@ -50,10 +51,10 @@ def memory(server: Server) -> float:
 
 def test_every_slot_comes_back(server: Server) -> None:
     """Those beyond the queue are told to come again; nobody waits for ever, and nothing is kept of those that left."""
-    asyncio.run(crowd(server.url))
+    run(crowd, server.url)
     until(lambda: server.busy() == 0)
     before = memory(server)
-    statuses = asyncio.run(crowd(server.url))
+    statuses = run(crowd, server.url)
     until(lambda: server.busy() == 0)
     assert len(statuses) == CLIENTS
     assert set(statuses) <= {0, 200, 503}

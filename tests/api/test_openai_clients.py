@@ -13,6 +13,7 @@ import openai
 import pytest
 
 from tests.api.conftest import TEXT, Server, decoded, same_sound
+from tests.looping import run
 from tests.paths import CLIP
 
 WORDS = "The train was late, so we walked along the river."
@@ -56,7 +57,7 @@ def test_python_speaks_asynchronously(server: Server) -> None:
 
             return await asyncio.gather(one(), one())
 
-    assert same_sound(*asyncio.run(speak()))
+    assert same_sound(*run(speak))
 
 
 def test_python_keeps_voices(python: openai.OpenAI, server: Server) -> None:

@@ -31,6 +31,13 @@ from web.serve import SIGNING, create_links, create_policy, launch, private_fold
 from web.ui.i18n import Translations
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nothing_transcribes() -> Iterator[None]:
+    """The page is that of a machine without faster-whisper, whether it is installed or not."""
+    with mock.patch("web.tabs.new_voice.layout.can_transcribe", return_value=False):
+        yield
+
+
 @pytest.fixture
 def context(engine: FakeEngine, storage: Storage, tmp_path: Path) -> WebContext:
     """For events without a page; uploads lie in `uploads`."""

@@ -338,7 +338,7 @@ REFUSED = {
     "a chord": (written(tone(220, 277, 330, 440)), "No speech"),
     "a tune": (written(tune()), "No speech"),
     "knocks": (written(knocks()), "No speech"),
-    "one word": (written(np.pad(read()[4_000:13_000], RATE)), "seconds of speech: record at least 1"),
+    "one word": (written(np.pad(read()[4_000:13_000], RATE)), "seconds of speech: record at least 5"),
     "NaN": (written(poisoned(np.nan), subtype="FLOAT"), "NaN"),
     "infinity": (written(poisoned(-np.inf), subtype="FLOAT"), "NaN or infinity"),
     "clipped": (written(np.clip(read() * 20, -1, 1)), "clipped beyond use"),

@@ -1,6 +1,7 @@
 """Words of clips by a library that is not installed: a stand-in of the same face."""
 
 import sys
+from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -31,14 +32,15 @@ class FakeWhisper:
 
 
 @pytest.fixture
-def whisper(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def whisper(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     fake = ModuleType("faster_whisper")
     fake.__spec__ = ModuleSpec("faster_whisper", None)
     fake.WhisperModel = FakeWhisper  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "faster_whisper", fake)
     module._model.cache_clear()
     FakeWhisper.made = 0
-    return fake
+    yield fake
+    module._model.cache_clear()
 
 
 def test_without_the_library_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,12 +81,14 @@ class Renames(Payload):
 class Imported:
     """The outcome of one voice of a file. name: of the voice, or of the file where it failed. why: it failed, or "".
 
-    offer: for a name that is taken: the file's and the voice's position, and a free name.
+    taken: the voice's name, where it failed because a voice has that name already. position: of the file, and of the
+        voice in it.
     """
 
     name: str
     why: str = ""
-    offer: dict[str, Any] | None = None
+    taken: str = ""
+    position: tuple[int, int] = (0, 0)
 
 
 class LibraryHandlers:
@@ -180,8 +182,8 @@ class LibraryHandlers:
             names = ", ".join(f"“{each.name}”" for each in done if not each.why)
             failed = [(words("library.not_imported", name=each.name, why=each.why), each) for each in done if each.why]
             text = words("library.imported", names=names) if names else words("library.none_imported")
-            lines = [line for line, each in failed if not each.offer]
-            offers = [{**each.offer, "line": line} for line, each in failed if each.offer]
+            lines = [line for line, each in failed if not each.taken]
+            offers = [self._offer(line, each, owner.key) for line, each in failed if each.taken]
             kind = "bad" if failed or not names else "good"
             return {**_answer(text, kind=kind, lines=lines), "offers": offers}
 
@@ -235,20 +237,24 @@ class LibraryHandlers:
             for position, (inner, data) in enumerate(VoiceArchive(path, name or path.name).voice_files()):
                 if renames is None or str(position) in renames:
                     imported = self._import_voice(inner, data, owner, words, (renames or {}).get(str(position)))
-                    yield replace(imported, offer=imported.offer and {"file": at, "voice": position, **imported.offer})
+                    yield replace(imported, position=(at, position))
         except Exception as error:
             yield Imported(name, error_message(error, words))
         finally:
             if path is not None:
                 delete_upload(path, self._context.folder)
 
+    def _offer(self, line: str, failed: Imported, owner: str) -> dict[str, Any]:
+        """A free name for a voice, once all other voices are imported."""
+        file, voice = failed.position
+        return {"line": line, "file": file, "voice": voice, "free": self._library.free_name(failed.taken, owner=owner)}
+
     def _import_voice(self, file: str, data: bytes, owner: str, words: Words, name: str | None) -> Imported:
         """file: its name. name: of the voice, None for the file's own."""
         try:
             return Imported(self._library.import_voice(data, owner=owner, name=name).name)
         except NameTaken as error:
-            free = self._library.free_name(name or Voice.from_bytes(data).name, owner=owner)
-            return Imported(file, error_message(error, words), {"free": free})
+            return Imported(file, error_message(error, words), name or Voice.from_bytes(data).name)
         except Exception as error:
             return Imported(file, error_message(error, words))
 

@@ -260,6 +260,7 @@ def test_words_are_written_down_where_there_is_somebody_to(
     transcription._model.cache_clear()
     clip = keep(story(), start=1.0, end=3.0, seconds=15.2)
     assert ask("write_words", clip) == {"words": f"{2 * RATE} samples."}
+    transcription._model.cache_clear()
 
 
 # --- hearing back

@@ -24,7 +24,7 @@ from web.ui.i18n import Translations
 
 SCRIPT = "The quick brown fox jumps over the lazy dog."
 OTHER = "Say this instead."
-INVITATION = "Ten to thirty seconds"
+INVITATION = "8 to 15 seconds"
 STORY = CLIP.with_name("flite_slt_story.flac")
 TRANSLATIONS = Translations.load()
 expect.set_options(timeout=PATIENCE)
@@ -261,7 +261,7 @@ def test_trimming_by_keys_by_hand_and_by_the_server(page: Page) -> None:
         expect(start).to_have_attribute("aria-valuenow", time)
     end.press("Shift+ArrowLeft")
     assert value(page, '"start": 1.1, "end": 3.025')["chosen"] == 0
-    expect(page.locator(".rp-trim-said")).to_have_text("1.10 s to 3.02 s: 1.92 s of 3.13 s")
+    expect(page.locator(".rp-trim-said")).to_have_text("1.10 s to 3.03 s: 1.92 s of 3.13 s")
     start.press("End")
     expect(start).to_have_attribute("aria-valuetext", re.compile(r"^2\.9\d seconds$"))
 

@@ -106,7 +106,7 @@ def the_downloads_are_a_menu(page: Page, width: int) -> None:
     summary.focus()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
-    expect(page.get_by_role("button", name="Download WAV")).to_be_focused()
+    expect(row(page).get_by_role("button", name="Download WAV")).to_be_focused()
     box = menu.bounding_box()
     assert box is not None
     assert 0 <= box["x"] < box["x"] + box["width"] <= width
