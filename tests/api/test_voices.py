@@ -78,7 +78,7 @@ def test_a_name_is_never_overwritten(make: Make) -> None:
     assert make().status_code == 200
     refused = make(name=" anna ")
     assert refused.status_code == 409
-    assert "“anna” already" in message(refused)
+    assert "already a voice called “anna”" in message(refused)
 
 
 def test_voices_belong_to_the_keys_owner(client: httpx.Client, server: Server, make: Make) -> None:
@@ -96,7 +96,7 @@ def test_voices_belong_to_the_keys_owner(client: httpx.Client, server: Server, m
         ({"consent": " "}, "only when its speaker has agreed"),
         ({"name": "\u200b"}, "A voice needs a name."),
         ({"name": "x" * 81}, "can have 80 characters"),
-        ({"ref_text": ""}, "ref_text: send the words"),
+        ({"ref_text": ""}, "Type the words that are spoken in the clip"),
         ({"clip": b"no audio"}, "not audio that can be read"),
     ],
 )
