@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
-from api import batch, errors, fish, health, live, models, speech, voices
+from api import batch, consents, errors, fish, health, live, models, speech, voices
 from api.access import AccessMiddleware, IsLocal
 from api.context import ApiContext
 from api.metrics import Metrics, MetricsMiddleware
@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 
     from studio.context import AppContext
 
-ROUTERS = (speech.router, batch.router, fish.router, live.router, models.router, voices.router, health.router)
+ROUTERS = (
+    speech.router,
+    batch.router,
+    fish.router,
+    live.router,
+    models.router,
+    voices.router,
+    consents.router,
+    health.router,
+)
 OPENAPI = "/v1/openapi.json"
 VERSION = "1"
 DESCRIPTION = "Speech in cloned voices: OpenAI's speech operations, with a seed, clips of voices, and more formats."

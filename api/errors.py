@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from engine.errors import (
+    ConsentNotFound,
     DatabaseUnavailable,
     EngineBusy,
     EngineClosed,
@@ -30,6 +31,7 @@ from studio.error_sentences import error_sentence
 _KINDS: tuple[tuple[type[RepriseError], int, str, str | None], ...] = (
     (KeyRefused, 401, "invalid_request_error", "invalid_api_key"),
     (VoiceNotFound, 404, "invalid_request_error", "voice_not_found"),
+    (ConsentNotFound, 404, "invalid_request_error", "consent_not_found"),
     (VoiceProtected, 403, "invalid_request_error", "voice_protected"),
     (NameTaken, 409, "invalid_request_error", "name_taken"),
     (InvalidInput, 400, "invalid_request_error", None),

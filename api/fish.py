@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import msgpack
@@ -23,11 +22,11 @@ from api.context import context_of
 from api.errors import CLIENT_GONE, documented, invalid_response
 from api.speech import CONTENT_TYPES, content_type, counted
 from api.streams import SpeechStream, Usage
-from api.voices import CONSENT, NO_CONSENT
+from api.voices import ConsentField
 from engine.audio.stream import HIGHEST_RATE, LOWEST_RATE, StreamEncoder
 from engine.engine import MAX_SEED
-from engine.errors import InvalidInput
-from engine.voice import MAX_TRANSCRIPT, MAX_WHO, Consent
+from engine.voice import MAX_TRANSCRIPT
+from studio.consents import given_consent
 from studio.speech_service import MAX_CHARACTERS, SpokenBy
 from studio.voice_maker import make_voice
 
@@ -149,22 +148,19 @@ async def list_references(request: Request) -> ReferenceList:
     return ReferenceList(reference_ids=[record.name for record in found])
 
 
-@router.post("/v1/references/add", operation_id="fish_add_reference", responses=documented(408, 409, 413))
+@router.post("/v1/references/add", operation_id="fish_add_reference", responses=documented(404, 408, 409, 413))
 async def add_reference(
     request: Request,
     id: Annotated[str, Form(min_length=1, max_length=200)],
     audio: Annotated[UploadFile, File()],
     text: Annotated[str, Form(max_length=MAX_TRANSCRIPT)] = "",
-    consent: Annotated[str, Form(max_length=MAX_WHO, description="The name of the speaker, who has agreed.")] = "",
+    consent: ConsentField = "",
 ) -> ReferenceDone:
     """Save a clip as a voice."""
-    if not consent.strip():
-        raise InvalidInput(NO_CONSENT)
-    agreed = Consent(who=consent.strip(), when=datetime.now(UTC), sentence=CONSENT)
-    context, clip = context_of(request), await audio.read()
-    record = await run_in_threadpool(
-        make_voice, context.app, id, clip, text, owner=caller_of(request).owner, consent=agreed
-    )
+    context, owner = context_of(request), caller_of(request).owner
+    agreed = await run_in_threadpool(given_consent, context.app.storage, consent, owner=owner)
+    clip = await audio.read()
+    record = await run_in_threadpool(make_voice, context.app, id, clip, text, owner=owner, consent=agreed)
     return ReferenceDone(reference_id=record.name)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, File, Form, Request, UploadFile
@@ -12,13 +11,15 @@ from starlette.concurrency import run_in_threadpool
 from api.access import caller_of
 from api.context import context_of
 from api.errors import documented
-from engine.errors import InvalidInput
-from engine.voice import MAX_NAME, MAX_TRANSCRIPT, MAX_WHO, Consent
+from engine.voice import MAX_NAME, MAX_TRANSCRIPT, MAX_WHO
 from storage import VoiceRecord
+from studio.consents import given_consent
 from studio.voice_maker import make_voice
 
-CONSENT = "The speaker has agreed that this voice is cloned."
-NO_CONSENT = "consent: a voice can be saved only when its speaker has agreed; send the name of who has."
+ConsentField = Annotated[
+    str,
+    Form(max_length=MAX_WHO, description="The name of the speaker, who has agreed, or the id of a recorded consent."),
+]
 
 router = APIRouter(tags=["voices"])
 
@@ -78,12 +79,12 @@ async def retrieve_voice(voice_id: str, request: Request) -> Voice:
     return _voice(await run_in_threadpool(context_of(request).speech.find_voice, caller_of(request), voice_id))
 
 
-@router.post("/v1/audio/voices", operation_id="create_voice", responses=documented(408, 409, 413))
+@router.post("/v1/audio/voices", operation_id="create_voice", responses=documented(404, 408, 409, 413))
 async def create_voice(
     request: Request,
     name: Annotated[str, Form(min_length=1, max_length=4 * MAX_NAME)],
     audio_sample: Annotated[UploadFile, File(description="A clip of the voice, up to 90 s.")],
-    consent: Annotated[str, Form(max_length=MAX_WHO, description="The name of the speaker, who has agreed.")] = "",
+    consent: ConsentField = "",
     ref_text: Annotated[
         str, Form(max_length=MAX_TRANSCRIPT, description="The words spoken in the clip; needed by most servers.")
     ] = "",
@@ -92,10 +93,7 @@ async def create_voice(
 ) -> Voice:
     """Make a voice from a clip. A name that is taken is an error: nothing is overwritten."""
     context, caller = context_of(request), caller_of(request)
-    who = consent.strip()
-    if not who:
-        raise InvalidInput(NO_CONSENT)
-    agreed = Consent(who=who, when=datetime.now(UTC), sentence=CONSENT)
+    agreed = await run_in_threadpool(given_consent, context.app.storage, consent, owner=caller.owner)
     clip = await audio_sample.read()
     record = await run_in_threadpool(
         make_voice,

@@ -17,6 +17,7 @@ RepriseError
 │   ├── GenerationNotFound   no such generation for this owner
 │   ├── ScriptNotFound       no such script, or no such card of one, for this owner
 │   ├── KeyNotFound          no such key
+│   ├── ConsentNotFound      no such recorded consent for this owner
 │   ├── VoiceProtected       a sample voice, shared by everyone and read-only
 │   └── DatabaseUnavailable  the database cannot be opened or used, or is of a newer version
 │       └── DiskFull         its disk is full; nothing was changed
@@ -104,6 +105,10 @@ class ScriptNotFound(LibraryError, LookupError):
 
 class KeyNotFound(LibraryError, LookupError):
     """No such key."""
+
+
+class ConsentNotFound(LibraryError, LookupError):
+    """No such recorded consent for this owner."""
 
 
 class VoiceProtected(LibraryError):

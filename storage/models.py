@@ -11,6 +11,8 @@ card_takes         the generations that are takes of a card, and which is chosen
 voice_uses         how often and how long an owner used a voice, including deleted generations
 owner_settings     whether and how long an owner's history is kept; no row: the defaults
 api_keys           keys of programs: hashes, owners, limits
+voice_consents     recorded consents of speakers, by owner
+consent_recordings the sound of a consent, apart, so that lists do not read it
 server_secrets     signing keys of the server (storage/repositories/secrets.py)
 erasures           the number of deletions and replacements, and how many are overwritten in the file
 
@@ -306,6 +308,29 @@ class ApiKeyRow(Base):
     used: Mapped[int]  # characters in `period`
     period: Mapped[int]  # number of the quota's period since 1970
     voices: Mapped[str] = mapped_column(Text)  # a JSON object: other names of voices
+
+
+class VoiceConsentRow(Base):
+    """A recorded consent without its recording."""
+
+    __tablename__ = "voice_consents"
+    __table_args__ = (Index(None, "owner"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    owner: Mapped[str] = mapped_column(String(200))
+    created: Mapped[datetime] = mapped_column(UtcDateTime)
+    name: Mapped[str] = mapped_column(String(80))  # a label, as clean_name gives it
+    language: Mapped[str] = mapped_column(String(35))
+
+
+class ConsentRecordingRow(Base):
+    """The recording of a consent; immutable."""
+
+    __tablename__ = "consent_recordings"
+
+    consent_id: Mapped[str] = mapped_column(ForeignKey(VoiceConsentRow.id, ondelete="CASCADE"), primary_key=True)
+    lead: Mapped[bytes] = _lead()
+    recording: Mapped[bytes] = mapped_column(LargeBinary)  # as it was uploaded
 
 
 class ErasureRow(Base):

@@ -11,14 +11,15 @@ from storage.api_keys import ApiKeys
 from storage.database import Database
 from storage.history import History
 from storage.library import LOCAL, VoiceLibrary
-from storage.repositories import api_keys, generations, owner_settings, scripts, usage, voices
+from storage.repositories import api_keys, generations, owner_settings, scripts, usage, voice_consents, voices
 from storage.repositories.usage import Holdings, StorageUse
 from storage.script_library import ScriptLibrary
 from storage.validation import Clock, checked_owner, utc_now
+from storage.voice_consents import VoiceConsents
 
 
 class Storage:
-    """The parts `voices`, `history`, `scripts` and `keys` of one database.
+    """The parts `voices`, `consents`, `history`, `scripts` and `keys` of one database.
 
     All methods may raise DatabaseUnavailable.
     """
@@ -26,6 +27,7 @@ class Storage:
     def __init__(self, database: Database, clock: Clock = utc_now) -> None:
         self._database = database
         self.voices = VoiceLibrary(database, clock)
+        self.consents = VoiceConsents(database, clock)
         self.history = History(database, clock)
         self.scripts = ScriptLibrary(database, clock)
         self.keys = ApiKeys(database, clock)
@@ -56,6 +58,7 @@ class Storage:
             scripts.remove_all(session=session, owner=owner)
             generations.remove_all(session=session, owner=owner)
             voices.remove_all(session=session, owner=owner)
+            voice_consents.remove_all(session=session, owner=owner)
             usage.remove_uses(session=session, owner=owner)
             owner_settings.remove(session=session, owner=owner)
             api_keys.remove_all(session=session, owner=owner)

@@ -8,7 +8,17 @@ from sqlalchemy import CursorResult, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from storage.models import CardTakeRow, CodesRow, GenerationRow, ReferenceRow, ScriptRow, VoiceRow, VoiceUseRow
+from storage.models import (
+    CardTakeRow,
+    CodesRow,
+    ConsentRecordingRow,
+    GenerationRow,
+    ReferenceRow,
+    ScriptRow,
+    VoiceConsentRow,
+    VoiceRow,
+    VoiceUseRow,
+)
 
 
 @dataclass(frozen=True)
@@ -21,7 +31,7 @@ class VoiceUse:
 
 @dataclass(frozen=True)
 class StorageUse:
-    """Bytes that an owner's data take: clips and codes of voices, sound of generations."""
+    """Bytes that an owner's data take: clips, codes and consents of voices, sound of generations."""
 
     voices: int
     generations: int
@@ -49,7 +59,7 @@ class Holdings:
     @property
     def empty(self) -> bool:
         """Whether the owner has no data."""
-        return not (self.voices or self.history or self.scripts or self.takes)
+        return not (self.voices or self.history or self.scripts or self.takes or self.storage.total)
 
 
 def count_use(*, session: Session, owner: str, voice_id: str, seconds: float) -> None:
@@ -74,9 +84,13 @@ def storage_use(*, session: Session, owner: str) -> StorageUse:
     own = select(VoiceRow.id).where(VoiceRow.owner == owner, VoiceRow.trashed.is_(None))
     clips = select(func.sum(func.length(ReferenceRow.clip))).where(ReferenceRow.voice_id.in_(own))
     codes = select(func.sum(func.length(CodesRow.codes))).where(CodesRow.voice_id.in_(own))
+    consents = select(VoiceConsentRow.id).where(VoiceConsentRow.owner == owner)
+    recordings = select(func.sum(func.length(ConsentRecordingRow.recording))).where(
+        ConsentRecordingRow.consent_id.in_(consents)
+    )
     sounds = select(func.sum(GenerationRow.size)).where(GenerationRow.owner == owner)
-    clip_bytes, code_bytes, sound_bytes = (session.scalar(query) or 0 for query in (clips, codes, sounds))
-    return StorageUse(clip_bytes + code_bytes, sound_bytes)
+    of_voices = sum(session.scalar(query) or 0 for query in (clips, codes, recordings))
+    return StorageUse(of_voices, session.scalar(sounds) or 0)
 
 
 def holdings(*, session: Session, owner: str) -> Holdings:

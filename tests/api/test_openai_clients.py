@@ -67,7 +67,7 @@ def test_python_keeps_voices(python: openai.OpenAI, server: Server) -> None:
     try:
         assert (voice.name, voice.object, voice.type) == ("Anna", "audio.voice", "audio_sample")
         python.audio.speech.create(model="tts-1", voice={"id": voice.id}, input="Hello.")
-        with pytest.raises(openai.ConflictError, match="“Anna” already"):
+        with pytest.raises(openai.ConflictError, match="already a voice called “Anna”"):
             python.audio.voices.create(
                 name="Anna", audio_sample=CLIP, consent="Anna Gray", extra_body={"ref_text": WORDS}
             )
@@ -75,6 +75,38 @@ def test_python_keeps_voices(python: openai.OpenAI, server: Server) -> None:
         assert (gone.id, gone.deleted, gone.object) == (voice.id, True, "audio.voice.deleted")
     finally:
         server.storage.voices.delete_all("local")
+
+
+def test_python_keeps_recorded_consents(python: openai.OpenAI, server: Server) -> None:
+    consents = python.audio.voice_consents
+    first, second, third = (
+        consents.create(name=name, language="en-US", recording=CLIP) for name in ("Anna Gray", "Ben Gray", "Cleo Gray")
+    )
+    try:
+        assert (first.name, first.language, first.object) == ("Anna Gray", "en-US", "audio.voice_consent")
+        assert consents.retrieve(first.id) == first
+        assert [consent.id for consent in consents.list(limit=2)] == [third.id, second.id, first.id]
+        assert server.storage.consents.recording(first.id) == CLIP.read_bytes()
+        voice = python.audio.voices.create(
+            name="Anna", audio_sample=CLIP, consent=first.id, extra_body={"ref_text": WORDS}
+        )
+        assert consents.update(first.id, name="Anna Grey").name == "Anna Grey"
+        gone = consents.delete(first.id)
+        assert (gone.id, gone.deleted, gone.object) == (first.id, True, "audio.voice_consent")
+        agreed = server.storage.voices.get(voice.id).consent
+        assert agreed
+        assert (agreed.who, "in a recording" in agreed.sentence) == ("Anna Gray", True)
+        assert int(agreed.when.timestamp()) == first.created_at
+        with pytest.raises(openai.NotFoundError, match="no such consent"):
+            consents.retrieve(first.id)
+        with pytest.raises(openai.NotFoundError, match="no such consent"):
+            python.audio.voices.create(name="Ann", audio_sample=CLIP, consent=first.id, extra_body={"ref_text": WORDS})
+        with pytest.raises(openai.BadRequestError, match="not audio that can be read"):
+            consents.create(name="Anna", language="en", recording=b"no audio")
+        with server.key() as key, pytest.raises(openai.NotFoundError):
+            python.with_options(api_key=key).audio.voice_consents.retrieve(second.id)
+    finally:
+        server.storage.forget("local")
 
 
 def test_python_lists_models_and_reads_errors(python: openai.OpenAI, server: Server) -> None:

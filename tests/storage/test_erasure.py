@@ -146,6 +146,7 @@ def test_sound_and_transcripts_lie_behind_a_page_of_zeros(storage: Storage, path
     assert {table: columns[columns.index("lead") + 1 :] for table, columns in led.items()} == {
         "voice_references": ["transcript", "clip"],
         "generation_audio": ["audio"],
+        "consent_recordings": ["recording"],
     }
     storage.voices.add(mark.voice())
     with closing(sqlite3.connect(path)) as connection:

@@ -1,0 +1,39 @@
+"""Consent to cloning as programs give it: the speaker's name, or the id of a recorded consent."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from engine.audio.decode import decode
+from engine.errors import InvalidInput
+from engine.voice import Consent
+from storage.validation import is_id
+
+if TYPE_CHECKING:
+    from storage import Storage
+    from storage.voice_consents import ConsentRecord
+
+AGREED = "The speaker has agreed that this voice is cloned."
+AGREED_IN_RECORDING = "The speaker has agreed in a recording that this voice is cloned."
+NO_CONSENT = "consent: a voice can be saved only when its speaker has agreed; send the name of who has."
+
+
+def given_consent(storage: Storage, consent: str, *, owner: str) -> Consent:
+    """The consent behind what a program sent. Raises InvalidInput for nothing, ConsentNotFound for an unknown id."""
+    who = consent.strip()
+    if not who:
+        raise InvalidInput(NO_CONSENT)
+    if is_id(who):
+        recorded = storage.consents.get(who, owner=owner)
+        return Consent(who=recorded.name, when=recorded.created, sentence=AGREED_IN_RECORDING)
+    return Consent(who=who, when=datetime.now(UTC), sentence=AGREED)
+
+
+def record_consent(storage: Storage, name: str, language: str, recording: bytes, *, owner: str) -> ConsentRecord:
+    """Store a recording of someone who agrees. recording: a file of at most 90 s, in any format of clips.
+
+    Raises UnusableReference for a file that cannot be heard, InvalidName, InvalidInput.
+    """
+    decode(recording)
+    return storage.consents.add(name, language, recording, owner=owner)

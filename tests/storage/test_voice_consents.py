@@ -1,0 +1,77 @@
+"""Recorded consents: each owner's own, renamed, deleted without a trace."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ConsentNotFound, InvalidInput, InvalidName
+from storage import Storage
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SOUND = b"a recording of someone who agrees" * 300
+
+
+@pytest.fixture
+def storage(url: str):
+    times = (NOW + timedelta(seconds=step) for step in range(1_000))
+    with Storage.open(url, clock=lambda: next(times)) as opened:
+        yield opened
+
+
+def test_owners_have_their_own(storage: Storage) -> None:
+    first = storage.consents.add(" Anna  Gray ", "en-US", SOUND, owner="ann")
+    second = storage.consents.add("Anna Gray", "de", SOUND, owner="ann")
+    assert (first.name, first.language, first.created) == ("Anna Gray", "en-US", NOW)
+    assert storage.consents.list(owner="ann") == [second, first]
+    assert storage.consents.get(first.id, owner="ann") == first
+    assert storage.consents.recording(first.id, owner="ann") == SOUND
+    assert storage.consents.list(owner="bob") == []
+    for lost in (
+        lambda: storage.consents.get(first.id, owner="bob"),
+        lambda: storage.consents.recording(first.id, owner="bob"),
+        lambda: storage.consents.rename(first.id, "Ben", owner="bob"),
+        lambda: storage.consents.delete(first.id, owner="bob"),
+        lambda: storage.consents.get("Anna Gray", owner="ann"),
+    ):
+        with pytest.raises(ConsentNotFound, match="no such consent"):
+            lost()
+
+
+def test_one_is_renamed_and_deleted(storage: Storage) -> None:
+    record = storage.consents.add("Anna", "en", SOUND)
+    assert storage.consents.rename(record.id, "Anna Gray").name == storage.consents.get(record.id).name == "Anna Gray"
+    assert storage.holdings().storage.voices == len(SOUND)
+    storage.consents.delete(record.id)
+    assert storage.consents.list() == []
+    assert storage.holdings().empty
+
+
+def test_an_owner_who_is_forgotten_leaves_none(storage: Storage) -> None:
+    storage.consents.add("Anna", "en", SOUND, owner="ann")
+    kept = storage.consents.add("Ben", "en", SOUND, owner="bob")
+    assert not storage.holdings(owner="ann").empty
+    storage.forget("ann")
+    assert storage.holdings(owner="ann").empty
+    assert storage.consents.list(owner="bob") == [kept]
+    assert storage.consents.recording(kept.id, owner="bob") == SOUND
+
+
+def test_a_deleted_recording_leaves_no_bytes(tmp_path: Path) -> None:
+    with Storage.open(tmp_path / "voices.db") as storage:
+        record = storage.consents.add("Anna Gray-Marker", "en", SOUND)
+        held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+        assert b"Gray-Marker" in held
+        assert SOUND[:33] in held
+        storage.consents.delete(record.id)
+        held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+        assert b"Gray-Marker" not in held
+        assert SOUND[:33] not in held
+
+
+def test_what_makes_no_sense_is_refused(storage: Storage) -> None:
+    with pytest.raises(InvalidName):
+        storage.consents.add("", "en", SOUND)
+    with pytest.raises(InvalidInput):
+        storage.consents.add("Anna", "e" * 36, SOUND)
+    assert storage.consents.list() == []
