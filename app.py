@@ -4,19 +4,22 @@ python app.py                       serve the page
 python app.py speak "Hello." …      speak into a file
 python app.py voices list …         manage saved voices
 python app.py keys create NAME …    manage the keys of programs that call the server
+python app.py wyoming               speak for Home Assistant
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from contextlib import suppress
 
 import typer
 
 from cli import options
-from cli.context import CommandContext, model_notices
+from cli.context import CommandContext, context_of, model_notices, require
 from cli.keys import keys
 from cli.speak import speak
-from cli.terminal import exit_on_error
+from cli.terminal import exit_on_error, say
 from cli.voices import voices
 
 main = typer.Typer(
@@ -59,19 +62,37 @@ def serve(
 
     with exit_on_error():
         from api.app import create_api
-        from studio.context import AppContext
         from web.http.hosts import is_local
         from web.identity.accounts import auth_settings, load_accounts
 
         accounts = load_accounts(auth_settings(auth or []))
         notices = model_notices(model, models or [])
-        with command.storage() as storage, command.models(notices) as manager:
-            services = AppContext.create(manager, storage)
+        with command.services(notices) as services:
             serve_page(
                 services, api=create_api(services, is_local),
                 server_name=host, server_port=port, share=share, root_path=root_path, accounts=accounts,
                 owners=owners, allowed_hosts=allowed_hosts or [], open_browser=open_browser,
             )  # fmt: skip
+
+
+@main.command()
+def wyoming(
+    context: typer.Context,
+    uri: options.WyomingUri = "tcp://127.0.0.1:10200",
+    model: options.ModelAfter = None,
+    device: options.DeviceAfter = None,
+    database: options.DatabaseAfter = None,
+) -> None:
+    """Speak for Home Assistant, by the Wyoming protocol."""
+    command = context_of(context, model=model, device=device, database=database)
+    with exit_on_error():
+        require("wyoming")
+        from api.assistants.wyoming import create_server, serve
+
+        server = create_server(uri)
+        with command.services() as services, suppress(KeyboardInterrupt):
+            say(f"Reprise speaks Wyoming at {uri}")
+            asyncio.run(serve(services, server))
 
 
 main.command()(speak)

@@ -9,16 +9,19 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from cli.terminal import status_line
+from engine.errors import InvalidOption
 
 if TYPE_CHECKING:
     from engine.engine import Engine
     from engine.sentences import Sentence
     from storage import Storage, VoiceLibrary
+    from studio.context import AppContext
     from studio.model_manager import ModelManager
 
 LoadingProgress = Callable[[str, float], None]
@@ -78,6 +81,14 @@ class CommandContext:
         with closing(ModelManager(self._load(self.model, _show_loading), catalog)) as manager:
             yield manager
 
+    @contextmanager
+    def services(self, notices: dict[str, Sentence] | None = None) -> Iterator[AppContext]:
+        """The services of a server, over the database and the model. notices: as for `models`."""
+        from studio.context import AppContext
+
+        with self.storage() as storage, self.models(notices or {}) as manager:
+            yield AppContext.create(manager, storage)
+
     def _load(self, model: str, progress: LoadingProgress) -> Engine:
         from engine.engine import Engine
 
@@ -95,6 +106,14 @@ def context_of(context: typer.Context, **options: str | None) -> CommandContext:
     """The command's context. options: those given after the command, which take precedence over those before it."""
     shared: CommandContext = context.obj
     return replace(shared, **{name: value for name, value in options.items() if value})  # type: ignore[arg-type]
+
+
+def require(package: str) -> None:
+    """Raises InvalidOption for a package that a command needs and that is not installed."""
+    if find_spec(package) is None:
+        raise InvalidOption(
+            f"This command needs the package “{package}”: install it with “pip install -r requirements-extra.txt”."
+        )
 
 
 def model_notices(model: str, models: list[str]) -> dict[str, Sentence]:

@@ -159,6 +159,17 @@ VoiceOutput = Annotated[
 VoiceFile = Annotated[Path, typer.Argument(help="A voice file.", exists=True, dir_okay=False, show_default=False)]
 ImportedName = Annotated[str | None, typer.Option(help="Save it under another name.")]
 
+# ---- of `wyoming`
+
+WyomingUri = Annotated[
+    str,
+    typer.Option(
+        "--uri",
+        help="Where to serve; tcp://0.0.0.0:10200 for all. The protocol has no keys: whoever reaches it speaks with "
+        "your voices.",
+    ),
+]
+
 # ---- of `keys`
 
 KeyName = Annotated[str, typer.Argument(help="Name of the key, for the list.", show_default=False)]

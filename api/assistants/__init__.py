@@ -1,0 +1,1 @@
+"""Protocols of assistants: Wyoming for Home Assistant."""

@@ -1,0 +1,204 @@
+"""Wyoming, the protocol of Home Assistant: voices are described, and texts are spoken whole or while they are written.
+
+    describe                            info, with the voices
+    synthesize                          audio-start, audio-chunk…, audio-stop
+    synthesize-start, -chunk…, -stop    the same, as soon as a sentence or clause is complete; then synthesize-stopped
+
+All chunks of a text are one conversation for the model, as in a live session (`api.live`). The protocol has no keys:
+whoever reaches the port speaks with the voices of the command line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+from wyoming.audio import AudioChunk, AudioStart, AudioStop
+from wyoming.error import Error
+from wyoming.event import Event, Eventable
+from wyoming.info import Attribution, Describe, Info, TtsProgram, TtsVoice
+from wyoming.ping import Ping, Pong
+from wyoming.server import AsyncEventHandler, AsyncServer
+from wyoming.tts import (
+    Synthesize,
+    SynthesizeChunk,
+    SynthesizeStart,
+    SynthesizeStop,
+    SynthesizeStopped,
+    SynthesizeTextFormat,
+    SynthesizeVoice,
+)
+
+from api.errors import detail_of
+from api.streams import SpeechStream, Usage
+from engine.audio.stream import StreamEncoder
+from engine.errors import InvalidInput, InvalidOption
+from studio.access import Access, Caller
+from studio.speech_service import SpeechService, SpokenBy
+
+if TYPE_CHECKING:
+    from engine.text import GrowingText
+    from storage import VoiceRecord
+    from studio.context import AppContext
+
+WIDTH, CHANNELS = 2, 1  # bytes of a sample; mono
+_OURS = Attribution(name="Reprise", url="")
+
+
+def create_server(uri: str) -> AsyncServer:
+    """A server at tcp://HOST:PORT, unix://PATH or stdio://. Raises InvalidOption for another address."""
+    try:
+        return AsyncServer.from_uri(uri)
+    except ValueError as error:
+        raise InvalidOption(f"“{uri}” is no address to serve at: write it as tcp://127.0.0.1:10200.") from error
+
+
+class WyomingHandler(AsyncEventHandler):
+    """One connection. Its texts are spoken one after the other; a client that is gone ends its speech at once."""
+
+    def __init__(self, app: AppContext, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        super().__init__(reader, writer)
+        self._app, self._speech = app, SpeechService(app, Access(app.storage.keys))
+        self._caller = Caller()
+        self._voice: SynthesizeVoice | None = None  # of the text that is being written
+        self._writing = False  # between synthesize-start and synthesize-stop
+        self._text: GrowingText | None = None  # that is being written and spoken
+        self._sending: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Serve the connection until either side ends it."""
+        with suppress(ConnectionError, asyncio.IncompleteReadError, KeyError):  # KeyError: of an incomplete event
+            await super().run()
+
+    async def handle_event(self, event: Event) -> bool:
+        """Do what an event says. An error is told, and ends the connection: a client may wait for audio only."""
+        try:
+            await self._handle(event)
+        except Exception as error:
+            await self._fail(error)
+            return False
+        return True
+
+    async def disconnect(self) -> None:
+        """End the speech that is being made."""
+        if self._sending is not None:
+            self._sending.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._sending
+
+    async def _handle(self, event: Event) -> None:
+        if Describe.is_type(event.type):
+            await self._send(await run_in_threadpool(self._info))
+        elif Ping.is_type(event.type):
+            await self._send(Pong(Ping.from_event(event).text))
+        elif Synthesize.is_type(event.type):
+            if not self._writing:  # else the text again, for servers that do not know the other events
+                whole = Synthesize.from_event(event)
+                _check_format(whole.text_format)
+                await self._begin(whole.voice, whole.text, AudioStop())
+        elif SynthesizeStart.is_type(event.type):
+            start = SynthesizeStart.from_event(event)
+            _check_format(start.text_format)
+            self._voice, self._writing = start.voice, True
+        elif SynthesizeChunk.is_type(event.type) and self._writing:
+            await self._write(SynthesizeChunk.from_event(event).text)
+        elif SynthesizeStop.is_type(event.type) and self._writing:
+            text, self._text, self._writing = self._text, None, False
+            if text is None:
+                await self._finish_sending()
+                await self._send(SynthesizeStopped())
+            else:
+                text.finish()
+
+    async def _write(self, piece: str) -> None:
+        if self._text is None:
+            growing = self._app.engine.growing_text()
+            await self._begin(self._voice, growing, AudioStop(), SynthesizeStopped())
+            self._text = growing
+        await run_in_threadpool(self._speech.extend, self._caller, self._text, piece)
+
+    async def _begin(self, voice: SynthesizeVoice | None, text: str | GrowingText, *end: Eventable) -> None:
+        """Begin to speak when the text before is spoken. end: what is sent after the audio."""
+        await self._finish_sending()
+        name = await run_in_threadpool(self._voice_name, voice)
+        speech = await run_in_threadpool(self._speech.speak, self._caller, text, SpokenBy(name))
+        stream = SpeechStream(speech, StreamEncoder("pcm", speech.sample_rate), Usage(0))
+        self._sending = asyncio.create_task(self._send_audio(stream, end))
+
+    async def _finish_sending(self) -> None:
+        if self._sending is not None:
+            await self._sending
+            self._sending = None
+
+    async def _send_audio(self, stream: SpeechStream, end: Sequence[Eventable]) -> None:
+        """Send a speech as it is made."""
+        rate = stream.sample_rate
+        try:
+            await stream.begin()
+            await self._send(AudioStart(rate, WIDTH, CHANNELS))
+            async for data in stream:
+                await self._send(AudioChunk(rate, WIDTH, CHANNELS, data))
+            for message in end:
+                await self._send(message)
+        except Exception as error:
+            await self._fail(error)
+            await self.stop()
+        finally:
+            stream.close()
+
+    async def _fail(self, error: Exception) -> None:
+        detail = detail_of(error)
+        with suppress(ConnectionError):
+            await self._send(Error(detail.message, detail.code or detail.type))
+
+    async def _send(self, message: Eventable) -> None:
+        await self.write_event(message.event())
+
+    def _info(self) -> Info:
+        program = TtsProgram(
+            name="reprise",
+            attribution=_OURS,
+            installed=True,
+            description="Speech in cloned voices",
+            version=None,
+            voices=[_described(record) for record in self._voices()],
+            supports_synthesize_streaming=True,
+        )
+        return Info(tts=[program])
+
+    def _voice_name(self, voice: SynthesizeVoice | None) -> str | None:
+        """The name of a voice that was asked for; else of the first one, of its language where there is one."""
+        if voice is not None and voice.name:
+            return voice.name
+        voices = self._voices()
+        if voice is not None and voice.language:
+            spoken = voice.language.partition("-")[0].lower()
+            voices = [record for record in voices if record.language.lower().startswith(spoken)] or voices
+        return voices[0].name if voices else None
+
+    def _voices(self) -> list[VoiceRecord]:
+        return self._app.storage.voices.list(owner=self._caller.owner)
+
+
+async def serve(app: AppContext, server: AsyncServer) -> None:
+    """Serve until the process is told to stop."""
+    await server.run(lambda reader, writer: WyomingHandler(app, reader, writer))
+
+
+def _described(record: VoiceRecord) -> TtsVoice:
+    return TtsVoice(
+        name=record.name,
+        attribution=_OURS,
+        installed=True,
+        description=record.description or record.name,
+        version=None,
+        languages=[record.language or "en"],
+    )
+
+
+def _check_format(format: str | SynthesizeTextFormat | None) -> None:
+    if format not in (None, SynthesizeTextFormat.TEXT):
+        raise InvalidInput("Texts are spoken as they are: send plain text instead of SSML.")

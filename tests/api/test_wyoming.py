@@ -1,0 +1,188 @@
+"""Home Assistant's protocol, with the client of the `wyoming` package and the bundled model."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from wyoming.audio import AudioChunk, AudioStart, AudioStop
+from wyoming.client import AsyncTcpClient
+from wyoming.error import Error
+from wyoming.event import Event, Eventable, read_event, write_event
+from wyoming.info import Describe, Info
+from wyoming.ping import Ping, Pong
+from wyoming.tts import (
+    Synthesize,
+    SynthesizeChunk,
+    SynthesizeStart,
+    SynthesizeStop,
+    SynthesizeStopped,
+    SynthesizeTextFormat,
+    SynthesizeVoice,
+)
+
+from api.assistants.wyoming import create_server, serve
+from engine.errors import InvalidOption
+from tests.api.conftest import TEXT, Server
+from tests.paths import ROOT
+from tests.waiting import until
+
+CLARA = SynthesizeVoice(name="Clara")
+
+
+class Client(AsyncTcpClient):
+    async def send(self, *messages: Eventable) -> None:
+        for message in messages:
+            await self.write_event(message.event())
+
+    async def next(self) -> Event:
+        event = await self.read_event()
+        assert event is not None, "the connection has ended"
+        return event
+
+    async def audio(self) -> tuple[AudioStart, bytes]:
+        """A speech, from its start to its stop."""
+        start, sound = AudioStart.from_event(await self.next()), b""
+        while not AudioStop.is_type((event := await self.next()).type):
+            chunk = AudioChunk.from_event(event)
+            assert (chunk.rate, chunk.width, chunk.channels) == (start.rate, start.width, start.channels)
+            sound += chunk.audio
+        return start, sound
+
+
+def with_client(server: Server, visit: Callable[[Client], Awaitable[None]]) -> None:
+    """Let a client visit a Wyoming server over the services of the tests."""
+
+    async def meet() -> None:
+        async with wyoming_port(server) as port, Client("127.0.0.1", port, read_timeout=60) as client:
+            await visit(client)
+
+    asyncio.run(meet())
+
+
+@asynccontextmanager
+async def wyoming_port(server: Server) -> AsyncIterator[int]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    serving = asyncio.create_task(serve(server.app, create_server(f"tcp://127.0.0.1:{port}")))
+    while True:
+        with suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+            break
+        await asyncio.sleep(0)
+    yield port
+    serving.cancel()
+    with suppress(asyncio.CancelledError):
+        await serving
+
+
+def seconds(start: AudioStart, sound: bytes) -> float:
+    return len(sound) / (start.rate * start.width * start.channels)
+
+
+def test_a_home_finds_voices_and_speaks(server: Server) -> None:
+    async def visit(client: Client) -> None:
+        await client.send(Ping("here?"), Describe())
+        assert Pong.from_event(await client.next()).text == "here?"
+        (program,) = Info.from_event(await client.next()).tts
+        assert program.supports_synthesize_streaming
+        assert [voice.name for voice in program.voices] == ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]
+        assert all(voice.installed and voice.languages == ["en"] and voice.description for voice in program.voices)
+        for voice in (CLARA, SynthesizeVoice(language="en-GB"), SynthesizeVoice(language="fi"), None):
+            await client.send(Synthesize(TEXT, voice))
+            start, sound = await client.audio()
+            assert (start.rate, start.width, start.channels) == (server.engine.sample_rate, 2, 1)
+            assert 0.5 < seconds(start, sound) < 5
+
+    with_client(server, visit)
+
+
+def test_a_text_is_spoken_while_it_is_written(server: Server) -> None:
+    async def visit(client: Client) -> None:
+        for _ in range(2):
+            await client.send(SynthesizeStart(CLARA), SynthesizeChunk("The rain has stopped at last. We"))
+            start = AudioStart.from_event(await client.next())  # the rest is not written yet
+            heard = AudioChunk.from_event(await client.next()).audio
+            await client.send(SynthesizeChunk(" can go out now."))
+            await client.send(Synthesize("The rain has stopped at last. We can go out now."))  # for other servers
+            await client.send(SynthesizeStop())
+            while not AudioStop.is_type((event := await client.next()).type):
+                heard += AudioChunk.from_event(event).audio
+            assert 1.5 < seconds(start, heard) < 10
+            assert SynthesizeStopped.is_type((await client.next()).type)
+        await client.send(SynthesizeStart(), SynthesizeStop())
+        assert SynthesizeStopped.is_type((await client.next()).type), "nothing was said"
+
+    with_client(server, visit)
+
+
+def test_who_leaves_frees_the_slot(server: Server) -> None:
+    async def visit(client: Client) -> None:
+        await client.send(Synthesize(f"{TEXT} " * 40, CLARA))
+        assert AudioStart.is_type((await client.next()).type)
+        assert server.busy()
+        await client.disconnect()
+        await asyncio.to_thread(until, lambda: not server.busy())
+
+    with_client(server, visit)
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        (Synthesize(TEXT, SynthesizeVoice(name="Nobody")), "no voice called “Nobody”"),
+        (Synthesize("", CLARA), "There are no words to say"),
+        (Synthesize("a" * 10_001, CLARA), "at most 10,000 go in one request"),
+        (Synthesize("<speak>Hi.</speak>", CLARA, SynthesizeTextFormat.SSML), "plain text instead of SSML"),
+        (SynthesizeStart(text_format="ssml"), "plain text instead of SSML"),
+    ],
+)
+def test_an_error_is_told_and_ends_the_connection(server: Server, message: Eventable, says: str) -> None:
+    async def visit(client: Client) -> None:
+        await client.send(message)
+        event = await client.next()
+        assert Error.is_type(event.type), event
+        assert says in Error.from_event(event).text
+        assert await client.read_event() is None
+        await asyncio.to_thread(until, lambda: not server.busy())
+
+    with_client(server, visit)
+
+
+def test_bytes_that_are_no_events_end_the_connection(server: Server) -> None:
+    async def meet() -> None:
+        async with wyoming_port(server) as port:
+            for line in (b"hello\n", b"{}\n", b'{"type": "synthesize"}\n', b'{"type": "x", "data_length": 9}\n{'):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(line)
+                writer.write_eof()
+                async with asyncio.timeout(60):
+                    await reader.read()
+                writer.close()
+
+    asyncio.run(meet())
+
+
+def test_the_command_serves_until_its_input_ends(tmp_path: Path) -> None:
+    asked = BytesIO()
+    write_event(Describe().event(), asked)
+    done = subprocess.run(
+        [sys.executable, "app.py", "wyoming", "--uri", "stdio://", "--database", str(tmp_path / "voices.db")],
+        cwd=ROOT, input=asked.getvalue(), capture_output=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = read_event(BytesIO(done.stdout))
+    assert told is not None
+    assert len(Info.from_event(told).tts[0].voices) == 6
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="no address to serve at"):
+        create_server("http://127.0.0.1:10200")
