@@ -5,6 +5,7 @@ python app.py speak "Hello." …      speak into a file
 python app.py voices list …         manage saved voices
 python app.py keys create NAME …    manage the keys of programs that call the server
 python app.py wyoming               speak for Home Assistant
+python app.py mcp                   tools for language models
 """
 
 from __future__ import annotations
@@ -93,6 +94,24 @@ def wyoming(
         with command.services() as services, suppress(KeyboardInterrupt):
             say(f"Reprise speaks Wyoming at {uri}")
             asyncio.run(serve(services, server))
+
+
+@main.command()
+def mcp(
+    context: typer.Context,
+    model: options.ModelAfter = None,
+    device: options.DeviceAfter = None,
+    database: options.DatabaseAfter = None,
+) -> None:
+    """Offer tools to a language model's program, by MCP over standard input and output."""
+    command = context_of(context, model=model, device=device, database=database)
+    with exit_on_error():
+        require("mcp")
+        with command.services() as services, suppress(KeyboardInterrupt):
+            from api.app import create_context
+            from api.assistants.mcp import create_mcp
+
+            create_mcp(create_context(services)).run("stdio")
 
 
 main.command()(speak)

@@ -23,7 +23,7 @@ SILENCE = 30.0  # seconds without a byte of a body
 _OPEN = ("/health", "/health/live", "/health/ready", "/v1/openapi.json")
 # Clients that fill a list of voices send no key here; without one the list holds the sample voices.
 _LISTS = ("/v1/audio/voices", "/audio/voices")
-_WITH_AUDIO = ("/v1/audio/", "/v1/tts", "/v1/references")
+_WITH_AUDIO = ("/v1/audio/", "/v1/tts", "/v1/references", "/mcp")
 GUEST = Caller("guest")  # an owner of nothing
 
 IsLocal = Callable[[Scope], bool]

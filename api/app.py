@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
@@ -33,12 +34,18 @@ VERSION = "1"
 DESCRIPTION = "Speech in cloned voices: OpenAI's speech operations, with a seed, clips of voices, and more formats."
 
 
+def create_context(app: AppContext, access: Access | None = None) -> ApiContext:
+    """What the operations work with. access: of the callers; without it a new one."""
+    return ApiContext(app, SpeechService(app, access or Access(app.storage.keys)), Metrics(app.engine))
+
+
 def create_api(app: AppContext, is_local: IsLocal) -> ASGIApp:
     """Make the API's application. It starts nothing: `web.serve` passes it the requests of its paths.
 
     is_local: whether a request came from a program on this machine, and not from another site's page.
     """
-    access, metrics = Access(app.storage.keys), Metrics(app.engine)
+    access = Access(app.storage.keys)
+    context = create_context(app, access)
     api = FastAPI(
         title="Reprise",
         version=VERSION,
@@ -47,10 +54,14 @@ def create_api(app: AppContext, is_local: IsLocal) -> ASGIApp:
         docs_url=None,
         redoc_url=None,
     )
-    api.state.context = ApiContext(app, SpeechService(app, access), metrics)
+    api.state.context = context
     errors.install(api)
     document = api.openapi
     api.openapi = lambda: errors.without_validation_errors(document())  # type: ignore[method-assign]
     for router in ROUTERS:
         api.include_router(router)
-    return MetricsMiddleware(AccessMiddleware(api, access, is_local), metrics)
+    if find_spec("mcp"):
+        from api.assistants.mcp import PATH, mcp_endpoint
+
+        api.add_route(PATH, mcp_endpoint(context), methods=["POST"], include_in_schema=False)
+    return MetricsMiddleware(AccessMiddleware(api, access, is_local), context.metrics)

@@ -205,15 +205,15 @@ async def _form_values(form: FormData) -> tuple[dict[str, Any], bytes | None]:
     return values, await clip.read() if isinstance(clip, UploadFile) else None
 
 
-def data_url(url: str) -> bytes:
-    """The bytes of a data URL. Raises InvalidInput for any other: this server fetches nothing."""
+def data_url(url: str, field: str = "ref_audio") -> bytes:
+    """The bytes of a data URL. Raises InvalidInput for any other: this server fetches nothing. field: that holds it."""
     head, comma, data = url.partition(",")
     if not (head.lower().startswith("data:") and comma):
-        raise InvalidInput("ref_audio: send the clip as a data URL (data:audio/wav;base64,…); no address is fetched.")
+        raise InvalidInput(f"{field}: send the clip as a data URL (data:audio/wav;base64,…); no address is fetched.")
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise InvalidInput("ref_audio: the data URL does not hold base64.") from error
+        raise InvalidInput(f"{field}: the data URL does not hold base64.") from error
 
 
 async def counted(context: ApiContext, stream: SpeechStream, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -45,7 +45,9 @@ _ROUTES = (
     _route(_GET, rf"{re.escape(PATH_PREFIX)}[\w.-]{{1,2000}}", "file"),
 )
 # The application of the interface decides for itself what is there.
-_PROGRAMS = (_route(("GET", "HEAD", "POST", "DELETE"), r"/v1/.*|/audio/voices|/health(/live|/ready)?|/metrics", "api"),)
+_PROGRAMS = (
+    _route(("GET", "HEAD", "POST", "DELETE"), r"/v1/.*|/audio/voices|/mcp|/health(/live|/ready)?|/metrics", "api"),
+)
 _ACCOUNTS = (
     _route(("POST",), r"/login/?", "login"),
     _route(("GET",), r"/logout", "logout"),

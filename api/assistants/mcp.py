@@ -1,0 +1,222 @@
+"""MCP, the protocol by which language models use tools: `speak`, `list_voices` and `clone_voice`.
+
+Over HTTP at `/mcp`, behind the keys of the interface; each request stands alone, so that no session outlives its key.
+Over standard input and output for the user of this machine, with the voices of the command line.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import AudioContent, TextContent, ToolAnnotations
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.access import MOST_WITH_AUDIO, caller_of
+from api.speech import CONTENT_TYPES, SpeechRequest, begin_speech, complete, counted, data_url
+from engine.audio.stream import FASTEST, SLOWEST
+from engine.engine import MAX_SEED
+from engine.errors import RepriseError
+from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
+from engine.voice import MAX_DESCRIPTION, MAX_NAME, MAX_TRANSCRIPT, MAX_WHO
+from studio.access import Caller
+from studio.consents import given_consent
+from studio.error_sentences import error_sentence
+from studio.speech_service import MAX_CHARACTERS
+from studio.voice_maker import make_voice
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from api.context import ApiContext
+    from storage import VoiceRecord
+
+PATH = "/mcp"
+INSTRUCTIONS = (
+    "Speak texts in saved voices, and clone a voice from a clip. Clone a voice only when the user says that its "
+    "speaker has agreed, and give that speaker's name as the consent: never assume it."
+)
+_CHECKED_BY_GATE = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # hosts and origins
+_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
+
+
+class SavedVoice(BaseModel):
+    """A voice. sample: whether it is one of the sample voices, which everyone has."""
+
+    id: str
+    name: str
+    language: str
+    description: str
+    sample: bool
+
+
+class Tools:
+    """What language models can do here, for the caller of each request."""
+
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
+
+    async def list_voices(self, call: Context) -> list[SavedVoice]:
+        """List the voices that `speak` can use: the user's own, then the sample voices."""
+        async with _told():
+            voices = self._context.app.storage.voices
+            return [_saved(record) for record in await run_in_threadpool(voices.list, owner=_caller(call).owner)]
+
+    async def speak(
+        self,
+        call: Context,
+        text: Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS, description="What to say.")],
+        voice: Annotated[str, Field(max_length=200, description="Name or id of a voice.")] = "alloy",
+        format: Annotated[Literal["mp3", "opus", "aac", "flac", "wav"], Field(description="Of the audio.")] = "mp3",
+        speed: Annotated[float, Field(ge=SLOWEST, le=FASTEST, description="The pitch stays.")] = 1.0,
+        instructions: Annotated[
+            str, Field(max_length=4096, description="How to speak; without effect for a model without style tags.")
+        ] = "",
+        seed: Annotated[int | None, Field(ge=0, le=MAX_SEED, description="Equal seeds give equal speech.")] = None,
+    ) -> list[AudioContent | TextContent]:
+        """Speak a text in a voice; returns the audio."""
+        async with _told():
+            how = {
+                "voice": voice,
+                "response_format": format,
+                "speed": speed,
+                "instructions": instructions,
+                "seed": seed,
+            }
+            asked = SpeechRequest.model_validate({"input": text, **how})
+            stream = await begin_speech(self._context, _caller(call), asked, None)
+            data = b"".join([part async for part in counted(self._context, stream, aiter(stream))])
+        audio = base64.b64encode(complete(data, format)).decode()
+        told = f"{stream.usage.seconds / speed:.1f} s of speech in the voice “{voice}”, seed {stream.seed}."
+        return [
+            AudioContent(type="audio", data=audio, mime_type=CONTENT_TYPES[format]),
+            TextContent(type="text", text=told),
+        ]
+
+    async def clone_voice(
+        self,
+        call: Context,
+        name: Annotated[str, Field(min_length=1, max_length=4 * MAX_NAME, description="Of the new voice.")],
+        clip: Annotated[
+            str,
+            Field(
+                description="A clip of the voice, up to 90 s, as a data URL (data:audio/wav;base64,…); over standard "
+                "input and output also the path of a file."
+            ),
+        ],
+        consent: Annotated[
+            str,
+            Field(
+                max_length=MAX_WHO,
+                description="The name of the speaker, who has agreed that this voice is cloned, or the id of a "
+                "recorded consent. Ask the user; never assume it.",
+            ),
+        ],
+        transcript: Annotated[
+            str, Field(max_length=MAX_TRANSCRIPT, description="The words that are spoken in the clip.")
+        ] = "",
+        language: Annotated[str, Field(max_length=35)] = "en",
+        description: Annotated[str, Field(max_length=MAX_DESCRIPTION)] = "",
+    ) -> SavedVoice:
+        """Make a voice from a clip whose speaker has agreed, and save it. A name that is taken is an error."""
+        app, owner = self._context.app, _caller(call).owner
+        async with _told():
+            agreed = await run_in_threadpool(given_consent, app.storage, consent, owner=owner)
+            sound = await run_in_threadpool(_clip, clip, local=_request(call) is None)
+            record = await run_in_threadpool(
+                make_voice,
+                app,
+                name,
+                sound,
+                transcript,
+                owner=owner,
+                consent=agreed,
+                language=language,
+                description=description,
+            )
+            return _saved(record)
+
+
+def create_mcp(context: ApiContext) -> MCPServer:
+    """The server with its tools, for any transport."""
+    server = MCPServer("reprise", title="Reprise", instructions=INSTRUCTIONS, log_level="WARNING")
+    tools = Tools(context)
+    server.tool(annotations=_READS)(tools.list_voices)
+    server.tool(annotations=_READS, structured_output=False)(tools.speak)
+    server.tool(annotations=_ADDS)(tools.clone_voice)
+    return server
+
+
+class McpResponse(Response):
+    """The response of streamable HTTP to one request; when its client is gone, what it asked for ends."""
+
+    def __init__(self, server: MCPServer) -> None:
+        super().__init__()
+        self._server = server
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond. Requests have nothing in common, so each has a manager of its own."""
+        self._server.streamable_http_app(
+            stateless_http=True, max_request_body_size=MOST_WITH_AUDIO, transport_security=_CHECKED_BY_GATE
+        )
+        manager = self._server.session_manager
+        async with manager.run():
+            await manager.handle_request(scope, receive, send)
+
+
+def mcp_endpoint(context: ApiContext) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint of streamable HTTP, for POST."""
+    server = create_mcp(context)
+
+    async def mcp(_request: Request) -> Response:
+        return McpResponse(server)
+
+    return mcp
+
+
+def _request(call: Context) -> Request | None:
+    """The HTTP request of a call; None over standard input and output."""
+    request: Request | None = call.request_context.request
+    return request
+
+
+def _caller(call: Context) -> Caller:
+    request = _request(call)
+    return Caller() if request is None else caller_of(request)
+
+
+def _clip(clip: str, *, local: bool) -> bytes:
+    """The bytes of a clip. local: whether the user of this machine asks, who may name a file."""
+    if local and not clip.startswith("data:"):
+        return read_regular(Path(clip).expanduser(), MAX_CLIP_FILE_BYTES)
+    return data_url(clip, "clip")
+
+
+def _saved(record: VoiceRecord) -> SavedVoice:
+    return SavedVoice(
+        id=record.id,
+        name=record.name,
+        language=record.language,
+        description=record.description,
+        sample=record.shared,
+    )
+
+
+@asynccontextmanager
+async def _told() -> AsyncIterator[None]:
+    """Errors of ours are told as their sentence."""
+    try:
+        yield
+    except RepriseError as error:
+        raise ToolError(str(error_sentence(error))) from error

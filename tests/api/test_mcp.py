@@ -1,0 +1,149 @@
+"""Tools for language models, with the client of the `mcp` package: over HTTP, and over standard input and output."""
+
+import asyncio
+import base64
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import AudioContent, CallToolResult, TextContent
+
+from tests.api.conftest import TEXT, Server, bearer, decoded
+from tests.paths import CLIP, ROOT
+from tests.waiting import until
+
+SAMPLES = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]
+WORDS = "The train was late, so we walked along the river."
+CLIP_URL = f"data:audio/flac;base64,{base64.b64encode(CLIP.read_bytes()).decode()}"
+MODES = ("auto", "legacy")
+
+
+def with_client(server: Server, visit: Callable[[Client], Awaitable[None]], mode: str = "auto", key: str = "") -> None:
+    """Let a client visit the server over HTTP. mode: of the handshake, which depends on the client's age."""
+
+    async def meet() -> None:
+        async with (
+            httpx2.AsyncClient(headers=bearer(key) if key else {}, timeout=120) as http,
+            Client(streamable_http_client(f"{server.url}/mcp", http_client=http), mode=mode) as client,
+        ):
+            await visit(client)
+
+    asyncio.run(meet())
+
+
+def told(result: CallToolResult) -> str:
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+def names(result: CallToolResult) -> list[str]:
+    assert not result.is_error, result
+    assert result.structured_content
+    return [voice["name"] for voice in result.structured_content["result"]]
+
+
+def sound(result: CallToolResult) -> tuple[bytes, str]:
+    """The audio of a result, and what is said of it."""
+    assert not result.is_error, result
+    audio, text = result.content
+    assert isinstance(audio, AudioContent)
+    assert isinstance(text, TextContent)
+    assert audio.mime_type == "audio/mpeg"
+    return base64.b64decode(audio.data), text.text
+
+
+async def refused(client: Client, tool: str, **arguments: Any) -> str:
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error
+    return told(result)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_model_finds_tools_and_speaks(server: Server, mode: str) -> None:
+    async def visit(client: Client) -> None:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) == {"speak", "list_voices", "clone_voice"}
+        assert set(tools["clone_voice"].input_schema["required"]) == {"name", "clip", "consent"}
+        assert "call" not in tools["speak"].input_schema["properties"]
+        assert names(await client.call_tool("list_voices", {})) == SAMPLES
+        data, text = sound(await client.call_tool("speak", {"text": TEXT, "voice": "Clara", "seed": 7}))
+        samples, rate = decoded(data, "mp3")
+        assert 0.5 < len(samples) / rate < 5
+        assert "in the voice “Clara”, seed 7" in text
+        assert "no voice called “Nobody”" in await refused(client, "speak", text=TEXT, voice="Nobody")
+        assert "speed" in await refused(client, "speak", text=TEXT, speed=9)
+
+    with_client(server, visit, mode)
+
+
+def test_a_voice_is_cloned_with_consent(server: Server) -> None:
+    async def visit(client: Client) -> None:
+        asked = {"name": "Anna", "clip": CLIP_URL, "transcript": WORDS, "consent": "Anna Gray"}
+        made = await client.call_tool("clone_voice", asked)
+        assert not made.is_error, made
+        assert made.structured_content
+        kept = server.storage.voices.get(made.structured_content["id"], owner="user:ann")
+        assert kept.consent
+        assert (kept.name, kept.consent.who) == ("Anna", "Anna Gray")
+        sound(await client.call_tool("speak", {"text": "Hello.", "voice": "Anna"}))
+        assert names(await client.call_tool("list_voices", {})) == ["Anna", *SAMPLES]
+        for changed, says in (
+            ({}, "already a voice called “Anna”"),
+            ({"name": "Ben", "consent": " "}, "only when its speaker has agreed"),
+            ({"name": "Ben", "clip": str(CLIP)}, "clip: send the clip as a data URL"),
+            ({"name": "Ben", "clip": "data:,%"}, "clip: the data URL does not hold base64"),
+            ({"name": "Ben", "clip": "data:,aaaa"}, "not audio that can be read"),
+        ):
+            assert says in await refused(client, "clone_voice", **{**asked, **changed})
+
+    with server.key() as key:
+        with_client(server, visit, key=key)
+    server.storage.voices.delete_all("user:ann")
+
+
+def test_http_needs_the_keys_of_the_interface(server: Server, client: httpx.Client) -> None:
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    accepts = {"Accept": "application/json, text/event-stream"}
+    assert client.post("/mcp", json=ping, headers=accepts).status_code == 200
+    assert client.post("/mcp", json=ping, headers={**accepts, "Origin": "https://evil.example"}).status_code == 401
+    assert client.post("/mcp", content=b"x" * (17 << 20), headers=accepts).status_code == 413
+    assert client.get("/mcp", headers=accepts).status_code == 405
+    with server.key() as key:
+        assert client.post("/mcp", json=ping, headers=accepts).status_code == 401
+        assert client.post("/mcp", json=ping, headers={**accepts, **bearer(key)}).status_code == 200
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_who_leaves_frees_the_slot(server: Server, mode: str) -> None:
+    async def visit(client: Client) -> None:
+        speaking = asyncio.create_task(client.call_tool("speak", {"text": f"{TEXT} " * 400, "voice": "Clara"}))
+        await asyncio.to_thread(until, server.busy)
+        speaking.cancel()
+        await asyncio.wait([speaking])
+
+    with_client(server, visit, mode)
+    until(lambda: not server.busy())
+
+
+def test_over_standard_input_and_output(tmp_path: Path) -> None:
+    async def meet() -> None:
+        command = StdioServerParameters(
+            command=sys.executable, args=["app.py", "mcp", "--database", str(tmp_path / "voices.db")], cwd=ROOT
+        )
+        async with Client(command) as client:
+            made = await client.call_tool(
+                "clone_voice", {"name": "Anna", "clip": str(CLIP), "transcript": WORDS, "consent": "Anna Gray"}
+            )
+            assert not made.is_error, made
+            assert names(await client.call_tool("list_voices", {})) == ["Anna", *SAMPLES]
+            data, _ = sound(await client.call_tool("speak", {"text": "Hello.", "voice": "Anna"}))
+            assert len(decoded(data, "mp3")[0])
+
+    asyncio.run(meet())
