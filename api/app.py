@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from studio.access import Access
 from studio.speech_service import SpeechService
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from studio.context import AppContext
 
@@ -30,6 +31,7 @@ ROUTERS = (
     health.router,
 )
 OPENAPI = "/v1/openapi.json"
+GRADIO = "/v1/gradio"
 VERSION = "1"
 DESCRIPTION = "Speech in cloned voices: OpenAI's speech operations, with a seed, clips of voices, and more formats."
 
@@ -64,4 +66,21 @@ def create_api(app: AppContext, is_local: IsLocal) -> ASGIApp:
         from api.assistants.mcp import PATH, mcp_endpoint
 
         api.add_route(PATH, mcp_endpoint(context), methods=["POST"], include_in_schema=False)
+    api.mount(GRADIO, _GradioEndpoints(context))
     return MetricsMiddleware(AccessMiddleware(api, access, is_local), context.metrics)
+
+
+class _GradioEndpoints:
+    """The endpoints for `gradio_client`, made at the first request."""
+
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+    @cached_property
+    def _app(self) -> ASGIApp:
+        from api.gradio_endpoints import create_endpoints
+
+        return create_endpoints(self._context)

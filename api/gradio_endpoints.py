@@ -1,0 +1,154 @@
+"""Named endpoints for `gradio_client`: `/speak` and `/list_voices`, at `/v1/gradio` behind the keys of the interface.
+
+Gradio serves them as an application of its own, without a page. Only the routes that its client uses respond. Audio is
+returned as a data URL, since a file in Gradio's cache would be there for every caller.
+
+Imported at the first request, when Gradio is there already: `web.serve` decides where it keeps its files.
+"""
+
+import base64
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import gradio as gr
+from gradio.events import api
+from gradio.routes import App
+from pydantic import (
+    AllowInfNan,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    StringConstraints,
+    ValidationError,
+)
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.access import caller_of
+from api.errors import invalid_detail
+from api.speech import CONTENT_TYPES, SpeechRequest, begin_speech, complete, counted
+from engine.errors import RepriseError
+from studio.access import Caller
+from studio.error_sentences import error_sentence
+
+if TYPE_CHECKING:
+    from api.context import ApiContext
+
+MOST_WAITING = 100  # calls
+_ROUTES = re.compile(r"GET /config|GET /gradio_api/(info|queue/data)|POST /gradio_api/queue/join")
+
+
+def create_endpoints(context: "ApiContext") -> ASGIApp:
+    """The endpoints' application. To be called in the event loop that serves it."""
+
+    async def speak(
+        text: str, request: gr.Request, voice: str = "alloy", format: str = "mp3", speed: float = 1.0, seed: int = -1
+    ) -> str:
+        """Speak a text in a voice; returns the audio as a data URL.
+
+        Args:
+            text: What to say, up to 10,000 characters.
+            voice: Name or id of a voice.
+            format: mp3, opus, aac, flac or wav.
+            speed: 0.25 to 4; the pitch stays.
+            seed: Equal seeds give equal speech; -1 for any.
+        """
+        try:
+            how = {"voice": voice, "response_format": format, "speed": speed, "seed": None if seed == -1 else seed}
+            asked = SpeechRequest.model_validate({"input": text, **how})
+            stream = await begin_speech(context, _caller(request), asked, None)
+            data = b"".join([part async for part in counted(context, stream, aiter(stream))])
+        except ValidationError as error:
+            raise gr.Error(invalid_detail(error.errors()).message, print_exception=False) from error
+        except RepriseError as error:
+            raise _told(error) from error
+        audio = complete(data, asked.response_format)
+        return f"data:{CONTENT_TYPES[asked.response_format]};base64,{base64.b64encode(audio).decode()}"
+
+    async def list_voices(request: gr.Request) -> list[dict[str, str]]:
+        """List the caller's voices, then the sample voices: id, name, language and description."""
+        voices, owner = context.app.storage.voices, _caller(request).owner
+        try:
+            found = await run_in_threadpool(voices.list, owner=owner)
+        except RepriseError as error:
+            raise _told(error) from error
+        return [
+            {
+                "id": record.id,
+                "name": record.name,
+                "language": record.language,
+                "description": record.description,
+            }
+            for record in found
+        ]
+
+    with gr.Blocks(analytics_enabled=False) as endpoints:
+        # The engine has a queue of its own.
+        api(speak, api_name="speak", concurrency_limit=None)
+        api(list_voices, api_name="list_voices", concurrency_limit=None)
+    endpoints.queue(max_size=MOST_WAITING)
+    app = App.create_app(endpoints)
+    endpoints.run_startup_events()
+    return _Allowed(app, [len(each.inputs) for each in endpoints.fns.values()])
+
+
+class _Call(BaseModel):
+    """The body of a call as `gradio_client` sends it; Gradio fails on others in its own ways."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    fn_index: Annotated[int, Field(ge=0)]
+    session_hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-z-]{1,40}$")]
+    data: list[StrictStr | StrictInt | Annotated[StrictFloat, AllowInfNan(False)]]
+    event_data: None = None
+    trigger_id: None = None
+
+
+class _Allowed:
+    """Passes on what `gradio_client` sends. inputs: the number of each endpoint's."""
+
+    def __init__(self, app: ASGIApp, inputs: list[int]) -> None:
+        self._app, self._inputs = app, inputs
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if scope["type"] != "http" or not _ROUTES.fullmatch(f"{scope['method']} {path}"):
+            raise HTTPException(404, "There is nothing here.")
+        if scope["method"] == "POST":
+            body = await Request(scope, receive).body()
+            self._check(body)
+            receive = _replayed(body, receive)
+        await self._app(scope, receive, send)
+
+    def _check(self, body: bytes) -> None:
+        """Raises HTTPException for what is no call of an endpoint."""
+        try:
+            call = _Call.model_validate_json(body)
+        except ValidationError as error:
+            raise HTTPException(400, invalid_detail(error.errors()).message) from error
+        if call.fn_index >= len(self._inputs) or len(call.data) != self._inputs[call.fn_index]:
+            raise HTTPException(400, "There is no such endpoint, or it takes other inputs; see view_api().")
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that begins with a body that was read."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replayed() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return replayed
+
+
+def _caller(request: gr.Request) -> Caller:
+    assert request.request is not None, "calls come over HTTP"
+    return caller_of(request.request)
+
+
+def _told(error: RepriseError) -> Any:
+    return gr.Error(str(error_sentence(error)), print_exception=False)
