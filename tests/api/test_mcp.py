@@ -15,6 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import AudioContent, CallToolResult, TextContent
 
 from tests.api.conftest import TEXT, Server, bearer, decoded
+from tests.looping import run
 from tests.paths import CLIP, ROOT
 from tests.waiting import until
 
@@ -34,7 +35,7 @@ def with_client(server: Server, visit: Callable[[Client], Awaitable[None]], mode
         ):
             await visit(client)
 
-    asyncio.run(meet())
+    run(meet)
 
 
 def told(result: CallToolResult) -> str:
@@ -146,4 +147,4 @@ def test_over_standard_input_and_output(tmp_path: Path) -> None:
             data, _ = sound(await client.call_tool("speak", {"text": "Hello.", "voice": "Anna"}))
             assert len(decoded(data, "mp3")[0])
 
-    asyncio.run(meet())
+    run(meet)

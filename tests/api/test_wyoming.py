@@ -29,6 +29,7 @@ from wyoming.tts import (
 from api.assistants.wyoming import create_server, serve
 from engine.errors import InvalidOption
 from tests.api.conftest import TEXT, Server
+from tests.looping import run
 from tests.paths import ROOT
 from tests.waiting import until
 
@@ -62,7 +63,7 @@ def with_client(server: Server, visit: Callable[[Client], Awaitable[None]]) -> N
         async with wyoming_port(server) as port, Client("127.0.0.1", port, read_timeout=60) as client:
             await visit(client)
 
-    asyncio.run(meet())
+    run(meet)
 
 
 @asynccontextmanager
@@ -167,7 +168,7 @@ def test_bytes_that_are_no_events_end_the_connection(server: Server) -> None:
                     await reader.read()
                 writer.close()
 
-    asyncio.run(meet())
+    run(meet)
 
 
 def test_the_command_serves_until_its_input_ends(tmp_path: Path) -> None:
