@@ -38,15 +38,16 @@ def test_what_the_server_does_is_seen_and_nobody_is_asked_while_nobody_looks(
         open_tab(page, "Status")
         expect(row(page, "Real-time factor of the last takes")).to_contain_text("as fast as real time")
 
-        with page.expect_request(re.compile("/run/predict")):
+        with page.expect_request(re.compile("/run/predict")) as polled:
             page.clock.run_for(15_000)
+        status = polled.value.post_data_json["fn_index"]
         open_tab(page, "Speak")
         page.clock.run_for(15_000)
         page.wait_for_timeout(500)  # what was asked before has been sent
         asked: list[str] = []
 
         def note(request: Request) -> None:
-            if "/run/predict" in request.url:
+            if "/run/predict" in request.url and request.post_data_json["fn_index"] == status:
                 asked.append(request.url)
 
         page.on("request", note)
