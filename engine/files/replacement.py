@@ -28,6 +28,10 @@ _OTHERS = {
 }
 
 
+class TargetChanged(InvalidInput):
+    """The file was replaced while it was read."""
+
+
 @dataclass(frozen=True)
 class Target:
     """A file that may be replaced, or the name of a new file in an existing folder.
@@ -67,7 +71,7 @@ def opened(target: Target) -> Iterator[BinaryIO]:
         raise InvalidInput(f"{target.given} cannot be read: {error.strerror}.") from error
     with os.fdopen(descriptor, "rb") as file:
         if not _same(os.fstat(descriptor), target.status):
-            raise InvalidInput(f"{target.given} changed while it was read; try again.")
+            raise TargetChanged(f"{target.given} changed while it was read; try again.")
         yield file
 
 

@@ -38,6 +38,8 @@ def test_a_reload_keeps_what_was_entered_until_everything_is_deleted(
         page.locator("#rp-seed input").fill("12")
         page.locator("#rp-temperature input[type=number]").fill("0.55")
         page.locator("#rp-temperature input[type=number]").press("Tab")
+        settle(page, '\\"12\\"')
+        settle(page, "0.55")
         open_tab(page, "Script")
         page.locator("#rp-script-text textarea").fill("ANNA: A draft.")
         settle(page, "A draft.")
