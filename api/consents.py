@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import dropwhile, islice
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, File, Form, Query, Request, UploadFile
@@ -63,18 +62,14 @@ async def list_consents(
 ) -> VoiceConsentList:
     """List the caller's recorded consents, the latest first."""
     consents, owner = context_of(request).app.storage.consents, caller_of(request).owner
-    found = await run_in_threadpool(consents.list, owner=owner)
-    rest = iter(found)
-    if after is not None:
-        await run_in_threadpool(consents.get, after, owner=owner)
-        rest = islice(dropwhile(lambda record: record.id != after, found), 1, None)
-    data = [_consent(record) for record in islice(rest, limit)]
+    found = await run_in_threadpool(consents.list, owner=owner, after=after)
+    data = [_consent(record) for record in found[:limit]]
     ids = [consent.id for consent in data]
     return VoiceConsentList(
         data=data,
         first_id=ids[0] if ids else None,
         last_id=ids[-1] if ids else None,
-        has_more=next(rest, None) is not None,
+        has_more=len(found) > limit,
     )
 
 

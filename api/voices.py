@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from api.access import caller_of
 from api.context import context_of
 from api.errors import documented
-from engine.voice import MAX_NAME, MAX_TRANSCRIPT, MAX_WHO
+from engine.voice import MAX_DESCRIPTION, MAX_LANGUAGE, MAX_NAME, MAX_TRANSCRIPT, MAX_WHO
 from storage import VoiceRecord
 from studio.consents import given_consent
 from studio.voice_maker import make_voice
@@ -88,8 +88,8 @@ async def create_voice(
     ref_text: Annotated[
         str, Form(max_length=MAX_TRANSCRIPT, description="The words spoken in the clip; needed by most servers.")
     ] = "",
-    language: Annotated[str, Form(max_length=35)] = "en",
-    description: Annotated[str, Form(max_length=2_000)] = "",
+    language: Annotated[str, Form(max_length=MAX_LANGUAGE)] = "en",
+    description: Annotated[str, Form(max_length=MAX_DESCRIPTION)] = "",
 ) -> Voice:
     """Make a voice from a clip. A name that is taken is an error: nothing is overwritten."""
     context, caller = context_of(request), caller_of(request)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from engine.errors import ConsentNotFound
 from engine.voice import MAX_LANGUAGE, check_text, clean_name
 from storage.database import Database
 from storage.library import LOCAL
 from storage.repositories import voice_consents
 from storage.repositories.voice_consents import ConsentRecord
-from storage.validation import Clock, checked_owner, is_id, utc_now
+from storage.validation import Clock, checked_owner, utc_now
 
 ConsentRecords = list[ConsentRecord]  # defined here because `list` is a method of the class
 
@@ -38,21 +37,21 @@ class VoiceConsents:
                 now=self._clock(),
             )
 
-    def list(self, *, owner: str = LOCAL) -> ConsentRecords:
-        """Return the owner's consents, the latest first."""
+    def list(self, *, owner: str = LOCAL, after: str | None = None) -> ConsentRecords:
+        """Return the owner's consents, the latest first. after: an id; only those that follow it."""
         with self._database.read() as session:
-            return voice_consents.records(session=session, owner=checked_owner(owner))
+            return voice_consents.records(session=session, owner=checked_owner(owner), after=after)
 
     def get(self, consent_id: str, *, owner: str = LOCAL) -> ConsentRecord:
         """Return a consent without its recording."""
         with self._database.read() as session:
-            return voice_consents.record(session=session, consent_id=_checked(consent_id), owner=checked_owner(owner))
+            return voice_consents.record(session=session, consent_id=consent_id, owner=checked_owner(owner))
 
     def recording(self, consent_id: str, *, owner: str = LOCAL) -> bytes:
         """Return the recording of a consent, as it was uploaded."""
         with self._database.read() as session:
             return voice_consents.recording(
-                session=session, consent_id=_checked(consent_id), owner=checked_owner(owner)
+                session=session, consent_id=consent_id, owner=checked_owner(owner)
             )
 
     def rename(self, consent_id: str, name: str, *, owner: str = LOCAL) -> ConsentRecord:
@@ -60,22 +59,16 @@ class VoiceConsents:
         cleaned = clean_name(name)
         with self._database.replace() as session:
             return voice_consents.rename(
-                session=session, consent_id=_checked(consent_id), name=cleaned, owner=checked_owner(owner)
+                session=session, consent_id=consent_id, name=cleaned, owner=checked_owner(owner)
             )
 
     def delete(self, consent_id: str, *, owner: str = LOCAL) -> None:
         """Delete a consent; the bytes of its recording are overwritten in a SQLite file."""
         self._database.delete(
             lambda session: voice_consents.remove(
-                session=session, consent_id=_checked(consent_id), owner=checked_owner(owner)
+                session=session, consent_id=consent_id, owner=checked_owner(owner)
             )
         )
-
-
-def _checked(consent_id: str) -> str:
-    if not is_id(consent_id):
-        raise ConsentNotFound("There is no such consent; create one, or list those that there are.")
-    return consent_id
 
 
 __all__ = ["ConsentRecord", "VoiceConsents"]

@@ -171,13 +171,6 @@ def _stretched(spectrum: np.ndarray, factor: float) -> np.ndarray:
     return np.ascontiguousarray(spectrum[:, low] * (1 - part) + spectrum[:, low + 1] * part)
 
 
-def _resampled(samples: np.ndarray, source: int, target: int) -> np.ndarray:
-    if source == target:
-        return samples
-    common = gcd(source, target)
-    return np.asarray(resample_poly(samples, target // common, source // common))
-
-
 def level(samples: np.ndarray) -> np.ndarray:
     """The samples at the corpus's loudness, as int16."""
     loud = samples[np.abs(samples) > 200]

@@ -28,7 +28,7 @@ from engine.audio.stream import FASTEST, SLOWEST
 from engine.engine import MAX_SEED
 from engine.errors import RepriseError
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
-from engine.voice import MAX_DESCRIPTION, MAX_NAME, MAX_TRANSCRIPT, MAX_WHO
+from engine.voice import MAX_DESCRIPTION, MAX_LANGUAGE, MAX_NAME, MAX_TRANSCRIPT, MAX_WHO
 from studio.access import Caller
 from studio.consents import given_consent
 from studio.error_sentences import error_sentence
@@ -126,7 +126,7 @@ class Tools:
         transcript: Annotated[
             str, Field(max_length=MAX_TRANSCRIPT, description="The words that are spoken in the clip.")
         ] = "",
-        language: Annotated[str, Field(max_length=35)] = "en",
+        language: Annotated[str, Field(max_length=MAX_LANGUAGE)] = "en",
         description: Annotated[str, Field(max_length=MAX_DESCRIPTION)] = "",
     ) -> SavedVoice:
         """Make a voice from a clip whose speaker has agreed, and save it. A name that is taken is an error."""

@@ -13,7 +13,7 @@ import soundfile
 import torch
 from numpy.typing import NDArray
 
-from engine.audio.encode import CODINGS, RATES, to_int16
+from engine.audio.encode import CODINGS, RATES, supported_rate, to_int16
 from engine.audio.resample import resample
 from engine.errors import InvalidInput, InvalidOption
 
@@ -50,7 +50,7 @@ def concatenate_takes(file: BinaryIO | Path, takes: Iterable[TakeAudio], format:
         for take in takes:
             with _opened(take.audio) as sound:
                 if not rate:
-                    rate = _supported(sound.samplerate, format)
+                    rate = supported_rate(sound.samplerate, RATES.get(format, ()))
                     out = stack.enter_context(
                         soundfile.SoundFile(file, "w", rate, channels=1, format=container, subtype=coding)
                     )
@@ -68,11 +68,6 @@ def _opened(audio: bytes) -> soundfile.SoundFile:
         return soundfile.SoundFile(io.BytesIO(audio))
     except soundfile.SoundFileError as error:
         raise InvalidInput("cards.damaged_take") from error
-
-
-def _supported(rate: int, format: FileFormat) -> int:
-    rates = RATES.get(format, (rate,))
-    return min((each for each in rates if each >= rate), default=rates[-1])
 
 
 def _silence(length: int) -> Iterator[NDArray[np.int16]]:

@@ -41,11 +41,19 @@ def encode_audio(samples: NDArray[np.floating], sample_rate: int, format: AudioF
         return to_int16(samples).astype("<i2").tobytes()
     if format not in CODINGS:
         raise InvalidOption("option.audio_format", format=format)
-    samples, sample_rate = _at_supported_rate(samples, sample_rate, RATES.get(format, (sample_rate,)))
+    rate = supported_rate(sample_rate, RATES.get(format, ()))
+    if rate != sample_rate:
+        # Bounded first: the filter would spread one NaN over its whole length.
+        samples = resample(torch.from_numpy(_bounded(samples)), sample_rate, rate).numpy()
     container, coding = CODINGS[format]
     file = io.BytesIO()
-    soundfile.write(file, to_int16(samples), sample_rate, format=container, subtype=coding)
+    soundfile.write(file, to_int16(samples), rate, format=container, subtype=coding)
     return file.getvalue()
+
+
+def supported_rate(sample_rate: int, rates: tuple[int, ...]) -> int:
+    """The rate in Hz at which a format with these rates, in ascending order, is written; without any, each is."""
+    return min((each for each in rates if each >= sample_rate), default=rates[-1] if rates else sample_rate)
 
 
 def encode_flac(samples: NDArray[np.floating], sample_rate: int) -> bytes:
@@ -70,13 +78,3 @@ def to_int16(samples: NDArray[np.floating]) -> NDArray[np.int16]:
 def _bounded(samples: NDArray[np.floating]) -> NDArray[np.float32]:
     finite: NDArray[np.float32] = np.nan_to_num(np.asarray(samples, np.float32))
     return np.clip(finite, -1, 1)
-
-
-def _at_supported_rate(
-    samples: NDArray[np.floating], rate: int, supported: tuple[int, ...]
-) -> tuple[NDArray[np.floating], int]:
-    if rate in supported:
-        return samples, rate
-    new_rate = min((r for r in supported if r > rate), default=supported[-1])
-    # Bounded first: the filter would spread one NaN over its whole length.
-    return resample(torch.from_numpy(_bounded(samples)), rate, new_rate).numpy(), new_rate

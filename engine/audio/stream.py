@@ -23,7 +23,7 @@ from av.audio.frame import AudioFrame
 from av.audio.stream import AudioStream
 from numpy.typing import NDArray
 
-from engine.audio.encode import RATES, to_int16
+from engine.audio.encode import RATES, supported_rate, to_int16
 from engine.errors import InvalidOption
 
 StreamFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
@@ -44,7 +44,6 @@ class _Coding:
     bit_rate: int | None = None
 
 
-_AAC_RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 _CODINGS: dict[StreamFormat, _Coding] = {
     # No headers that are completed at the end, and no bits borrowed from frames to come.
     "mp3": _Coding(
@@ -56,7 +55,7 @@ _CODINGS: dict[StreamFormat, _Coding] = {
         96_000,
     ),
     "opus": _Coding("ogg", "libopus", {"page_duration": "20000"}, {}, RATES["opus"], 64_000),
-    "aac": _Coding("adts", "aac", {}, {}, _AAC_RATES, 96_000),
+    "aac": _Coding("adts", "aac", {}, {}, RATES["mp3"], 96_000),
     "flac": _Coding("flac", "flac", {"metadata_header_padding": "0"}),
     "wav": _Coding("wav", "pcm_s16le"),
     "pcm": _Coding("s16le", "pcm_s16le"),
@@ -82,7 +81,7 @@ class StreamEncoder:
                 f"The sample rate is {sample_rate}; choose one from {LOWEST_RATE:,} to {HIGHEST_RATE:,} Hz."
             )
         coding = _CODINGS[format]
-        self.sample_rate = _supported(sample_rate or source_rate, coding.rates)
+        self.sample_rate = supported_rate(sample_rate or source_rate, coding.rates)
         self._source_rate, self._samples = source_rate, 0
         self._written = _Written()
         self._container = av.open(
@@ -166,7 +165,3 @@ class _Written:
     def take(self) -> bytes:
         data, self._parts = b"".join(self._parts), []
         return data
-
-
-def _supported(rate: int, rates: tuple[int, ...]) -> int:
-    return rate if not rates or rate in rates else min((each for each in rates if each > rate), default=rates[-1])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import delete, select
+from sqlalchemy import and_, delete, or_, select
 from sqlalchemy.orm import Session
 
 from engine.errors import ConsentNotFound
 from storage.models import ConsentRecordingRow, VoiceConsentRow
-from storage.validation import new_id
+from storage.validation import is_id, new_id
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,13 @@ def create(*, session: Session, name: str, language: str, recording: bytes, owne
     return _record(row)
 
 
-def records(*, session: Session, owner: str) -> list[ConsentRecord]:
-    """Return an owner's consents, the latest first."""
+def records(*, session: Session, owner: str, after: str | None = None) -> list[ConsentRecord]:
+    """Return an owner's consents, the latest first; those that follow the id `after`. Raises ConsentNotFound for it."""
     latest = select(VoiceConsentRow).where(VoiceConsentRow.owner == owner)
+    if after is not None:
+        last, created = _row(session, after, owner), VoiceConsentRow.created
+        same_time = and_(created == last.created, VoiceConsentRow.id > last.id)
+        latest = latest.where(or_(created < last.created, same_time))
     rows = session.scalars(latest.order_by(VoiceConsentRow.created.desc(), VoiceConsentRow.id))
     return [_record(row) for row in rows]
 
@@ -72,7 +76,7 @@ def remove_all(*, session: Session, owner: str) -> None:
 
 def _row(session: Session, consent_id: str, owner: str) -> VoiceConsentRow:
     own = select(VoiceConsentRow).where(VoiceConsentRow.id == consent_id, VoiceConsentRow.owner == owner)
-    row = session.scalar(own)
+    row = session.scalar(own) if is_id(consent_id) else None
     if row is None:
         raise ConsentNotFound("There is no such consent; create one, or list those that there are.")
     return row

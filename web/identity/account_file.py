@@ -6,7 +6,6 @@ import logging
 import os
 import stat
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from web.identity.account_lines import Account, parse_account
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 1 << 20
-_READINGS = 5  # of a file that changes meanwhile
 
 
 @dataclass(frozen=True)
@@ -30,9 +28,14 @@ class AccountFile:
 
     @classmethod
     def read(cls, path: Path) -> AccountFile:
-        """Read a file. Raises InvalidOption, also where anyone may write to it; the file is unchanged."""
+        """Read a file. Raises TargetChanged where it changes meanwhile, else InvalidOption, also where anyone may write to
+        it; the file is unchanged.
+        """
         try:
-            target, data = _settled(path)
+            target = target_of(path)
+            data = read(target, MAX_BYTES)
+        except TargetChanged:
+            raise
         except InvalidInput as error:
             raise InvalidOption(f"--auth: {error}") from error
         lines = tuple(_text(path, data).splitlines(keepends=True))
@@ -66,16 +69,6 @@ class AccountFile:
             return line
         end = line[len(line.rstrip("\r\n")) :]
         return f"{line.partition(':')[0]}:{hashes[account.user]}{end}"
-
-
-def _settled(path: Path) -> tuple[Target, bytes]:
-    """Read a file, again where it changes meanwhile: servers that start at once replace the same passwords."""
-    for _ in range(_READINGS - 1):
-        with suppress(TargetChanged):
-            target = target_of(path)
-            return target, read(target, MAX_BYTES)
-    target = target_of(path)
-    return target, read(target, MAX_BYTES)
 
 
 def path_exists(text: str) -> bool:

@@ -10,13 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from engine.errors import InvalidOption
+from engine.files.replacement import TargetChanged
 from web.identity.account_file import AccountFile, path_exists
 from web.identity.account_lines import Account, normalize_username, parse_account
 from web.identity.passwords import dummy_hash_like, hash_password, hash_scheme, verify_password
 
 MAX_ACCOUNTS = 1_000
 AT_ONCE = 2  # concurrent hashes; each takes 64 MiB
-_READINGS = 3  # of files that change meanwhile, such as by servers that start at the same time
+_READINGS = 5  # of files that change meanwhile, such as by servers that start at the same time
 
 
 class Accounts:
@@ -54,7 +55,10 @@ def load_accounts(given: Iterable[str]) -> Accounts | None:
     """
     texts = list(given)
     for _ in range(_READINGS):
-        sources = [_source(text, number) for number, text in enumerate(texts, 1)]
+        try:
+            sources = [_source(text, number) for number, text in enumerate(texts, 1)]
+        except TargetChanged:
+            continue
         hashes = _hashes(sources)
         kept = [source.keep_hashes(hashes) for source in sources if isinstance(source, AccountFile)]
         if all(kept):
