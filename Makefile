@@ -41,14 +41,14 @@ attack: $(VENV)/.dev  ## the whole attack, in a folder of its own (ARGS="--only 
 	$(PYTHON) -m tests.attack $(ARGS)
 
 bench: $(VENV)/.dev  ## speed, memory and exactness on this machine, and docs/performance.md
-	$(PYTHON) -m benchmarks.reference_baseline $(ARGS)
-	$(PYTHON) -m benchmarks.speaking $(ARGS)
-	$(PYTHON) -m benchmarks.first_audio $(ARGS)
-	$(PYTHON) -m benchmarks.page_latency
-	$(PYTHON) -m benchmarks.throughput $(ARGS)
-	$(PYTHON) -m benchmarks.floor $(ARGS)
-	$(PYTHON) -m benchmarks.memory $(ARGS)
-	$(PYTHON) -m benchmarks.codec_views
+	$(PYTHON) -m benchmarks.speed.reference_baseline $(ARGS)
+	$(PYTHON) -m benchmarks.speed.speaking $(ARGS)
+	$(PYTHON) -m benchmarks.speed.first_audio $(ARGS)
+	$(PYTHON) -m benchmarks.speed.page_latency
+	$(PYTHON) -m benchmarks.speed.throughput $(ARGS)
+	$(PYTHON) -m benchmarks.speed.floor $(ARGS)
+	$(PYTHON) -m benchmarks.memory.usage $(ARGS)
+	$(PYTHON) -m benchmarks.memory.codec_views
 	$(PYTHON) -m benchmarks.document
 
 bench-gpu: ARGS += --device cuda
@@ -57,23 +57,23 @@ bench-gpu: $(VENV)/.dev  ## the same on a CUDA device, and the tests that need o
 	$(MAKE) bench ARGS="$(ARGS)"
 
 bench-speaking: $(VENV)/.app  ## real-time factor and first audio
-	$(PYTHON) -m benchmarks.speaking $(ARGS)
+	$(PYTHON) -m benchmarks.speed.speaking $(ARGS)
 
 bench-codec: $(VENV)/.app  ## the codec's views: memory, exactness
-	$(PYTHON) -m benchmarks.codec_views $(ARGS)
+	$(PYTHON) -m benchmarks.memory.codec_views $(ARGS)
 
 bench-quality: $(VENV)/.lab  ## what the bundled model's speech is worth
-	$(PYTHON) -m benchmarks.voice_quality --keep $(KEPT) $(ARGS)
-	$(PYTHON) -m benchmarks.quality_page $(KEPT)
-	$(PYTHON) -m benchmarks.endings $(ARGS)
-	$(PYTHON) -m benchmarks.real_person $(ARGS)
+	$(PYTHON) -m benchmarks.quality.voice_quality --keep $(KEPT) $(ARGS)
+	$(PYTHON) -m benchmarks.quality.quality_page $(KEPT)
+	$(PYTHON) -m benchmarks.quality.endings $(ARGS)
+	$(PYTHON) -m benchmarks.quality.real_person $(ARGS)
 
 bench-precision: $(VENV)/.lab  ## what weights in fewer bits change: codes, ends, words (ARGS="--precision int4")
-	$(PYTHON) -m benchmarks.quantization --words $(ARGS)
+	$(PYTHON) -m benchmarks.quality.quantization --words $(ARGS)
 
 data: $(VENV)/.lab  ## the training speech alone (the first stage of make train)
 	$(PYTHON) -m training.pipeline --work $(WORK) --until speech $(ARGS)
-	$(PYTHON) -m training.corpus --work $(WORK)
+	$(PYTHON) -m training.speech.corpus --work $(WORK)
 
 train: $(VENV)/.lab  ## make the bundled model from nothing, or go on; minutes with ARGS="--setting tiny"
 	$(PYTHON) -m training.pipeline --work $(WORK) $(ARGS)
@@ -82,7 +82,7 @@ carry: $(VENV)/.lab  ## pack training speech and codes for a machine without net
 	$(PYTHON) -m training.carry pack --work $(WORK) --out $(OUT) $(ARGS)
 
 train-recogniser: $(VENV)/.lab  ## the phone recogniser that judges speech, anew
-	$(PYTHON) -m training.train_recogniser --work $(WORK) $(ARGS)
+	$(PYTHON) -m training.recogniser.train --work $(WORK) $(ARGS)
 
 pages: $(VENV)/.dev  ## the pictures of docs/pages
 	$(PYTHON) -m scripts.screenshots

@@ -1,4 +1,4 @@
-"""Named endpoints for `gradio_client`: `/speak` and `/list_voices`, at `/v1/gradio` behind the keys of the interface.
+"""Named endpoints for `gradio_client`: `/speak` and `/list_voices`, at `/v1/gradio` behind the keys of the API.
 
 Gradio serves them as an application of its own, without a page. Only the routes that its client uses respond. Audio is
 returned as a data URL, since a file in Gradio's cache would be there for every caller.

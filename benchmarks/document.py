@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import _report, first_audio, floor, memory, page_latency, throughput
+from benchmarks import _report
 from benchmarks._report import Cell
-from benchmarks._shared import Table
+from benchmarks.memory import usage as memory
+from benchmarks.speed import first_audio, floor, page_latency, throughput
+from benchmarks.speed._shared import Table
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "performance.md"
 

@@ -28,12 +28,12 @@ import soundfile
 from numpy.typing import NDArray
 
 from benchmarks.evaluation_set import DOMAIN, FOLDER, INDEX
-from benchmarks.judge import Judge
-from benchmarks.words import words
+from benchmarks.judges.sphinx import Judge
+from benchmarks.judges.words import words
 from engine.text.english.pronunciation import Lexicon
-from training.sentences import held_out_sentences, is_held_out, template_sentences, training_sentences
-from training.speakers import HELD_OUT_TEACHER, Speaker, speakers
-from training.synthesize import SAMPLE_RATE, Job, Studio
+from training.speech.sentences import held_out_sentences, is_held_out, template_sentences, training_sentences
+from training.speech.speakers import HELD_OUT_TEACHER, Speaker, speakers
+from training.speech.synthesize import SAMPLE_RATE, Job, Studio
 
 _SEED = 11  # of no training run: its sentences are of the training's kind, and only by chance the same
 _SENTENCES = 3  # a voice

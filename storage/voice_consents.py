@@ -50,9 +50,7 @@ class VoiceConsents:
     def recording(self, consent_id: str, *, owner: str = LOCAL) -> bytes:
         """Return the recording of a consent, as it was uploaded."""
         with self._database.read() as session:
-            return voice_consents.recording(
-                session=session, consent_id=consent_id, owner=checked_owner(owner)
-            )
+            return voice_consents.recording(session=session, consent_id=consent_id, owner=checked_owner(owner))
 
     def rename(self, consent_id: str, name: str, *, owner: str = LOCAL) -> ConsentRecord:
         """Give a consent another label. Raises InvalidName."""
@@ -65,9 +63,7 @@ class VoiceConsents:
     def delete(self, consent_id: str, *, owner: str = LOCAL) -> None:
         """Delete a consent; the bytes of its recording are overwritten in a SQLite file."""
         self._database.delete(
-            lambda session: voice_consents.remove(
-                session=session, consent_id=consent_id, owner=checked_owner(owner)
-            )
+            lambda session: voice_consents.remove(session=session, consent_id=consent_id, owner=checked_owner(owner))
         )
 
 

@@ -12,14 +12,13 @@ import argparse
 import gzip
 import shutil
 from collections.abc import Iterator
-from math import gcd
 from pathlib import Path
 
 import numpy as np
 import soundfile
-from scipy.signal import resample_poly
 
-from training.corpus import SAMPLE_RATE
+from training.speech.corpus import SAMPLE_RATE
+from training.speech.resampling import resampled
 
 _OPUS_RATE = 24_000  # Hz: Opus has no 22,050
 _COMPRESSION = 0.9  # of libsndfile's scale from 0 to 1: 32 kbit/s
@@ -97,18 +96,13 @@ def _packed_shard(work: Path, out: Path, number: str) -> Iterator[Path]:
 
 
 def _encode(samples: np.ndarray, path: Path) -> None:
-    wave = _resampled(samples.astype(np.float32) / 32768, SAMPLE_RATE, _OPUS_RATE)
+    wave = resampled(samples.astype(np.float32) / 32768, SAMPLE_RATE, _OPUS_RATE)
     soundfile.write(path, wave, _OPUS_RATE, format="OGG", subtype="OPUS", compression_level=_COMPRESSION)
 
 
 def _decoded(path: Path) -> np.ndarray:
     wave, _ = soundfile.read(path, dtype="float32")
-    return (np.clip(_resampled(wave, _OPUS_RATE, SAMPLE_RATE), -1, 1) * 32767).astype(np.int16)
-
-
-def _resampled(wave: np.ndarray, source: int, target: int) -> np.ndarray:
-    common = gcd(source, target)
-    return np.asarray(resample_poly(wave, target // common, source // common), np.float32)
+    return (np.clip(np.rint(resampled(wave, _OPUS_RATE, SAMPLE_RATE) * 32768), -32768, 32767)).astype(np.int16)
 
 
 def _size(folder: Path) -> int:

@@ -16,7 +16,7 @@ from torch import Tensor
 from engine.config import DualARConfig
 from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
-from training.train_ar import bundled_config
+from training.dual_ar.train import bundled_config
 
 # The longest text of one turn in bytes of UTF-8: the length of the longest training sentences.
 MAX_SEGMENT_BYTES = 72
@@ -74,7 +74,7 @@ def export(work: Path, codec: Path, out: Path) -> None:
     if out.resolve() != BUNDLED:
         shutil.copy(
             BUNDLED / LEXICON_FILE, out / LEXICON_FILE
-        )  # made by training.lexicon, for any model of these phones
+        )  # made by training.speech.lexicon, for any model of these phones
     size = sum(file.stat().st_size for file in out.iterdir()) / 2**20
     print(f"{out}: {size:.1f} MiB after {state['step']} steps ({state['elapsed'] / 60:.0f} minutes)")
 

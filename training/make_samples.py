@@ -26,8 +26,8 @@ from engine.codec.fingerprint import codec_fingerprint
 from engine.families.s2.codec import codec_files, load_codec_encoder
 from engine.serving.clip_encoder import ClipEncoder
 from engine.voice import VOICE_FILE_SUFFIX, Reference, Voice
-from training.speakers import FESTIVAL, FLITE, Engine, Speaker
-from training.synthesize import SAMPLE_RATE, Job, Studio
+from training.speech.speakers import FESTIVAL, FLITE, Engine, Speaker
+from training.speech.synthesize import SAMPLE_RATE, Job, Studio
 
 FOLDER = Path(__file__).parent.parent / "assets" / "samples"
 BUNDLED = FOLDER.parent / "bundled"

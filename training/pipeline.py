@@ -22,15 +22,16 @@ import torch
 from engine.audio import wav_bytes
 from engine.engine import Engine
 from engine.families.s2.codec import codec_files, load_codec
-from training import codec_run, train_ar
-from training.codec_check import held_out_quality
-from training.codec_losses import SpectralLoss
-from training.corpus import SAMPLE_RATE, Corpus, Utterance
-from training.encode import encode
+from training.codec import run as codec_run
+from training.codec.check import held_out_quality
+from training.codec.losses import SpectralLoss
+from training.codec.train import BATCH, finish, kept_from_training, open_run
+from training.dual_ar import train as train_ar
+from training.dual_ar.encode import encode
 from training.export import export
 from training.settings import SETTINGS, Setting
-from training.synthesize import synthesize
-from training.train_codec import BATCH, finish, kept_from_training, open_run
+from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
+from training.speech.synthesize import synthesize
 
 SEED = 1
 _REFERENCE_SECONDS = 3.0
@@ -97,7 +98,7 @@ def check_gate(pitch: float, least: float | None, work: Path) -> None:
     if least is not None and not pitch >= least:
         raise StageFailed(
             f"The codec's F0 correlation is {pitch:.2f} and should be {least:.2f}: the dual AR cannot learn a pitch "
-            f"that the codes do not carry. Let the codec learn on (python -m training.train_codec --work {work} "
+            f"that the codes do not carry. Let the codec learn on (python -m training.codec.train --work {work} "
             f"--from {work / 'codec'} --minutes M, with more than it has had), then start this again."
         )
 

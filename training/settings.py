@@ -3,9 +3,10 @@
 from dataclasses import dataclass, replace
 
 from engine.codec.config import CodecConfig
-from training import codec_run, train_ar
-from training.convert_codec import experiment_config
-from training.synthesize import Extent
+from training.codec import run as codec_run
+from training.codec.convert import experiment_config
+from training.dual_ar import train as train_ar
+from training.speech.synthesize import Extent
 
 
 @dataclass(frozen=True)

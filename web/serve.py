@@ -52,8 +52,8 @@ def launch(
 ) -> str:
     """Launch a page behind the gate, with our style, and without run history, monitoring and API page.
 
-    policy: of the gate. routes: additional ones, which win over Gradio's of the same path. api: the interface
-    for programs, if the policy's routes have it. options: `launch`'s own server_port, share, root_path.
+    policy: of the gate. routes: additional ones, which win over Gradio's of the same path. api: the API's
+    application, if the policy's routes have it. options: `launch`'s own server_port, share, root_path.
 
     Returns the page's address on this machine; it is served until the demo is closed.
     """
@@ -183,7 +183,7 @@ def serve(
     accounts: who may log in; None for everyone. owners: how visitors are told apart, as for
     `web.identity.owners.owner_mode`. allowed_hosts: names that the page is reached by, beside those of this machine.
     open_browser: show the page in this machine's browser.
-    api: the interface for programs. The other options are as for `launch`. Raises InvalidOption.
+    api: the API's application. The other options are as for `launch`. Raises InvalidOption.
     """
     from studio.periodic import every
     from web.identity.addresses import trust_proxies

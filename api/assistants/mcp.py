@@ -1,6 +1,6 @@
 """MCP, the protocol by which language models use tools: `speak`, `list_voices` and `clone_voice`.
 
-Over HTTP at `/mcp`, behind the keys of the interface; each request stands alone, so that no session outlives its key.
+Over HTTP at `/mcp`, behind the keys of the API; each request stands alone, so that no session outlives its key.
 Over standard input and output for the user of this machine, with the voices of the command line.
 """
 

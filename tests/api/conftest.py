@@ -1,4 +1,4 @@
-"""One real server with the bundled model for all tests of the interface, and clients of it."""
+"""One real server with the bundled model for all tests of the API, and clients of it."""
 
 from __future__ import annotations
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.balanced_sentences import PER_VOICE, sentences, sentences_of
 from benchmarks.evaluation_set import EvaluationSet
-from benchmarks.words import words
+from benchmarks.judges.words import words
+from benchmarks.quality.balanced_sentences import PER_VOICE, sentences, sentences_of
 from engine.release.hub import BUNDLED
 from engine.text.english.pronunciation import PHONES, Lexicon
 from engine.text.tokenizer import LEXICON_FILE
-from training import sentences as trained
+from training.speech import sentences as trained
 
 
 @pytest.fixture(scope="module")

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.balanced_sentences import sentences
 from benchmarks.evaluation_set import EvaluationSet
-from training.speakers import Speaker
+from benchmarks.quality.balanced_sentences import sentences
+from training.speech.speakers import Speaker
 
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the voices' warps")
 
-from benchmarks import balanced_voices
-from benchmarks.balanced_voices import BalancedSet
+from benchmarks.quality import balanced_voices
+from benchmarks.quality.balanced_voices import BalancedSet
 
 
 def test_groups_are_by_sex_and_pitch() -> None:

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from benchmarks.endings import TEXT, pairs, read, sentences_of
 from benchmarks.evaluation_set import EvaluationSet
-from benchmarks.phones import PhoneErrors, PhoneJudge
-from benchmarks.takes import Run
-from benchmarks.words import words
+from benchmarks.judges.phones import PhoneErrors, PhoneJudge
+from benchmarks.judges.words import words
+from benchmarks.quality.endings import TEXT, pairs, read, sentences_of
+from benchmarks.quality.takes import Run
 
 RUN = Run("anyone", "end", 1, 0.3, 0.2)
 

@@ -5,11 +5,11 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.evaluation_set import FOLDER, EvaluationSet, Speaker
-from benchmarks.judge import Judge
-from benchmarks.words import word_error_rate, word_errors, words
-from training.sentences import is_held_out
-from training.speakers import HELD_OUT_TEACHER, speakers
-from training.speakers import Speaker as TrainingSpeaker
+from benchmarks.judges.sphinx import Judge
+from benchmarks.judges.words import word_error_rate, word_errors, words
+from training.speech.sentences import is_held_out
+from training.speech.speakers import HELD_OUT_TEACHER, speakers
+from training.speech.speakers import Speaker as TrainingSpeaker
 
 
 @pytest.fixture(scope="module")

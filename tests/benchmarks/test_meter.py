@@ -2,9 +2,9 @@
 
 import pytest
 
-from benchmarks.meter import Measured, summary
-from benchmarks.phones import PhoneErrors
-from benchmarks.words import WordErrors
+from benchmarks.judges.phones import PhoneErrors
+from benchmarks.judges.words import WordErrors
+from benchmarks.quality.meter import Measured, summary
 
 DOMAIN = "word error, pocketsphinx with bigrams of the training's sentences"
 

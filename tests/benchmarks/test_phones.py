@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.evaluation_set import EvaluationSet
-from benchmarks.phones import PhoneErrors, PhoneJudge, found, phone_error_rate
-from training.edits import edits
+from benchmarks.judges.phones import PhoneErrors, PhoneJudge, found, phone_error_rate
+from training.recogniser.edits import edits
 
 some_phones = st.lists(st.sampled_from(["aa", "b", "k", "s"]), max_size=9)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks import pitch
+from benchmarks.judges import pitch
 
 RATE = 22_050
 

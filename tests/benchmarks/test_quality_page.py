@@ -10,7 +10,7 @@ import soundfile
 
 from benchmarks import _report
 from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
-from benchmarks.quality_page import write_page
+from benchmarks.quality.quality_page import write_page
 
 pytest.importorskip("matplotlib")
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from benchmarks.quantization import BOUNDS, Figures, Speech, Turn, compare, failures, sample
+from benchmarks.quality.quantization import BOUNDS, Figures, Speech, Turn, compare, failures, sample
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
 from engine.models.quantization import QUANTIZED
 from tests.engine.conftest import golden
@@ -25,7 +25,7 @@ def turns(count: int) -> list[Turn]:
 
 
 def test_a_model_equals_itself(model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.quantization.MOST_FRAMES", 5)
+    monkeypatch.setattr("benchmarks.quality.quantization.MOST_FRAMES", 5)
     speech = Speech(model, 64)
     found, said, own = compare(speech, speech, turns(2))
     assert (found.semantic, found.residual, found.codes) == (1.0, 1.0, 1.0)
@@ -36,7 +36,7 @@ def test_a_model_equals_itself(model: DualAR, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_another_model_does_not(model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.quantization.MOST_FRAMES", 5)
+    monkeypatch.setattr("benchmarks.quality.quantization.MOST_FRAMES", 5)
     other = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu")
     other.fast.output.weight.neg_()
     found, _, _ = compare(Speech(model, 64), Speech(other, 64), turns(2))

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import soundfile
 
-from benchmarks import sound
-from benchmarks.phones import PhoneErrors
-from benchmarks.real_person import Heard, Person, figures
-from benchmarks.takes import Run
-from benchmarks.words import WordErrors
+from benchmarks.judges import sound
+from benchmarks.judges.phones import PhoneErrors
+from benchmarks.judges.words import WordErrors
+from benchmarks.quality.real_person import Heard, Person, figures
+from benchmarks.quality.takes import Run
 
 RATE = 8_000
 

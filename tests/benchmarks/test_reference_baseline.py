@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks import plain_model
-from benchmarks.plain_model import PlainModel
-from benchmarks.reference_baseline import (
+from benchmarks.speed import plain_model
+from benchmarks.speed.plain_model import PlainModel
+from benchmarks.speed.reference_baseline import (
     CHUNK_FRAMES,
     Figures,
     ReferenceBaseline,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.similarity import RATE, SpeakerEncoder, own_is_nearest
+from benchmarks.judges.similarity import RATE, SpeakerEncoder, own_is_nearest
 
 
 @pytest.fixture(scope="module")

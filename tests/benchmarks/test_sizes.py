@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.sizes import Sizes, bundled, frame_bytes, half_billion, naive_frame_bytes, random_dual_ar, s2_pro
+from benchmarks.memory.sizes import Sizes, bundled, frame_bytes, half_billion, naive_frame_bytes, random_dual_ar, s2_pro
 from engine.families.s2.dual_ar import load_dual_ar
 from engine.models.fast_ar import FastAR
 from engine.models.kv_cache import ContiguousView

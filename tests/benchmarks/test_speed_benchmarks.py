@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import _report, _shared, document, first_audio, floor, memory, throughput
+from benchmarks import _report, document
 from benchmarks.evaluation_set import EvaluationSet
-from benchmarks.sizes import Sizes
-from benchmarks.throughput import Take
-from benchmarks.ways import Bench, Way, build, new_runner, record, ways
+from benchmarks.memory import usage as memory
+from benchmarks.memory.sizes import Sizes
+from benchmarks.speed import _shared, first_audio, floor, throughput
+from benchmarks.speed.throughput import Take
+from benchmarks.speed.ways import Bench, Way, build, new_runner, record, ways
 from engine.audio import decode_audio
 from engine.families.s2.codec import codec_files
 from engine.families.s2.dual_ar import read_config

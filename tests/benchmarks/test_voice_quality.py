@@ -9,9 +9,9 @@ import pytest
 import soundfile
 
 from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
-from benchmarks.takes import Run
-from benchmarks.utterances import backwards, speech, teachers
-from benchmarks.voice_quality import figures
+from benchmarks.quality.takes import Run
+from benchmarks.quality.utterances import backwards, speech, teachers
+from benchmarks.quality.voice_quality import figures
 from engine.engine import SpeakOptions
 from engine.models.sampling import SamplingOptions
 from engine.request import AudioChunk, SegmentResult, SpeechResult

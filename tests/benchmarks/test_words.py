@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.words import END, START, WordErrors, word_error_rate, word_errors, words, write_bigram_model
+from benchmarks.judges.words import END, START, WordErrors, word_error_rate, word_errors, words, write_bigram_model
 
 SENTENCES = ["The dog ran home.", "The dog ran away.", "A cat ran home!", "The cat sat."]
 VOCABULARY = [*SENTENCES, "zebra"]

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import soundfile
 
-from benchmarks import pitch
+from benchmarks.judges import pitch
 from engine.release.hub import BUNDLED
 from engine.text.english.pronunciation import Lexicon
 from engine.text.tokenizer import LEXICON_FILE

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from training.carry import TooLarge, pack, unpack
-from training.corpus import SAMPLE_RATE, Corpus
+from training.speech.corpus import SAMPLE_RATE, Corpus
 
 SECONDS = 4
 

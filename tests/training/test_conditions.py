@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from training import conditions
+from training.speech import conditions
 
 RATE = 22050
 

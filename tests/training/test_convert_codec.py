@@ -11,7 +11,7 @@ from torch import Tensor
 from engine.codec.transformer import rotary_factors
 from engine.families.s2.codec import codec_files, load_codec, load_codec_decoder
 from engine.layers import rotate
-from training.convert_codec import convert, experiment_config, write_codec
+from training.codec.convert import convert, experiment_config, write_codec
 
 WIDTH, HEADS, HEAD = 192, 4, 48
 

@@ -12,17 +12,17 @@ import pytest
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")
 
 from engine.text.english.pronunciation import Lexicon
-from training import lexicon as lexicon_builder
-from training import synthesize
-from training.corpus import SAMPLE_RATE, Corpus
-from training.sentences import (
+from training.speech import lexicon as lexicon_builder
+from training.speech import synthesize
+from training.speech.corpus import SAMPLE_RATE, Corpus
+from training.speech.sentences import (
     held_out_sentences,
     is_held_out,
     is_simple,
     template_sentences,
     training_sentences,
 )
-from training.speakers import HELD_OUT_KOKORO, HELD_OUT_TEACHER, SHARES, speakers
+from training.speech.speakers import HELD_OUT_KOKORO, HELD_OUT_TEACHER, SHARES, speakers
 
 LEXICON = Lexicon.load(synthesize.LEXICON)
 MISSING = [
@@ -138,7 +138,7 @@ def test_more_phones_than_letters_can_hold_are_not_aligned() -> None:
 
 @needs_synthesizers
 def test_the_shipped_lexicon_says_what_flite_says() -> None:
-    from training.flite import Flite
+    from training.speech.flite import Flite
 
     flite = Flite()
     sentences = [text for text in itertools.islice(template_sentences(9), 60) if "close" not in text]

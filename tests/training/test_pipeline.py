@@ -22,15 +22,15 @@ from engine.engine import Engine
 from engine.families.s2.codec import codec_files, load_codec
 from engine.families.s2.dual_ar import load_dual_ar
 from tests.training.test_data import needs_synthesizers
-from training import synthesize
-from training.corpus import Corpus, table
-from training.encode import CodedCorpus
+from training.codec.train import open_run
+from training.dual_ar.encode import CodedCorpus
 from training.pipeline import SEED, STAGES, StageFailed, check_gate, held_out_pair, run
-from training.sentences import is_held_out
 from training.settings import FULL, LARGE, TINY
-from training.speakers import SHARES, speakers
-from training.synthesize import SAMPLE_RATE
-from training.train_codec import open_run
+from training.speech import synthesize
+from training.speech.corpus import Corpus, table
+from training.speech.sentences import is_held_out
+from training.speech.speakers import SHARES, speakers
+from training.speech.synthesize import SAMPLE_RATE
 
 # The first test makes everything; what a busy core needs for that is more than a test's usual share.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

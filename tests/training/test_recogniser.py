@@ -10,15 +10,15 @@ import torch
 from safetensors.torch import save_file
 
 from engine.text.english.pronunciation import PHONES, Lexicon
-from training.recogniser import BLANK, LogMel, Recogniser, decode
+from training.recogniser.model import BLANK, LogMel, Recogniser, decode
 
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")
 
-from training import recogniser_speech
-from training.recogniser_speech import RATE, Utterance, cast, lines, load, save
-from training.speakers import HELD_OUT_TEACHER, speakers
-from training.synthesize import LEXICON
-from training.train_recogniser import Ears, Trainer, batches, error_rate, timed_phones
+from training.recogniser import speech as recogniser_speech
+from training.recogniser.speech import RATE, Utterance, cast, lines, load, save
+from training.recogniser.train import Ears, Trainer, batches, error_rate, timed_phones
+from training.speech.speakers import HELD_OUT_TEACHER, speakers
+from training.speech.synthesize import LEXICON
 
 
 def utterance(phones: str, seed: int) -> Utterance:

@@ -11,8 +11,8 @@ import torch
 from engine.families.s2.dual_ar import load_dual_ar
 from engine.text.prompt import PromptBuilder, PromptReference
 from engine.text.tokenizer import Tokenizer
-from training import train_ar
-from training.conversations import (
+from training.dual_ar import train as train_ar
+from training.dual_ar.conversations import (
     IGNORED,
     RECORDED_SHARE,
     TURN_SHARES,
@@ -21,10 +21,10 @@ from training.conversations import (
     Utterance,
     collate,
 )
-from training.encode import CodedCorpus, phone_of_frames
+from training.dual_ar.encode import CodedCorpus, phone_of_frames
+from training.dual_ar.transcripts import damaged
 from training.export import release_config, release_tensors
 from training.tokenizer import save_tokenizer
-from training.transcripts import damaged
 
 SEMANTIC, RESIDUAL, CODEBOOKS = 32, 16, 4
 WORDS = ["hh ax l ow .", "g uh d _ b ay !", "y eh s .", "n ow _ n ow ?"]

@@ -17,14 +17,14 @@ from engine.codec.config import CodecConfig, QuantizerConfig, WindowedTransforme
 from engine.codec.fingerprint import codec_fingerprint
 from engine.families.s2.codec import codec_files, load_codec, load_codec_decoder, load_codec_encoder
 from engine.text.english.pronunciation import PHONES
-from training import train_codec
-from training.codec_batches import LABELS_PER_FRAME, SILENCE, CropSampler, phones_at
-from training.codec_check import held_out_quality
-from training.codec_losses import SpectralLoss, pitch_of
-from training.codec_run import CodecRun, Recipe
-from training.corpus import SAMPLE_RATE, Corpus, Utterance
-from training.quantizer_training import Lookup, QuantizerTraining, codebooks_of, quantize
-from training.train_codec import checkpoint_of, export, finish, kept_from_training, open_run
+from training.codec import train as train_codec
+from training.codec.batches import LABELS_PER_FRAME, SILENCE, CropSampler, phones_at
+from training.codec.check import held_out_quality
+from training.codec.losses import SpectralLoss, pitch_of
+from training.codec.quantizer import Lookup, QuantizerTraining, codebooks_of, quantize
+from training.codec.run import CodecRun, Recipe
+from training.codec.train import checkpoint_of, export, finish, kept_from_training, open_run
+from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 
 TINY = CodecConfig(
     sample_rate=SAMPLE_RATE,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
-from benchmarks import page_latency
+from benchmarks.speed import page_latency
 from web.serve import launch, private_folder
 
 RATE = 22_050

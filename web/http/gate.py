@@ -6,7 +6,7 @@
 
 Responses get the headers of `ResponseHeaders`.
 
-Requests of the interface for programs are passed to its own application, which admits them by their keys: a key works
+Requests of the API are passed to its own application, which admits them by their keys: a key works
 under any host name. Without a key only those of this machine count as local, and none of another site's page.
 """
 
@@ -72,7 +72,7 @@ def gate_lifespan(
 ) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     """A lifespan that puts a gate in front of an application, outside of Gradio's own middleware.
 
-    calls: validates the page's calls. inner: further middleware, behind the gate. api: the interface for programs.
+    calls: validates the page's calls. inner: further middleware, behind the gate. api: the API's application.
     """
 
     @asynccontextmanager

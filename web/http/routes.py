@@ -1,4 +1,4 @@
-"""The routes that respond: those of Gradio that the page uses, and the interface for programs.
+"""The routes that respond: those of Gradio that the page uses, and the API's.
 
 No others of Gradio's respond: they convert recordings, fetch addresses and more.
 """
@@ -44,7 +44,7 @@ _ROUTES = (
     _route(("POST", "DELETE"), rf"{_API}/upload", "upload"),
     _route(_GET, rf"{re.escape(PATH_PREFIX)}[\w.-]{{1,2000}}", "file"),
 )
-# The application of the interface decides for itself what is there.
+# The API's application decides for itself what is there.
 _PROGRAMS = (
     _route(("GET", "HEAD", "POST", "DELETE"), r"/v1/.*|/audio/voices|/mcp|/health(/live|/ready)?|/metrics", "api"),
 )
@@ -64,7 +64,7 @@ class AllowedRoutes:
     def __init__(
         self, *, accounts: bool = False, hub: bool = False, programs: bool = False, root_path: str = ""
     ) -> None:
-        """accounts, hub: how visitors log in. programs: whether there is an interface for programs.
+        """accounts, hub: how visitors log in. programs: whether there is an API.
 
         root_path: of a proxy, which may leave it in paths.
         """

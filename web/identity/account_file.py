@@ -28,8 +28,9 @@ class AccountFile:
 
     @classmethod
     def read(cls, path: Path) -> AccountFile:
-        """Read a file. Raises TargetChanged where it changes meanwhile, else InvalidOption, also where anyone may write to
-        it; the file is unchanged.
+        """Read a file, which stays unchanged.
+
+        Raises TargetChanged where it changes meanwhile, InvalidOption, also where anyone may write to it.
         """
         try:
             target = target_of(path)

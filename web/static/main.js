@@ -37,8 +37,9 @@ const COMPONENTS = {
 
 listen();
 
-// component: what Gradio gives a component's script: { element, trigger, props, server, upload, watch }.
 connect();
+
+// component: what Gradio gives a component's script: { element, trigger, props, server, upload, watch }.
 window.reprise = {
   answers,
   draft,

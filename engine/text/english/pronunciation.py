@@ -3,7 +3,7 @@
 The phones are the US English set of Flite (Black and Lenzo, 2001), whose speech the model was trained on, so that
 training and inference agree. The letter-to-sound table aligns letters with phones as Black, Lenzo and Pagel, "Issues in
 building general letter to sound rules" (1998); instead of their trees it has a context table that backs off from three
-letters on either side. `training/lexicon.py` builds the file.
+letters on either side. `training/speech/lexicon.py` builds the file.
 """
 
 import gzip

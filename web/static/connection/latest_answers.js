@@ -3,7 +3,7 @@
 // after it was asked for.
 
 const SHOWS = "only the latest answer counts"; // in the script of such events: web/ui/events.py
-const UNCHANGED = { __type__: "update" }; // Gradio then leaves the component as it is
+export const UNCHANGED = { __type__: "update" }; // Gradio then leaves the component as it is
 
 const isUpdate = (value) => value?.__type__ === "update";
 const isUnchanged = (value) => isUpdate(value) && Object.keys(value).length === 1;

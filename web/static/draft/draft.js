@@ -1,10 +1,11 @@
 // What a page keeps across a reload: the texts and settings that were entered, the voice, and the tab that was shown.
 // Session storage holds it, by owner: another page of this browser has its own, and another user does not see it.
 
+import { UNCHANGED } from "../connection/latest_answers.js";
+
 const DRAFT = "reprise.draft.";
 const VOICE = "reprise.voice."; // new pages begin with the voice that was picked last, so this one is kept for good
 const OWNER = "reprise.draft_owner"; // of the last page; until the server has told who this page's is
-const UNCHANGED = { __type__: "update" }; // Gradio then leaves the component as it is
 
 export class Draft {
   // session, local: storages, which may throw.

@@ -1,8 +1,8 @@
 // This page's draft, in the browser's storages. Components are named by their ids in the page.
 
+import { KEY as OWNER } from "../ui/owner.js"; // stays: it is the key to what comes next
 import { Draft } from "./draft.js";
 
-const OWNER = "reprise.owner"; // stays: it is the key to what comes next
 const session = () => sessionStorage;
 const local = () => localStorage;
 

@@ -3,7 +3,7 @@
 
 import { words } from "./words.js";
 
-const KEY = "reprise.owner";
+export const KEY = "reprise.owner";
 
 function read() {
   try {

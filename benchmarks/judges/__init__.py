@@ -1,0 +1,1 @@
+"""Judges of speech: recognisers of words and phones, pitch, speaker similarity, level."""

@@ -1,0 +1,88 @@
+"""Phone recognition with a small recogniser (`training/recogniser/model.py`), without a language model.
+
+A word recogniser guesses likely words and cannot tell a nearly right word from a missing one. This one outputs phones;
+each missing, wrong or extra phone is an error against the engine's pronunciation of the text.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torchaudio.functional as AF
+from numpy.typing import NDArray
+
+from benchmarks.evaluation_set import FOLDER
+from engine.release.hub import BUNDLED
+from engine.text.english.pronunciation import PHONES, Lexicon
+from engine.text.tokenizer import LEXICON_FILE
+from training.recogniser.edits import edits
+from training.recogniser.model import RATE, LogMel, Recogniser, decode
+
+WEIGHTS = FOLDER / "recogniser.safetensors"
+_SHORTEST = 0.1  # s
+_QUIET = 1e-4  # root mean square: what is softer is silence
+
+
+@dataclass(frozen=True)
+class PhoneErrors:
+    """Number of insertions, deletions and substitutions, and number of phones in the text."""
+
+    errors: int
+    phones: int
+
+
+class PhoneJudge:
+    """A phone recogniser without state between utterances."""
+
+    def __init__(self, weights: Path = WEIGHTS, lexicon: Path = BUNDLED / LEXICON_FILE) -> None:
+        self._lexicon = Lexicon.load(lexicon)
+        self._model, self._mel = Recogniser.load(weights), LogMel()
+
+    @torch.inference_mode()
+    def hear(self, samples: NDArray[np.float32], sample_rate: int) -> list[str]:
+        """Recognise the phones in mono samples [n] at `sample_rate` Hz; none in silence."""
+        wave = torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32))
+        if len(wave) < _SHORTEST * sample_rate or float(wave.square().mean().sqrt()) < _QUIET:
+            return []
+        wave = AF.resample(wave, sample_rate, RATE)
+        return decode(self._model(self._mel(wave)[None])[0])
+
+    def spelled(self, text: str) -> list[str]:
+        """The phones of a text as the engine pronounces it, without word breaks and marks."""
+        return [token for token in self._lexicon.phones(text).split() if token in PHONES]
+
+    def errors(self, said: str, heard: list[str]) -> PhoneErrors:
+        """Levenshtein's distance between the phones of `said` and those heard."""
+        truth = self.spelled(said)
+        return PhoneErrors(edits(truth, heard), len(truth))
+
+
+def phone_error_rate(errors: Iterable[PhoneErrors]) -> float:
+    """All errors over all phones of a set of utterances; nan when there are no phones."""
+    total, count = 0, 0
+    for each in errors:
+        total, count = total + each.errors, count + each.phones
+    return total / count if count else math.nan
+
+
+def found(truth: Sequence[str], guess: Sequence[str]) -> list[bool]:
+    """For each phone of `truth`, whether `guess` has it in place, by one alignment with the fewest errors."""
+    table = [list(range(len(guess) + 1))]
+    for i, phone in enumerate(truth, start=1):
+        row = [i]
+        for j, other in enumerate(guess, start=1):
+            row.append(min(table[-1][j] + 1, row[-1] + 1, table[-1][j - 1] + (phone != other)))
+        table.append(row)
+    there, i, j = [False] * len(truth), len(truth), len(guess)
+    while i and j:
+        if table[i][j] == table[i - 1][j - 1] + (truth[i - 1] != guess[j - 1]):
+            i, j = i - 1, j - 1
+            there[i] = truth[i] == guess[j]
+        elif table[i][j] == table[i - 1][j] + 1:
+            i -= 1
+        else:
+            j -= 1
+    return there

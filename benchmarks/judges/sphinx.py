@@ -1,0 +1,76 @@
+"""Word recognition with CMU Sphinx's US English acoustic model (pocketsphinx, offline, models in the wheel).
+
+It uses one of two language models, so word error rates name theirs: "domain", bigrams over the
+sentences that the bundled model was trained on (without the test sentences), or "general", the model that comes
+with pocketsphinx.
+"""
+
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import torch
+import torchaudio.functional as AF
+from numpy.typing import NDArray
+from pocketsphinx import Decoder, get_model_path
+
+from benchmarks.judges.words import words, write_bigram_model
+
+RATE = 16_000  # Hz, what the acoustic model was trained on
+_LEVEL = 0.1  # root mean square
+_LEAD, _TAIL = 3000, 4000  # samples of near-silence around the utterance
+_HISS = 1e-4  # digital silence has no logarithm
+
+
+class Judge:
+    """A word recogniser without state between utterances. Not thread-safe."""
+
+    def __init__(self, language_model: Path, name: str) -> None:
+        self.name = name
+        models = Path(get_model_path("en-us"))
+        self._decoder = Decoder(
+            hmm=str(models / "en-us"),
+            lm=str(language_model),
+            dict=str(models / "cmudict-en-us.dict"),
+            loglevel="FATAL",
+        )
+
+    @classmethod
+    def general(cls) -> "Judge":
+        """With the language model that comes with pocketsphinx."""
+        return cls(Path(get_model_path("en-us")) / "en-us.lm.bin", "general")
+
+    @classmethod
+    def domain(cls, sentences: Iterable[str], vocabulary: Iterable[str]) -> "Judge":
+        """With bigrams over `sentences`; recognises the words of `vocabulary` that the dictionary has."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "domain.arpa"
+            write_bigram_model(path, sentences, vocabulary)
+            return cls(path, "domain")
+
+    def knows(self, word: str) -> bool:
+        """Whether the dictionary has the word; other words cannot be recognised."""
+        return self._decoder.lookup_word(word) is not None
+
+    def hear(self, samples: NDArray[np.float32], sample_rate: int) -> str:
+        """Recognise the words in mono samples [n] in [-1, 1] at `sample_rate` Hz; "" for none."""
+        if len(samples) == 0:
+            return ""
+        self._decoder.start_utt()
+        # All at once, so that the cepstral mean is this utterance's and not carried over from the previous one.
+        self._decoder.process_raw(_prepared(samples, sample_rate), no_search=False, full_utt=True)
+        self._decoder.end_utt()
+        found = self._decoder.hyp()
+        return "" if found is None else " ".join(words(re.sub(r"\(\d+\)", "", found.hypstr)))
+
+
+def _prepared(samples: NDArray[np.float32], sample_rate: int) -> bytes:
+    wave = torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32))
+    wave = AF.resample(wave, sample_rate, RATE)
+    wave = wave * (_LEVEL / (wave.square().mean().sqrt() + 1e-6))
+    wave = torch.nn.functional.pad(wave, (_LEAD, _TAIL))
+    hiss = np.random.default_rng(0).normal(0.0, _HISS, len(wave)).astype(np.float32)
+    pcm = np.clip(wave.numpy() + hiss, -1.0, 1.0) * 32767
+    return pcm.astype("<i2").tobytes()

@@ -1,0 +1,1 @@
+"""Memory of the engine and of the codec's views."""

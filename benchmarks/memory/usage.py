@@ -1,0 +1,274 @@
+"""Memory by part, peak memory while loading, and memory over continuous speaking.
+
+    python -m benchmarks.memory.usage [--model FOLDER] [--device cpu] [--minutes 3] [--listeners 2]
+
+The parts are counted from the engine's tensors. Each of the two measurements runs in a new process: `loading` reads
+its memory before and after loading, and the peak; `speaking` has listeners request one text after the other, in
+changing voices, and samples every few seconds. Memory is flat when the median of the last quarter is at most 2 %
+above that of the first. `--minutes 60` runs for an hour. A process's memory includes mapped file pages; on a GPU the
+device memory allocated by PyTorch is reported as well.
+"""
+
+import argparse
+import itertools
+import json
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks._report import Cell
+from benchmarks.evaluation_set import EvaluationSet
+from benchmarks.speed._shared import Table, engine_parser, keep, model_name
+from engine.engine import Engine, SpeakOptions
+from engine.serving.memory import held_bytes
+from engine.voice import Voice
+
+MIB = 2**20
+EVERY = 5.0  # seconds between two samples
+FLAT = 0.02
+ROOT = Path(__file__).parents[2]
+
+
+def process_mib(what: str) -> float:
+    """MiB of this process: `VmRSS`, resident now, or `VmHWM`, the peak. Linux only.
+
+    Not `getrusage`: there a process starts with its parent's peak.
+    """
+    for line in Path("/proc/self/status").read_text("utf-8").splitlines():
+        if line.startswith(f"{what}:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("this system does not tell a process's memory")
+
+
+def device_mib(device: str, *, most: bool = False) -> float | None:
+    """MiB allocated by PyTorch on a GPU, now or at the peak; None on a CPU."""
+    if not device.startswith("cuda"):
+        return None
+    return (torch.cuda.max_memory_allocated(device) if most else torch.cuda.memory_allocated(device)) / MIB
+
+
+def parts(engine: Engine) -> dict[str, float]:
+    """MiB of each part, from its tensors, with the current prefix cache.
+
+    Loads the encoder view if necessary.
+    """
+    steps, slots, batches = engine._runner._steps, engine._runner._slots, engine._pipeline.codec_worker._batches
+    kept = {
+        "slow": held_bytes(steps._frame.slow),
+        "fast": held_bytes(steps._frame._fast),
+        "encoder": held_bytes(engine._encoder._view()),
+        "decoder": held_bytes(batches._decoder),
+        "decoder_states": batches._states.nbytes(),
+        "kv_per_slot": slots.cache.buffer.nbytes // slots.count,
+        "kv": slots.cache.buffer.nbytes,
+        "prefixes": engine._prefixes.nbytes[0],
+        "prefixes_on_host": engine._prefixes.nbytes[1],
+    }
+    return {name: count / MIB for name, count in kept.items()}
+
+
+def voices(engine: Engine) -> list[Voice]:
+    """Those of the evaluation set, saved."""
+    speakers = EvaluationSet.load().speakers
+    return [engine.encode_voice(s.name, [(s.reference.path, s.reference.text)]).voice for s in speakers]
+
+
+def loading(model: str, device: str) -> dict[str, Any]:
+    """Memory before and after `Engine.load`, and of the engine's parts; for a new process."""
+    before = process_mib("VmRSS")
+    engine = Engine.load(model, device)
+    try:
+        found: dict[str, Any] = {
+            "device": engine.device,
+            "before_mib": before,
+            "loaded_mib": process_mib("VmRSS"),
+            "peak_mib": process_mib("VmHWM"),
+            "device_loaded_mib": device_mib(engine.device),
+            "device_peak_mib": device_mib(engine.device, most=True),
+        }
+        known = voices(engine)
+        for voice in known:
+            for _ in (speech := engine.speak("Yes.", voice, SpeakOptions(seed=1))):
+                speech.cancel()
+        return {
+            **found,
+            "slots": engine.slots,
+            "positions": engine.status().positions,
+            "precision": engine.status().precision,
+            "voices": len(known),
+            "parts": parts(engine),
+        }
+    finally:
+        engine.close()
+
+
+@dataclass
+class Talk:
+    """Totals of all listeners; thread-safe."""
+
+    requests: int = 0
+    seconds: float = 0.0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, seconds: float) -> None:
+        with self.lock:
+            self.requests += 1
+            self.seconds += seconds
+
+
+def converse(engine: Engine, wanted: Iterator[tuple[str, Voice, int]], talk: Talk, over: threading.Event) -> None:
+    """One listener: text after text, until the end."""
+    while not over.is_set():
+        with talk.lock:
+            text, voice, seed = next(wanted)
+        speech = engine.speak(text, voice, SpeakOptions(seed=seed))
+        for _ in speech:
+            if over.is_set():
+                speech.cancel()
+        if speech.result is not None:
+            talk.add(speech.result.seconds)
+
+
+def speaking(
+    model: str, device: str, *, minutes: float, listeners: int, every: float = EVERY, texts: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Memory during continuous speaking; for a new process. texts: instead of the evaluation set's."""
+    engine = Engine.load(model, device)
+    talk, over = Talk(), threading.Event()
+    said = texts or [clip.text for speaker in EvaluationSet.load().speakers for clip in speaker.sentences]
+    # 60 sentences and 20 voices: shifted, so that every voice eventually speaks every sentence.
+    known = voices(engine)
+    wanted = ((said[i % len(said)], known[(i + i // len(said)) % len(known)], i) for i in itertools.count())
+    for voice in known:
+        list(engine.speak(said[0], voice, SpeakOptions(seed=0)))
+    threads = [threading.Thread(target=converse, args=(engine, wanted, talk, over)) for _ in range(listeners)]
+    try:
+        for thread in threads:
+            thread.start()
+        looks = _watch(engine.device, 60 * minutes, every)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+        engine.close()
+    found: dict[str, Any] = {"minutes": minutes, "listeners": listeners, "every_s": every}
+    found |= {"requests": talk.requests, "audio_s": round(talk.seconds, 1)}
+    return found | {name: quarters(values) for name, values in looks.items() if values}
+
+
+def _watch(device: str, seconds: float, every: float) -> dict[str, list[float]]:
+    """Sample the memory of the process, and of the GPU if any, until the end; at least four times."""
+    process, own = list[float](), list[float]()
+    for _ in range(max(4, round(seconds / every))):
+        time.sleep(every)
+        process.append(round(process_mib("VmRSS"), 2))
+        if (allocated := device_mib(device)) is not None:
+            own.append(round(allocated, 2))
+    return {"process": process, "on_device": own}
+
+
+def quarters(values: Sequence[float]) -> dict[str, Any]:
+    """Medians of the first and last quarter of at least four samples, in MiB, and whether they are flat."""
+    quarter = max(1, len(values) // 4)
+    first, last = statistics.median(values[:quarter]), statistics.median(values[-quarter:])
+    flat = last <= first * (1 + FLAT)
+    return {"first_mib": first, "last_mib": last, "growth_mib": last - first, "flat": flat, "mib": list(values)}
+
+
+def in_new_process(task: str, options: argparse.Namespace) -> dict[str, Any]:
+    """The result of `loading` or `speaking`, run in a new process."""
+    command = [sys.executable, "-m", "benchmarks.memory.usage", "--task", task, "--model", options.model]
+    command += ["--device", options.device, "--minutes", str(options.minutes), "--listeners", str(options.listeners)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+NAMES = {
+    "slow": "Slow AR",
+    "fast": "Fast AR",
+    "encoder": "codec, encoder view",
+    "decoder": "codec, decoder view",
+    "decoder_states": "codec, states of all turns",
+    "kv_per_slot": "keys and values, one slot",
+    "kv": "keys and values, all slots",
+    "prefixes": "voices' prompts kept",
+    "prefixes_on_host": "voices' prompts kept, host memory",
+}
+
+
+def table(found: Mapping[str, Any]) -> Table:
+    """The printed and published table."""
+    load, talk = found["loading"], found["speaking"]
+    title = (
+        f"Memory of {found['model']} on {found['device']} in {load['precision']}: {load['slots']} slots of "
+        f"{load['positions']} positions, {load['voices']} voices known"
+    )
+    rows = [*_part_rows(load), *_process_rows(load), *_speaking_rows(talk)]
+    held = [talk[name] for name in ("process", "on_device") if name in talk]
+    growth = " and ".join(f"{of['growth_mib']:+.1f} MiB ({'flat' if of['flat'] else 'NOT flat'})" for of in held)
+    note = (
+        f"{talk['minutes']:g} minutes of speaking, {talk['listeners']} listeners at once: {talk['requests']} requests, "
+        f"{talk['audio_s']:.0f} s of audio; from the first quarter to the last {growth}."
+    )
+    return Table(title, ["", "MiB"], rows, [note])
+
+
+def _part_rows(load: Mapping[str, Any]) -> list[list[Cell]]:
+    return [[NAMES[name], f"{mib:,.1f}"] for name, mib in load["parts"].items()]
+
+
+def _process_rows(load: Mapping[str, Any]) -> list[list[Cell]]:
+    names = {
+        "before_mib": "process, before loading",
+        "loaded_mib": "process, loaded",
+        "peak_mib": "process, at its largest while loading",
+        "device_loaded_mib": "device, loaded",
+        "device_peak_mib": "device, at its largest while loading",
+    }
+    return [[name, f"{load[key]:,.1f}"] for key, name in names.items() if load[key] is not None]
+
+
+def _speaking_rows(talk: Mapping[str, Any]) -> list[list[Cell]]:
+    rows: list[list[Cell]] = []
+    for key, name in {"process": "process", "on_device": "device"}.items():
+        if key in talk:
+            rows.append([f"{name}, speaking, first quarter", f"{talk[key]['first_mib']:,.1f}"])
+            rows.append([f"{name}, speaking, last quarter", f"{talk[key]['last_mib']:,.1f}"])
+    return rows
+
+
+def _parse() -> argparse.Namespace:
+    made = engine_parser(__doc__)
+    made.add_argument("--task", choices=("loading", "speaking"), help=argparse.SUPPRESS)
+    made.add_argument("--minutes", type=float, default=3.0, help="of speaking")
+    made.add_argument("--listeners", type=int, default=2)
+    return made.parse_args()
+
+
+def main() -> None:
+    """Measure, print the table and save the figures."""
+    options = _parse()
+    if options.task == "loading":
+        print(json.dumps(loading(options.model, options.device)))
+    elif options.task == "speaking":
+        talk = speaking(options.model, options.device, minutes=options.minutes, listeners=options.listeners)
+        print(json.dumps(talk))
+    else:
+        load = in_new_process("loading", options)
+        talk = in_new_process("speaking", options)
+        found = {"model": model_name(options.model), "device": load["device"], "loading": load, "speaking": talk}
+        table(found).show()
+        keep("memory", found)
+
+
+if __name__ == "__main__":
+    main()

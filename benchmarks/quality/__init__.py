@@ -1,0 +1,1 @@
+"""Quality of the bundled model's speech."""

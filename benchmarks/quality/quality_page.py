@@ -1,0 +1,139 @@
+"""Write docs/voice/index.html: the figures of voice_quality, spectrograms, and audio.
+
+    python -m benchmarks.quality.voice_quality --keep FOLDER
+    python -m benchmarks.quality.quality_page FOLDER
+
+The page shows the measurements and audio of that run only.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+import soundfile
+import torch
+import torchaudio
+from numpy.typing import NDArray
+
+from benchmarks import _report
+from benchmarks.evaluation_set import EvaluationSet, Speaker
+
+PAGE = Path(__file__).parents[2] / "docs" / "voice" / "index.html"
+_TEMPLATE = Path(__file__).parents[1] / "pages" / "voice.html"
+_EVERY, _ORDINAL = 3, "third"  # voice is shown
+_TITLES = {"teachers": "Teacher", "codec": "Codec alone", "speech": "Cloned"}
+_SOUND = ".mp3"
+_BANDS, _CEILING, _RANGE = 96, 8000.0, 70.0  # mel bands, Hz, dB below the loudest
+
+
+@dataclass(frozen=True)
+class Take:
+    """Audio and its spectrogram, as paths relative to the page, with a caption."""
+
+    title: str
+    sound: str
+    picture: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """One sentence in one voice, by all systems."""
+
+    said: str
+    teacher: str
+    unheard: bool
+    takes: tuple[Take, ...]
+
+
+def write_page(kept: Path, data: EvaluationSet, found: Mapping[str, Any], page: Path = PAGE) -> None:
+    """Write the page and its audio files; delete those of an earlier page.
+
+    Args:
+        kept: the folder that voice_quality kept its utterances in.
+        found: its results, as they were saved.
+
+    Raises FileNotFoundError when `kept` is not of the same run.
+    """
+    page.parent.mkdir(parents=True, exist_ok=True)
+    for old in (*page.parent.glob(f"*{_SOUND}"), *page.parent.glob("*.png")):
+        old.unlink()
+    examples = list(_examples(kept, data, found["utterances"], page.parent))
+    parts = list(found["figures"])
+    template = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(_TEMPLATE.read_text("utf-8"))
+    text = template.render(
+        machine=_report.describe(found["machine"]),
+        sentences=sum(len(speaker.sentences) for speaker in data.speakers),
+        voices=len(data.speakers),
+        parts=parts,
+        rows=list(_rows(found["figures"])),
+        listened=list(found["understood"]),
+        understood=list(_rows(found["understood"])),
+        ordinal=_ORDINAL,
+        examples=examples,
+    )
+    page.write_text(text + "\n", "utf-8")
+
+
+def _rows(figures: Mapping[str, Mapping[str, Any]]) -> Iterator[list[str | None]]:
+    names = dict.fromkeys(name for of_part in figures.values() for name in of_part)
+    for name in names:
+        yield [name, *(of_part.get(name, {}).get("text") for of_part in figures.values())]
+
+
+def _examples(kept: Path, data: EvaluationSet, utterances: Mapping[str, Any], folder: Path) -> Iterator[Example]:
+    for speaker in data.speakers[::_EVERY]:
+        clip = speaker.sentences[0]
+        takes = [_take("Reference", speaker.reference.path, folder, f"Says: “{speaker.reference.text}”", speaker)]
+        for part in (part for part in _TITLES if part in utterances):
+            heard = next(each["heard"]["domain"] for each in utterances[part][0] if each["voice"] == speaker.name)
+            source = _kept(kept, part, speaker)
+            takes.append(_take(_TITLES[part], source, folder, f"Heard: “{heard}”", speaker))
+        yield Example(clip.text, speaker.teacher, speaker.stranger, tuple(takes))
+
+
+def _kept(folder: Path, part: str, speaker: Speaker) -> Path:
+    """The speaker's first sentence as voice_quality kept it."""
+    found = sorted(folder.glob(f"{part}-*-{speaker.name}.wav"))
+    if not found:
+        raise FileNotFoundError(f"{folder} holds nothing of {part} by {speaker.name}: run voice_quality --keep again.")
+    return found[0]
+
+
+def _take(title: str, source: Path, folder: Path, caption: str, speaker: Speaker) -> Take:
+    name = f"{speaker.name}-{title.split()[0].lower()}"
+    samples, rate = soundfile.read(source, dtype="float32")
+    sound, picture = folder / f"{name}{_SOUND}", folder / f"{name}.png"
+    soundfile.write(sound, samples, rate)
+    draw(samples, rate, picture)
+    return Take(title, sound.name, picture.name, caption)
+
+
+def draw(samples: NDArray[np.float32], rate: int, path: Path) -> None:
+    """A log-mel spectrogram of mono samples [n] as a picture without axes: time to the right, pitch upwards."""
+    from matplotlib import image
+
+    mel = torchaudio.transforms.MelSpectrogram(
+        rate, n_fft=1024, hop_length=rate // 150, n_mels=_BANDS, f_max=_CEILING, power=2.0
+    )
+    decibels = 10 * mel(torch.from_numpy(samples)).clamp(1e-10).log10()
+    image.imsave(path, (decibels - decibels.max()).numpy(), cmap="magma", vmin=-_RANGE, vmax=0, origin="lower")
+
+
+def main() -> None:
+    """Write the page from the last results and the folder of that run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kept", type=Path, help="where voice_quality --keep wrote its utterances")
+    options = parser.parse_args()
+    found = json.loads((_report.RESULTS / "voice_quality.json").read_text("utf-8"))
+    write_page(options.kept, EvaluationSet.load(), found)
+    print(f"Wrote {PAGE}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""The model with clips of real people as references, on balanced sentences.
+
+    python -m benchmarks.quality.real_person [--model FOLDER] [--keep FOLDER]
+
+The clips come from Debian packages (named in `PEOPLE`) and are not part of this repository. They are a telephone
+prompt, an audiobook, a recogniser test and a loudspeaker test; none was made for cloning.
+
+The bundled model was trained on synthesizers only, so similarity to a person is for information. Its targets: the
+person's pitch within 2 semitones, a word error of .35, and never noise or silence.
+"""
+
+import argparse
+import math
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+from benchmarks import _report
+from benchmarks.bootstrap import mean
+from benchmarks.judges import pitch, sound
+from benchmarks.judges.phones import PhoneErrors, PhoneJudge, phone_error_rate
+from benchmarks.judges.similarity import SpeakerEncoder
+from benchmarks.judges.whisper import Whisper
+from benchmarks.judges.words import WordErrors, word_error_rate, word_errors
+from benchmarks.quality.balanced_sentences import sentences_of
+from benchmarks.quality.takes import Run, Samples, model_parser, sampling, take
+from engine.engine import Engine
+from engine.models.sampling import SamplingOptions
+from engine.voice import Voice
+
+_PAUSE = 0.2  # s, between joined clips
+
+
+@dataclass(frozen=True)
+class Person:
+    """A person's clips in a folder of a Debian package, each with its transcript."""
+
+    name: str
+    package: str
+    folder: Path
+    clips: tuple[tuple[str, str], ...]
+
+    def missing(self) -> bool:
+        """Whether the package is not installed, or has other files."""
+        return not all((self.folder / file).is_file() for file, _ in self.clips)
+
+    def reference(self) -> tuple[NDArray[np.float32], int, str]:
+        """The clips joined with short pauses: samples [n], their rate in Hz, and what is said."""
+        read = [soundfile.read(self.folder / file, dtype="float32") for file, _ in self.clips]
+        rate = int(read[0][1])
+        pause = np.zeros(int(_PAUSE * rate), dtype=np.float32)
+        pieces = [piece for samples, _ in read for piece in (samples, pause)]
+        return np.concatenate(pieces[:-1]), rate, " ".join(text for _, text in self.clips)
+
+
+_POCKETSPHINX = Path("/usr/share/pocketsphinx/test/data")
+_BOOK = "sense_and_sensibility_01_austen_64kb"
+PEOPLE = (
+    Person(
+        "telephone prompts",
+        "asterisk-core-sounds-en-wav",
+        Path("/usr/share/asterisk/sounds/en_US_f_Allison"),
+        (
+            ("agent-pass.wav", "Please enter your password followed by the pound key."),
+            ("conf-placeintoconf.wav", "You will now be placed into the conference."),
+        ),
+    ),
+    Person(
+        "audiobook",
+        "pocketsphinx-testdata",
+        _POCKETSPHINX / "librivox",
+        (
+            (f"{_BOOK}-0880.wav", "He was not an ill disposed young man."),
+            (f"{_BOOK}-0930.wav", "He might even have been made amiable himself."),
+        ),
+    ),
+    Person(
+        "playing cards",
+        "pocketsphinx-testdata",
+        _POCKETSPHINX / "cards",
+        (
+            ("001.wav", "Ten of clubs."),
+            ("003.wav", "Seven of clubs."),
+            ("005.wav", "Eight of spades, four of clubs, seven of hearts."),
+        ),
+    ),
+    Person(
+        "loudspeakers",
+        "alsa-utils",
+        Path("/usr/share/sounds/alsa"),
+        (
+            ("Front_Center.wav", "Front center."),
+            ("Front_Left.wav", "Front left."),
+            ("Front_Right.wav", "Front right."),
+            ("Rear_Left.wav", "Rear left."),
+            ("Rear_Right.wav", "Rear right."),
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """One sentence in a person's voice. pitch: the clip's median F0 in Hz, and its own; level in dBFS."""
+
+    said: str
+    heard: str
+    errors: WordErrors
+    phone_errors: PhoneErrors
+    pitch: pitch.Pitch
+    level: float
+    flatness: float
+    similarity: float
+    run: Run
+
+
+class Listener:
+    """Measures sentences. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._words = Whisper()
+        self._phones, self._encoder = PhoneJudge(), SpeakerEncoder()
+
+    def vector(self, samples: Samples, rate: int) -> NDArray[np.float32]:
+        """Speaker embedding; zeros for silence."""
+        try:
+            return self._encoder.embed(samples, rate)
+        except ValueError:
+            return np.zeros(256, dtype=np.float32)
+
+    def listen(self, said: str, take: tuple[Samples, int, Run], person: NDArray[np.float32], f0: float) -> Heard:
+        """A take of `said`: samples [n], their rate, its run; in the voice of `person`, whose clip has the pitch f0."""
+        samples, rate, run = take
+        heard = self._words.hear(samples, rate)
+        return Heard(
+            said=said,
+            heard=heard,
+            errors=word_errors(said, heard),
+            phone_errors=self._phones.errors(said, self._phones.hear(samples, rate)),
+            pitch=(f0, pitch.median(pitch.track(samples, rate))),
+            level=sound.level(samples),
+            flatness=sound.flatness(samples, rate),
+            similarity=float(self.vector(samples, rate) @ person),
+            run=run,
+        )
+
+
+def takes(
+    person: Person, engine: Engine, texts: Sequence[str], options: SamplingOptions
+) -> Iterator[tuple[str, tuple[Samples, int, Run]]]:
+    """Speak the texts in a person's voice, from the unprocessed clip."""
+    samples, rate, said = person.reference()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "reference.wav"
+        soundfile.write(path, samples, rate, subtype="PCM_16")
+        voice: Voice = engine.encode_voice(person.name, [(path, said)]).voice
+    for seed, text in enumerate(texts):
+        spoken, run = take(engine, text, voice, seed, options)
+        yield text, (spoken, engine.sample_rate, run)
+
+
+def figures(all_heard: list[Heard]) -> dict[str, float]:
+    """A person's figures under their names in the table."""
+    known = [each.pitch[1] for each in all_heard if math.isfinite(each.pitch[1])]
+    wanted, spoken = all_heard[0].pitch[0], float(np.median(known)) if known else math.nan
+    return {
+        "F0 of the clip, Hz": wanted,
+        "F0 of the speech, Hz": spoken,
+        "apart, semitones": 12 * abs(math.log2(spoken / wanted)),
+        "the farthest sentence, semitones": max((12 * abs(math.log2(f0 / wanted)) for f0 in known), default=math.nan),
+        "softest sentence, dBFS": min(each.level for each in all_heard),
+        "flattest sentence (white noise .56)": max(each.flatness for each in all_heard),
+        "word error, Whisper tiny.en": word_error_rate(each.errors for each in all_heard),
+        "phone error, no language model": phone_error_rate(each.phone_errors for each in all_heard),
+        "speaker similarity to the clip": mean([each.similarity for each in all_heard]),
+        "runs that end properly": mean([each.run.stop_reason == "end" for each in all_heard]),
+    }
+
+
+def _parse() -> argparse.Namespace:
+    parser = model_parser(__doc__)
+    parser.add_argument("--keep", type=Path, help="write references and sentences into this folder")
+    parser.add_argument("--name", default="real_person", help="of the file in results/")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure, print the table and save the figures."""
+    options = _parse()
+    if wanted := sorted({person.package for person in PEOPLE if person.missing()}):
+        sys.exit(f"The clips come from Debian packages that are not installed: apt-get install {' '.join(wanted)}")
+    texts = sentences_of(0)
+    engine, listener = Engine.load(options.model, options.device), Listener()
+    heard = {person.name: _listen(person, engine, listener, texts, options) for person in PEOPLE}
+    table = {name: figures(of_person) for name, of_person in heard.items()}
+    model = Path(options.model).name  # of a folder, only what it is called: results are published
+    rows: list[list[_report.Cell]] = [
+        [name, *(of_person[name] for of_person in table.values())] for name in next(iter(table.values()))
+    ]
+    _report.print_table(f"{model}: {len(texts)} balanced sentences in voices of real people", ["", *table], rows)
+    details = {name: [asdict(each) for each in of_person] for name, of_person in heard.items()}
+    _report.save(
+        options.name,
+        {
+            "model": model,
+            "sampling": asdict(sampling(options, engine)),
+            "packages": {person.name: person.package for person in PEOPLE},
+            "figures": table,
+            "utterances": details,
+        },
+    )
+
+
+def _listen(
+    person: Person, engine: Engine, listener: Listener, texts: Sequence[str], options: argparse.Namespace
+) -> list[Heard]:
+    samples, rate, _ = person.reference()
+    vector, f0 = listener.vector(samples, rate), pitch.median(pitch.track(samples, rate))
+    found = []
+    if options.keep:
+        options.keep.mkdir(parents=True, exist_ok=True)
+        soundfile.write(options.keep / f"{person.name}.wav", samples, rate)
+    for text, spoken in takes(person, engine, texts, sampling(options, engine)):
+        found.append(listener.listen(text, spoken, vector, f0))
+        print(f"{person.name:18} {text} → {found[-1].heard}", flush=True)
+        if options.keep:
+            soundfile.write(options.keep / f"{person.name}-{len(found)}.wav", *spoken[:2])
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Speed on this machine: frames, first audio, listeners, and the bound of the memory's bandwidth."""

@@ -1,0 +1,226 @@
+"""Frame rate against the bound of the memory bandwidth: every frame reads the weights once.
+
+    python -m benchmarks.speed.floor [--device cpu] [--threads N] [--frames N] [--runs 3] [--sizes NAME …]
+
+The bandwidth is measured: the larger of a copy's and a matrix-vector product's. The bytes of a frame are counted
+from the stored tensors; the bound is bandwidth by bytes. It is compared with the engine's model runner for one
+listener, in each mode that this machine supports. A step starts before the previous one is read, as in the engine.
+Shares above 1 are possible: a small model's Fast AR, read nine times per frame, stays in the cache.
+
+Weights are random: S2-Pro's sizes on a GPU, the bundled model's and those of a 0.5 B model on a CPU. Drawn tokens, the
+end of a turn included, are ignored. "Ready after" is the time for capturing and compiling; the last line gives it for
+an engine with the default number of slots.
+"""
+
+import argparse
+import gc
+import statistics
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+
+from benchmarks._report import Cell
+from benchmarks.memory.sizes import Sizes, bundled, frame_bytes, half_billion, random_dual_ar, s2_pro
+from benchmarks.speed._shared import Table, keep, parser
+from benchmarks.speed.bandwidth import copy_bandwidth, read_bandwidth
+from benchmarks.speed.ways import (
+    PROMPT,
+    WARM_UP,
+    Bench,
+    Way,
+    build,
+    frames_per_second,
+    has_compiler,
+    new_runner,
+    record,
+    ways,
+)
+from engine.engine import CPU_SLOTS, GPU_SLOTS, choose_device
+from engine.errors import RepriseError
+from engine.models.compiling import compile_blocks
+from engine.serving.memory import activation_dtype, available_memory, choose_precision, held_bytes, plan_memory
+
+GPU_FRAMES, CPU_FRAMES, LARGE_FRAMES = 200, 100, 10
+LARGE = 100_000_000  # parameters; larger models run fewer frames on a CPU
+
+
+def compare(bench: Bench, chosen: list[Way]) -> list[dict[str, Any]]:
+    """The figures of each mode, or the reason why there are none."""
+    found: list[dict[str, Any]] = []
+    for way in chosen:
+        figures = _or_why_not(partial(measure, bench, way))
+        eager = found[0] if found else figures
+        if "frames_per_second" in figures and "frames_per_second" in eager:
+            figures["to_eager"] = figures["frames_per_second"] / eager["frames_per_second"]
+        found.append({"way": way.name, "precision": way.precision, **figures})
+        _let_go(bench.device)
+    return found
+
+
+def measure(bench: Bench, way: Way) -> dict[str, Any]:
+    """The figures of one mode. Raises RepriseError or RuntimeError if it is not available."""
+    if way.compiled and not has_compiler():
+        raise RuntimeError("no C compiler was found (CC, cc, gcc or clang)")
+    model = build(bench, way.precision)
+    runner = new_runner(bench, model, way.mode, slots=1)
+    if way.compiled:
+        compile_blocks(model.slow)
+        compile_blocks(model.fast)
+    ready = record(runner)
+    speeds = [frames_per_second(runner, bench) for _ in range(bench.runs)]
+    read = frame_bytes(model.slow, model.fast, bench.sizes.residual_size, bench.prompt + WARM_UP + bench.frames // 2)
+    floor = max(bench.bandwidths.values()) / read.total
+    speed = statistics.median(speeds)
+    return {
+        "graphs": runner.graph_state,
+        "weights_bytes": held_bytes(model.slow) + held_bytes(model.fast),
+        "frame_bytes": read.total,
+        "floor_frames_per_second": floor,
+        "frames_per_second": speed,
+        "share_of_floor": speed / floor,
+        "real_time_factor": bench.sizes.codec.frame_rate / speed,
+        "ready_s": ready,
+    }
+
+
+def recording(bench: Bench) -> dict[str, Any]:
+    """Capture time of an engine with the default number of slots, as far as they fit here."""
+    precision = choose_precision(bench.device, bench.sizes.dual_ar)
+    on_gpu = bench.device.type == "cuda"
+    plan = plan_memory(
+        bench.sizes.dual_ar,
+        bench.sizes.codec,
+        precision,
+        available=available_memory(bench.device),
+        slots=GPU_SLOTS if on_gpu else CPU_SLOTS,
+        positions=bench.positions,
+    )
+    runner = new_runner(bench, build(bench, precision), "frame", plan.slots)
+    seconds = record(runner)
+    return {"graphs": runner.graph_state, "slots": plan.slots, "positions": runner.positions, "seconds": seconds}
+
+
+def _or_why_not(measured: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The measurement, or the error as one sentence, so that the other modes are still measured."""
+    try:
+        return measured()
+    except (RepriseError, RuntimeError) as error:
+        return {"skipped": str(error).strip().splitlines()[0][:200]}
+
+
+def _let_go(device: torch.device) -> None:
+    """Free the last model: compiled blocks are reference cycles."""
+    torch._dynamo.reset()
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def bandwidths(device: torch.device, size: int | None = None) -> dict[str, float]:
+    """Bytes per second of a copy, and of products in the compared precisions."""
+    dtypes = {activation_dtype(way.precision, device) for way in ways(device, s2_pro().dual_ar)}
+    products = {f"product in {str(dtype).removeprefix('torch.')}": dtype for dtype in sorted(dtypes, key=str)}
+    found = {name: read_bandwidth(device, dtype, size=size) for name, dtype in products.items()}
+    return {"copy": copy_bandwidth(device, size=size), **found}
+
+
+SIZES: dict[str, Callable[[], Sizes]] = {"s2-pro": s2_pro, "0.5b": half_billion, "bundled": bundled}
+
+
+def run(device: torch.device, sizes: list[Sizes], moved: dict[str, float], frames: int | None, runs: int) -> Any:
+    """Run all measurements. frames: per run; by default more for a small model."""
+    found: dict[str, Any] = {"device": str(device), "threads": torch.get_num_threads(), "runs": runs}
+    found |= {"prompt": PROMPT, "bandwidth": moved, "sizes": {}}
+    for each in sizes:
+        slow, fast = random_dual_ar(each.dual_ar, torch.float32, "meta", seed=0)
+        parameters = sum(weight.numel() for stack in (slow, fast) for weight in stack.parameters())
+        few = LARGE_FRAMES if parameters > LARGE else CPU_FRAMES
+        count = frames or (GPU_FRAMES if device.type == "cuda" else few)
+        bench = Bench(device, each, count, runs, moved)
+        compared = compare(bench, ways(device, each.dual_ar))
+        found["sizes"][each.name] = {
+            "parameters": parameters,
+            "frames": count,
+            "ways": compared,
+            "recording": _or_why_not(partial(recording, bench)),
+        }
+    return found
+
+
+COLUMNS = [
+    "",
+    "weights",
+    "GB a frame",
+    "floor, frames/s",
+    "frames/s",
+    "share of the floor",
+    "real-time factor",
+    "to eager",
+    "ready after",
+]
+
+
+def table(found: Mapping[str, Any]) -> Table:
+    """The printed and published table."""
+    moved = ", ".join(f"{name} {rate / 1e9:.4g} GB/s" for name, rate in found["bandwidth"].items())
+    title = f"Frames of one listener against the memory's floor, on {found['device']}: {moved}"
+    rows = [_row(name, way) for name, of in found["sizes"].items() for way in of["ways"] if "skipped" not in way]
+    return Table(title, COLUMNS, rows, list(_notes(found["sizes"])))
+
+
+def _row(name: str, way: Mapping[str, Any]) -> list[Cell]:
+    return [
+        f"{name}, {way['way']}",
+        way["precision"],
+        f"{way['frame_bytes'] / 1e9:.3f}",
+        f"{way['floor_frames_per_second']:.1f}",
+        f"{way['frames_per_second']:.1f}",
+        f"{way['share_of_floor']:.0%}",
+        f"{way['real_time_factor']:.3f}",
+        f"× {way['to_eager']:.2f}" if "to_eager" in way else None,
+        f"{way['ready_s']:.1f} s",
+    ]
+
+
+def _notes(sizes: Mapping[str, Any]) -> Iterator[str]:
+    for name, of in sizes.items():
+        for way in of["ways"]:
+            label = f"{name}, {way['way']}, {way['precision']}"
+            if "skipped" in way:
+                yield f"Not measured: {label}: {way['skipped']}"
+            elif way["graphs"].startswith("off:"):
+                yield f"Not recorded: {label}: {way['graphs']}"
+        last = of["recording"]
+        if "skipped" in last:
+            yield f"Not measured: {name}, recording for all listeners: {last['skipped']}"
+        else:
+            shape = f"{last['slots']} slots of {last['positions']} positions"
+            yield f"{name}: an engine of {shape} records its steps in {last['seconds']:.1f} s."
+
+
+def _parse() -> argparse.Namespace:
+    made = parser(__doc__)
+    made.add_argument("--threads", type=int, help="of torch, on a CPU; as the machine has cores when not given")
+    made.add_argument("--frames", type=int, help="of one run")
+    made.add_argument("--runs", type=int, default=3)
+    made.add_argument("--sizes", nargs="+", choices=SIZES)
+    return made.parse_args()
+
+
+def main() -> None:
+    """Measure, print the table and save the figures."""
+    options = _parse()
+    device = choose_device(options.device)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    names = options.sizes or (["s2-pro"] if device.type == "cuda" else ["bundled", "0.5b"])
+    sizes = [SIZES[name]() for name in names]
+    found = run(device, sizes, bandwidths(device), options.frames, options.runs)
+    table(found).show()
+    keep("floor", found)
+
+
+if __name__ == "__main__":
+    main()

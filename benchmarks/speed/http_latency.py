@@ -1,0 +1,124 @@
+"""First byte of audio over HTTP against the first encoded bytes in process.
+
+    python -m benchmarks.speed.http_latency [--runs 30]
+
+Both say the same sentence in the same voice with the same encoder, in turns, so that whatever else the machine does
+affects both alike: the difference is what the server adds. HTTP is measured from the request on an open connection to
+the first byte of the response's body, through the gate, keys and limits of the real server.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import gradio as gr
+import httpx
+
+from api.app import create_api
+from benchmarks.speed._shared import Table, engine_parser, keep, model_name, spread
+from engine import Engine
+from engine.audio.stream import StreamEncoder, StreamFormat
+from storage import Storage
+from storage.samples import install_samples
+from studio.access import Access, Caller
+from studio.context import AppContext
+from studio.model_manager import ModelManager
+from studio.speech_service import SpeechService, SpokenBy
+from web.http.gate import GatePolicy
+from web.http.hosts import AllowedHosts, is_local
+from web.http.routes import AllowedRoutes
+from web.serve import launch, private_folder
+
+TEXT = "The rain has stopped, so we can go out for a walk along the river now."
+VOICE = "Clara"
+FORMATS: tuple[StreamFormat, ...] = ("mp3", "pcm")
+RATES = {"mp3": None, "pcm": 24_000}
+TARGET = 0.015  # seconds that the server may add at the median
+
+
+def in_process(service: SpeechService, format: StreamFormat, seed: int) -> float:
+    """Seconds to the first encoded bytes."""
+    began = time.perf_counter()
+    speech = service.speak(Caller(), TEXT, SpokenBy(VOICE), seed=seed)
+    encoder = StreamEncoder(format, speech.sample_rate, sample_rate=RATES[format])
+    while not encoder.encode(next(speech).samples):
+        pass
+    took = time.perf_counter() - began
+    speech.close()
+    return took
+
+
+def over_http(client: httpx.Client, format: StreamFormat, seed: int) -> float:
+    """Seconds to the first byte of the response's body."""
+    asked = {"model": "tts-1", "input": TEXT, "voice": VOICE, "response_format": format, "seed": seed}
+    began = time.perf_counter()
+    with client.stream("POST", "/v1/audio/speech", json=asked) as response:
+        parts = response.iter_raw()
+        next(parts)
+        took = time.perf_counter() - began
+        for _ in parts:  # to the end, so that the connection stays open
+            pass
+    return took
+
+
+def measure(app: AppContext, runs: int) -> dict[str, Any]:
+    """Seconds by format and way."""
+    service = SpeechService(app, Access(app.storage.keys))
+    policy = GatePolicy(AllowedHosts("127.0.0.1"), AllowedRoutes(programs=True))
+    with private_folder(), gr.Blocks() as demo:
+        pass
+    url = launch(demo, policy=policy, api=create_api(app, is_local))
+    found: dict[str, Any] = {}
+    try:
+        with httpx.Client(base_url=url, timeout=120) as client:
+            for format in FORMATS:
+                inside, outside = [], []
+                for seed in range(-2, runs):  # two to warm up
+                    pair = in_process(service, format, abs(seed)), over_http(client, format, abs(seed))
+                    if seed >= 0:
+                        inside.append(pair[0])
+                        outside.append(pair[1])
+                added = [http - process for process, http in zip(inside, outside, strict=True)]
+                found[format] = {"process": spread(inside), "http": spread(outside), "added": spread(added)}
+    finally:
+        demo.close(verbose=False)
+    return found
+
+
+def tables(found: Mapping[str, Any]) -> list[Table]:
+    """The published table."""
+    rows = [
+        [
+            format,
+            *(1000 * found["formats"][format][way]["median"] for way in ("process", "http", "added")),
+            1000 * found["formats"][format]["added"]["worst"],
+        ]
+        for format in FORMATS
+    ]
+    columns = ["format", "in process, ms", "over HTTP, ms", "added, ms", "added, worst, ms"]
+    note = f"Medians of {found['runs']} runs in turns. Target: at most {1000 * TARGET:.0f} ms added at the median."
+    return [Table("First byte of audio over HTTP", columns, rows, [note])]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = engine_parser(__doc__)
+    options.add_argument("--runs", type=int, default=30)
+    chosen = options.parse_args(arguments)
+    engine = Engine.load(chosen.model, chosen.device)
+    with TemporaryDirectory() as folder, Storage.open(Path(folder) / "voices.db") as storage:
+        install_samples(storage.voices)
+        formats = measure(AppContext.create(ModelManager(engine), storage), chosen.runs)
+        found = {
+            "model": model_name(chosen.model), "device": engine.device, "runs": chosen.runs, "text": TEXT,
+            "formats": formats,
+        }  # fmt: skip
+    engine.close()
+    for table in tables(found):
+        table.show()
+    keep("http_latency", found)
+
+
+if __name__ == "__main__":
+    main()

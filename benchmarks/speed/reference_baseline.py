@@ -1,0 +1,342 @@
+"""A straightforward implementation of an S2-like model, and the engine's speed against it on this machine.
+
+    python -m benchmarks.speed.reference_baseline [--model FOLDER] [--device cpu] [--threads N] [--runs 5]
+
+`ReferenceBaseline` shares the release's weights, precision, prompts and text normalisation with the engine, and does
+everything else like a plain port of the published reference:
+
+- one request after another, no batches, nothing compiled or captured;
+- every request encodes its reference clip again and reads its whole prompt in one pass; so does every further segment
+  of a text, with the turns before it;
+- keys and values are kept for all positions that the model knows (`max_seq_len`), and every step attends over all of
+  them behind a mask, the key/value heads repeated for each of their queries;
+- the whole vocabulary is multiplied for each semantic token, and all of the Fast AR's for each residual code; codes
+  that cannot be drawn are masked afterwards;
+- the Fast AR goes through a frame position by position, ten passes for ten codebooks;
+- a draw sorts the whole vocabulary and is fetched to the host before the next one;
+- audio is sent every 20 frames, by decoding the whole take from its start again.
+
+It has no other waits or copies, and its greedy codes equal the engine's.
+
+A request's time counts from the call to the last sample. The engine uses a saved voice, encoded once; the
+baseline's encoding time is reported separately. Both speak the same texts from the same seeds in turn, but their noise
+and so their takes differ: ratios are between medians. "After" counts only frames and time after the first chunk.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from benchmarks import _report
+from benchmarks.evaluation_set import EvaluationSet
+from benchmarks.speed._shared import keep
+from benchmarks.speed.plain_model import PlainModel
+from engine.audio import prepare_reference, transcript_for
+from engine.codec.codec import CodecDecoder, CodecEncoder
+from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
+from engine.families.s2.dual_ar import DualAR, load_dual_ar, read_config
+from engine.models.sampling import SamplingOptions
+from engine.release.hub import find_release
+from engine.release.profile import Profile
+from engine.serving.memory import activation_dtype, choose_precision
+from engine.text import frame_budget, normalise, plan_segments
+from engine.text.prompt import PromptBuilder, PromptReference
+
+CHUNK_FRAMES = 20
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One request. Times in seconds from the call; seconds: of audio; first_frames: in the first chunk.
+
+    encoding: until the reference clip was encoded; 0 if it was encoded before.
+    """
+
+    frames: int
+    seconds: float
+    first_frames: int
+    first_audio: float
+    elapsed: float
+    encoding: float = 0.0
+
+    @property
+    def frames_per_second(self) -> float:
+        return self.frames / self.elapsed
+
+    @property
+    def frames_per_second_after(self) -> float:
+        """After the first chunk; as of the whole when there was but one."""
+        if self.frames == self.first_frames:
+            return self.frames_per_second
+        return (self.frames - self.first_frames) / (self.elapsed - self.first_audio)
+
+    @property
+    def real_time_factor(self) -> float:
+        return self.elapsed / self.seconds
+
+
+class ReferenceBaseline:
+    """A loaded release, run in the plain way. Made by `load`; one request at a time.
+
+    last: the figures of the request that ended last.
+    """
+
+    def __init__(
+        self, model: DualAR, encoder: CodecEncoder, decoder: CodecDecoder, *, max_segment_bytes: int = 300
+    ) -> None:
+        self._model = PlainModel(model, decoder.config.quantizer.codebook_size)
+        self._encoder, self._decoder = encoder, decoder
+        self._prompt = PromptBuilder(model.tokenizer, model.config.num_codebooks)
+        self._codec, self._max_segment_bytes = decoder.config, max_segment_bytes
+        self.last: Figures | None = None
+
+    @classmethod
+    def load(cls, model: str | Path = "bundled", device: str = "cpu") -> "ReferenceBaseline":
+        """Load in the precision that the engine chooses for the device. Raises ReleaseError or one of its kinds."""
+        folder = find_release(model)
+        precision = choose_precision(device, read_config(folder))
+        dual_ar = load_dual_ar(folder, dtype=activation_dtype(precision, device), device=device)
+        path, config = codec_files(folder)
+        views = load_codec_encoder(path, config, device), load_codec_decoder(path, config, device)
+        return cls(dual_ar, *views, max_segment_bytes=Profile.load(folder).max_segment_bytes)
+
+    def speak(
+        self,
+        text: str,
+        reference: tuple[bytes | Path, str],
+        *,
+        seed: int,
+        max_frames: int | None = None,
+        options: SamplingOptions | None = None,
+    ) -> Iterator[NDArray[np.float32]]:
+        """Yield the take in chunks of samples, float32 mono at the codec's rate.
+
+        Args:
+            reference: a clip, as a file's bytes or its path, and its transcript. max_frames: of the whole take.
+
+        Raises: UnusableReference, InvalidText, and ValueError for a conversation longer than the model's positions.
+        """
+        began, sent, first = time.perf_counter(), 0, (0, 0.0)
+        prompt = self._system(*reference)
+        encoding = time.perf_counter() - began
+        codes: list[list[int]] = []
+        for _ in self._codes(text, prompt, codes, seed, max_frames, options or SamplingOptions()):
+            if len(codes) - sent == CHUNK_FRAMES:
+                chunk, sent = self._decode(codes, sent), len(codes)
+                first = first if first[0] else (sent, time.perf_counter() - began)
+                yield chunk
+        if len(codes) > sent:
+            chunk = self._decode(codes, sent)
+            first = first if first[0] else (len(codes), time.perf_counter() - began)
+            yield chunk
+        self.last = Figures(
+            len(codes), len(codes) / self._codec.frame_rate, *first, time.perf_counter() - began, encoding
+        )
+
+    def _system(self, source: bytes | Path, transcript: str) -> Tensor:
+        """The system turn's columns, from a clip that is heard for the first time every time."""
+        clip = prepare_reference(source, self._codec.sample_rate, device=self._model.device)
+        spoken, _note = transcript_for(clip, normalise(transcript))
+        codes = self._encoder.encode(clip.samples[None, None])[0]
+        return self._prompt.system([PromptReference(spoken, codes.cpu())])
+
+    def _codes(
+        self,
+        text: str,
+        prompt: Tensor,
+        codes: list[list[int]],
+        seed: int,
+        most: int | None,
+        options: SamplingOptions,
+    ) -> Iterator[None]:
+        """Adds one frame to `codes` each time; every segment is a turn behind all that was said before."""
+        generator = torch.Generator(self._model.device).manual_seed(seed)
+        for segment in plan_segments(text, max_bytes=self._max_segment_bytes):
+            prompt = torch.cat((prompt, self._prompt.user(segment.text)), dim=1)
+            if (room := self._model.positions - prompt.shape[1]) < 1:
+                raise ValueError(f"The model has {self._model.positions} positions; the text needs more.")
+            begun = len(codes)
+            budget = min(frame_budget(segment.text, self._codec.frame_rate), room)
+            budget = budget if most is None else min(budget, most - begun)
+            for frame in self._model.frames(prompt, budget, options, generator):
+                codes.append(frame)
+                yield
+            said = torch.tensor(codes[begun:]).view(-1, self._codec.num_codebooks).T
+            prompt = torch.cat((prompt, self._prompt.frames(said), self._prompt.turn_end()), dim=1)
+
+    def _decode(self, codes: list[list[int]], sent: int) -> NDArray[np.float32]:
+        """The whole take again, for the samples of the frames that were not sent yet."""
+        audio = self._decoder.decode(torch.tensor(codes, device=self._model.device).T[None])[0, 0]
+        samples: NDArray[np.float32] = audio[sent * self._codec.frame_length :].float().cpu().numpy()
+        return samples
+
+
+def speak_plainly(baseline: ReferenceBaseline, text: str, reference: tuple[bytes | Path, str], seed: int) -> Figures:
+    """The figures of one request to the baseline."""
+    for _ in baseline.speak(text, reference, seed=seed):
+        pass
+    assert baseline.last is not None
+    return baseline.last
+
+
+def speak_with_engine(engine: Any, text: str, voice: Any, options: Any) -> Figures:
+    """The same request to an `Engine`, timed from outside it like the baseline."""
+    began, first_frames, first_audio = time.perf_counter(), 0, 0.0
+    speech = engine.speak(text, voice, options)
+    for chunk in speech:
+        if not first_frames:
+            first_frames, first_audio = chunk.frames, time.perf_counter() - began
+    elapsed, result = time.perf_counter() - began, speech.result
+    if result is None or not result.frames:
+        raise RuntimeError("the engine said nothing")
+    return Figures(result.frames, result.seconds, first_frames, first_audio, elapsed)
+
+
+def medians(runs: list[Figures]) -> dict[str, float]:
+    """Of what is reported, over the runs."""
+    return {
+        "audio_s": statistics.median(run.seconds for run in runs),
+        "frames_per_second": statistics.median(run.frames_per_second for run in runs),
+        "frames_per_second_after": statistics.median(run.frames_per_second_after for run in runs),
+        "real_time_factor": statistics.median(run.real_time_factor for run in runs),
+        "first_audio_s": statistics.median(run.first_audio for run in runs),
+        "encoding_s": statistics.median(run.encoding for run in runs),
+    }
+
+
+# What is compared, and whether more of it is better.
+COMPARED = {
+    "frames_per_second": True,
+    "frames_per_second_after": True,
+    "real_time_factor": False,
+    "first_audio_s": False,
+}
+
+
+def ratios(baseline: dict[str, float], engine: dict[str, float]) -> dict[str, float]:
+    """The engine's advantage as a factor, by figure."""
+    return {
+        name: engine[name] / baseline[name] if more_is_better else baseline[name] / engine[name]
+        for name, more_is_better in COMPARED.items()
+    }
+
+
+def in_turn(count: int, *ways: Callable[[int], Figures]) -> list[list[Figures]]:
+    """Alternating runs of each implementation with the seeds 1 to `count`, so that load on the machine affects all."""
+    found: list[list[Figures]] = [[] for _ in ways]
+    for seed in range(1, count + 1):
+        for runs, way in zip(found, ways, strict=True):
+            runs.append(way(seed))
+    return found
+
+
+LISTENERS = 4
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Measure baseline and engine in turn, by text; then four requests, sequential and concurrent.
+
+    Each has PyTorch's threads as it chooses them: the engine makes frames and sound at the same time and so takes
+    fewer for each.
+    """
+    # Imported here because it imports the engine, which the baseline does not need.
+    from benchmarks.speed.speaking import TEXTS
+    from engine.engine import Engine, SpeakOptions
+
+    speaker = EvaluationSet.load().speakers[0]
+    reference = (speaker.reference.path, speaker.reference.text)
+    threads = torch.get_num_threads()
+    baseline = ReferenceBaseline.load(options.model, options.device)
+    engine = Engine.load(options.model, options.device)
+    engine_threads = torch.get_num_threads()
+    voice = engine.encode_voice(speaker.name, [reference]).voice
+
+    def plainly(text: str, seed: int) -> Figures:
+        torch.set_num_threads(threads)
+        return speak_plainly(baseline, text, reference, seed)
+
+    def engaged(text: str, seed: int) -> Figures:
+        torch.set_num_threads(engine_threads)
+        return speak_with_engine(engine, text, voice, SpeakOptions(seed=seed))
+
+    found: dict[str, Any] = {"threads": threads, "texts": {}}
+    for name, text in TEXTS.items():
+        ways = [partial(way, text) for way in (plainly, engaged)]
+        for way in ways:
+            way(0)  # warms up
+        plain, ours = map(medians, in_turn(options.runs, *ways))
+        found["texts"][name] = {"baseline": plain, "engine": ours, "ratios": ratios(plain, ours)}
+    found["listeners"] = many(partial(plainly, text), partial(engaged, text))
+    engine.close()
+    return found
+
+
+def many(plainly: Callable[[int], Figures], engaged: Callable[[int], Figures]) -> dict[str, float]:
+    """Frames a second in all for LISTENERS requests: one after the other, and at once."""
+    began = time.perf_counter()
+    plain = sum(plainly(seed).frames for seed in range(LISTENERS)) / (time.perf_counter() - began)
+    began = time.perf_counter()
+    with ThreadPoolExecutor(LISTENERS) as pool:
+        ours = sum(run.frames for run in pool.map(engaged, range(LISTENERS))) / (time.perf_counter() - began)
+    return {"requests": LISTENERS, "baseline": plain, "engine": ours, "ratio": ours / plain}
+
+
+def _parse() -> argparse.Namespace:
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
+    parser.add_argument("--model", default="bundled", help="a release: bundled, a folder or a Hub id")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--threads", type=int, help="of torch, for both; as the machine has cores when not given")
+    parser.add_argument("--runs", type=int, default=5)
+    return parser.parse_args()
+
+
+def _row(name: str, of: dict[str, float]) -> list[_report.Cell]:
+    return [
+        name,
+        f"{of['audio_s']:.2f} s",
+        f"{of['frames_per_second']:.1f}",
+        f"{of['frames_per_second_after']:.1f}",
+        f"{of['real_time_factor']:.3f}",
+        f"{of['first_audio_s'] * 1000:.0f} ms",
+        f"{of['encoding_s'] * 1000:.0f} ms" if of["encoding_s"] else None,
+    ]
+
+
+def _rows(found: dict[str, Any]) -> Iterator[list[_report.Cell]]:
+    for name, of in found["texts"].items():
+        yield _row(f"{name}, baseline", of["baseline"])
+        yield _row(f"{name}, engine", of["engine"])
+        yield [f"{name}, engine ahead", None, *(f"× {of['ratios'][key]:.2f}" for key in COMPARED), None]
+    all_ = found["listeners"]
+    for who in ("baseline", "engine"):
+        yield [f"{all_['requests']} requests, {who}", None, f"{all_[who]:.1f}", None, None, None, None]
+    yield [f"{all_['requests']} requests, engine ahead", None, f"× {all_['ratio']:.2f}", None, None, None, None]
+
+
+def main() -> None:
+    """Measure, print the table and save the figures."""
+    options = _parse()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    found = measure(options)
+    model = Path(options.model).name  # of a folder, only what it is called: results are published
+    title = f"Speaking with {model} on {options.device}: a plain port and the engine, medians of {options.runs}"
+    columns = ["", "audio", "frames/s", "after", "real-time factor", "first audio", "of it, encoding"]
+    _report.print_table(title, columns, list(_rows(found)))
+    keep("reference_baseline", {"model": model, "device": options.device, "runs": options.runs, **found})
+
+
+if __name__ == "__main__":
+    main()

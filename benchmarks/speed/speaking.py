@@ -1,0 +1,142 @@
+"""Real-time factor, and time from the request to the first audio.
+
+    python -m benchmarks.speed.speaking [--model FOLDER] [--device cpu] [--threads N] [--runs 7]
+
+The voice is saved: its reference is encoded once, before the runs. The first run is a warm-up and not
+counted.
+"""
+
+import argparse
+import resource
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import _report
+from benchmarks.evaluation_set import EvaluationSet
+from benchmarks.speed._shared import keep
+from engine.engine import Engine, SpeakOptions
+
+TEXTS = {
+    "a sentence": "The children are playing in the garden behind the old house.",
+    "a paragraph": (
+        "My brother works in a small shop near the river. Every morning he opens the front door and "
+        "puts three green apples on the wooden table. He likes the quiet of the early hours. When the "
+        "first visitors come, he tells them about the weather, and they tell him about their children."
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One request: seconds of audio, seconds until its first and its last chunk, and how it ended."""
+
+    seconds: float
+    first_audio: float
+    elapsed: float
+    stop_reason: str
+
+    @property
+    def real_time_factor(self) -> float:
+        """Seconds of work per second of audio."""
+        return self.elapsed / self.seconds
+
+
+def run(engine: Engine, text: str, voice: Any, seed: int) -> Run:
+    """Speak once, timed from outside the engine."""
+    began, first = time.perf_counter(), 0.0
+    speech = engine.speak(text, voice, SpeakOptions(seed=seed))
+    for _ in speech:
+        first = first or time.perf_counter() - began
+    elapsed = time.perf_counter() - began
+    if speech.result is None or not speech.result.seconds:
+        raise RuntimeError("the engine said nothing")
+    return Run(speech.result.seconds, first, elapsed, speech.result.stop_reason)
+
+
+def timed(action: Any) -> tuple[Any, float]:
+    """The action's result, and its seconds."""
+    began = time.perf_counter()
+    return action(), time.perf_counter() - began
+
+
+def figures(runs: list[Run]) -> dict[str, Any]:
+    """Medians, with the worst of each beside it."""
+    factors, firsts = [each.real_time_factor for each in runs], [each.first_audio for each in runs]
+    return {
+        "audio_s": round(statistics.median(each.seconds for each in runs), 2),
+        "first_audio_ms": round(statistics.median(firsts) * 1000),
+        "first_audio_worst_ms": round(max(firsts) * 1000),
+        "real_time_factor": round(statistics.median(factors), 3),
+        "real_time_factor_worst": round(max(factors), 3),
+        "ended": f"{sum(each.stop_reason == 'end' for each in runs)} of {len(runs)}",
+    }
+
+
+def _parse() -> argparse.Namespace:
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
+    parser.add_argument("--model", default="bundled", help="a release: bundled, a folder or a Hub id")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--threads", type=int, help="of torch; as the machine has cores when not given")
+    parser.add_argument("--runs", type=int, default=7)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure, print the table and save the figures."""
+    options = _parse()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    speaker = EvaluationSet.load().speakers[0]
+    reference = (speaker.reference.path, speaker.reference.text)
+    engine, loading = timed(lambda: Engine.load(options.model, options.device))
+    _, first_encoding = timed(lambda: engine.encode_voice(speaker.name, [reference]))
+    encoded, encoding = timed(lambda: engine.encode_voice(speaker.name, [reference]))
+    found = {name: _runs(engine, text, encoded.voice, options.runs) for name, text in TEXTS.items()}
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    stages = {
+        "load_s": round(loading, 2),
+        "encode_voice_first_s": round(first_encoding, 2),
+        "encode_voice_s": round(encoding, 2),
+        "reference_s": round(len(speaker.reference.read()[0]) / speaker.reference.read()[1], 1),
+        "peak_memory_mib": round(memory),
+    }
+    model = Path(engine.name).name  # of a folder, only what it is called: results are published
+    _print(f"Speaking with {model} on {engine.device}, median of {options.runs} (worst)", found, stages)
+    about = {"model": model, "device": engine.device}
+    keep("speaking", {**about, "stages": stages, "speaking": found})
+    engine.close()
+
+
+def _runs(engine: Engine, text: str, voice: Any, count: int) -> dict[str, Any]:
+    run(engine, text, voice, seed=0)
+    return figures([run(engine, text, voice, seed) for seed in range(1, count + 1)])
+
+
+def _print(title: str, found: dict[str, dict[str, Any]], stages: dict[str, Any]) -> None:
+    columns = ["", "audio", "first audio", "real-time factor", "ended properly"]
+    rows: list[list[_report.Cell]] = [
+        [
+            name,
+            f"{of['audio_s']} s",
+            f"{of['first_audio_ms']} ms ({of['first_audio_worst_ms']})",
+            f"{of['real_time_factor']} ({of['real_time_factor_worst']})",
+            of["ended"],
+        ]
+        for name, of in found.items()
+    ]
+    _report.print_table(title, columns, rows)
+    print(
+        f"\nloading {stages['load_s']} s · a voice from {stages['reference_s']} s of reference "
+        f"{stages['encode_voice_s']} s (the first {stages['encode_voice_first_s']} s) · "
+        f"peak memory {stages['peak_memory_mib']} MiB"
+    )
+
+
+if __name__ == "__main__":
+    main()

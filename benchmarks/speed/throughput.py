@@ -1,0 +1,206 @@
+"""Concurrent listeners: frames, real-time factors, first audio and underruns for 1, 2, 4, 8, … listeners.
+
+    python -m benchmarks.speed.throughput [--model FOLDER] [--device cpu] [--most N] [--runs 3]
+
+Each listener is a thread that requests its own text with its own seed, in a saved voice of the evaluation
+set, and reads all chunks; all start at the same moment. The engine has one slot per listener, as far as they fit into
+memory; other requests queue, and the queueing time counts. For the ratio the same requests run one after the other on
+the same engine, in the same run.
+
+A frame counts when its audio has arrived, also in an abandoned attempt. Codes are frames times codebooks. The
+real-time factor is per listener: seconds until its last chunk by seconds of audio. An underrun is a moment at
+which a listener that plays from its first chunk without pausing has no audio. With fewer than a hundred requests
+the 99th percentile is the largest value.
+"""
+
+import argparse
+import random
+import statistics
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks._report import Cell
+from benchmarks.evaluation_set import EvaluationSet
+from benchmarks.speed._shared import Table, engine_parser, keep, model_name, tail
+from engine.engine import Engine, SpeakOptions, choose_device
+from engine.voice import Voice
+
+CPU_MOST, GPU_MOST = 8, 64
+SENTENCES = 3  # that each listener hears
+
+
+@dataclass(frozen=True)
+class Request:
+    """The request of one listener."""
+
+    text: str
+    voice: Voice
+    seed: int
+
+
+@dataclass(frozen=True)
+class Take:
+    """The result of a request. Times in seconds: began and ended on one clock, first_audio from the request on."""
+
+    began: float
+    ended: float
+    first_audio: float
+    frames: int
+    seconds: float
+    underruns: int
+    starved: float
+
+    @property
+    def real_time_factor(self) -> float:
+        return (self.ended - self.began) / self.seconds
+
+
+def counts(most: int) -> list[int]:
+    """1, 2, 4, … and `most`."""
+    return [*(2**i for i in range((most - 1).bit_length())), most]
+
+
+def requests(voices: Sequence[Voice], sentences: Sequence[str], count: int) -> list[Request]:
+    """`count` different requests, the same on every call."""
+    return [
+        Request(" ".join(random.Random(i).sample(sentences, SENTENCES)), voices[i % len(voices)], seed=i)
+        for i in range(count)
+    ]
+
+
+def listen(engine: Engine, request: Request, together: threading.Barrier) -> Take:
+    """Run one request, reading as fast as chunks arrive. Raises RuntimeError when nothing was spoken."""
+    together.wait()
+    began, first, frames = time.perf_counter(), 0.0, 0
+    speech = engine.speak(request.text, request.voice, SpeakOptions(seed=request.seed))
+    for chunk in speech:
+        first = first or time.perf_counter() - began
+        frames += chunk.frames
+    ended, result = time.perf_counter(), speech.result
+    if result is None or not frames:
+        raise RuntimeError("the engine said nothing")
+    return Take(began, ended, first, frames, frames / engine.frame_rate, result.underruns, result.starved)
+
+
+def at_once(engine: Engine, asked: Sequence[Request]) -> list[Take]:
+    """Run all requests concurrently, one thread each."""
+    together = threading.Barrier(len(asked))
+    with ThreadPoolExecutor(len(asked)) as pool:
+        return list(pool.map(lambda request: listen(engine, request, together), asked))
+
+
+def one_by_one(engine: Engine, asked: Sequence[Request]) -> list[Take]:
+    """Run the same requests one after the other."""
+    return [at_once(engine, [request])[0] for request in asked]
+
+
+def speed(takes: Sequence[Take]) -> float:
+    """Frames a second, from the first request to the last chunk."""
+    return sum(take.frames for take in takes) / (max(t.ended for t in takes) - min(t.began for t in takes))
+
+
+def speed_alone(takes: Sequence[Take]) -> float:
+    """Frames a second of those that came one after the other, without the time between them."""
+    return sum(take.frames for take in takes) / sum(take.ended - take.began for take in takes)
+
+
+def figures(runs: Sequence[Sequence[Take]], alone: Sequence[Take], codebooks: int) -> dict[str, Any]:
+    """Of several runs of the same requests, against the same requests alone."""
+    takes = [take for run in runs for take in run]
+    frames, before = statistics.median(map(speed, runs)), speed_alone(alone)
+    return {
+        "listeners": len(runs[0]),
+        "frames_per_second": frames,
+        "codes_per_second": frames * codebooks,
+        "real_time_factor": tail(take.real_time_factor for take in takes),
+        "first_audio_s": tail(take.first_audio for take in takes),
+        "underruns": sum(take.underruns for take in takes),
+        "starved_s": sum(take.starved for take in takes),
+        "requests": len(takes),
+        "alone_frames_per_second": before,
+        "to_alone": frames / before,
+    }
+
+
+def measure(
+    model: str, device: str, *, most: int | None, runs: int, sentences: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Run all measurements. sentences: for the texts; by default those of the evaluation set."""
+    evaluation = EvaluationSet.load()
+    known = [clip.text for speaker in evaluation.speakers for clip in speaker.sentences]
+    with_most = most or (GPU_MOST if choose_device(device).type == "cuda" else CPU_MOST)
+    engine = Engine.load(model, device, slots=with_most, queue=with_most)
+    try:
+        speakers = evaluation.speakers[:with_most]
+        voices = [engine.encode_voice(s.name, [(s.reference.path, s.reference.text)]).voice for s in speakers]
+        asked = requests(voices, sentences or known, with_most)
+        _warm_up(engine, asked[: len(voices)])
+        alone = one_by_one(engine, asked)
+        codebooks = len(voices[0].references[0].codes)
+        rows = [
+            figures([at_once(engine, asked[:count]) for _ in range(runs)], alone[:count], codebooks)
+            for count in counts(with_most)
+        ]
+        about = {"model": model_name(model), "device": engine.device, "slots": engine.slots, "codebooks": codebooks}
+        return {**about, "graphs": engine.status().graphs, "runs": runs, "rows": rows}
+    finally:
+        engine.close()
+
+
+def _warm_up(engine: Engine, asked: Sequence[Request]) -> None:
+    """Speak with every voice, capture all graphs, and use all slots."""
+    at_once(engine, asked)
+
+
+def table(found: Mapping[str, Any]) -> Table:
+    """The printed and published table."""
+    title = (
+        f"Listeners at once with {found['model']} on {found['device']}, {found['slots']} slots: "
+        f"medians (99th percentile), {found['runs']} runs"
+    )
+    columns = [
+        "listeners",
+        "frames/s in all",
+        "codes/s",
+        "to one by one",
+        "real-time factor",
+        "first audio, ms",
+        "underruns",
+    ]
+    return Table(title, columns, [_row(of) for of in found["rows"]])
+
+
+def _row(of: Mapping[str, Any]) -> list[Cell]:
+    factor, first = of["real_time_factor"], of["first_audio_s"]
+    return [
+        of["listeners"],
+        f"{of['frames_per_second']:.1f}",
+        f"{of['codes_per_second']:,.0f}",
+        f"× {of['to_alone']:.2f}",
+        f"{factor['median']:.3f} ({factor['p99']:.3f})",
+        f"{first['median'] * 1000:.0f} ({first['p99'] * 1000:.0f})",
+        f"{of['underruns']} in {of['requests']}, {of['starved_s']:.2f} s",
+    ]
+
+
+def _parse() -> argparse.Namespace:
+    made = engine_parser(__doc__)
+    made.add_argument("--most", type=int, help=f"listeners; {CPU_MOST} on a CPU and {GPU_MOST} on a GPU by default")
+    made.add_argument("--runs", type=int, default=3)
+    return made.parse_args()
+
+
+def main() -> None:
+    """Measure, print the table and save the figures."""
+    options = _parse()
+    found = measure(options.model, options.device, most=options.most, runs=options.runs)
+    table(found).show()
+    keep("throughput", found)
+
+
+if __name__ == "__main__":
+    main()

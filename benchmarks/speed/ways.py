@@ -1,0 +1,132 @@
+"""The modes in which the engine's model runner makes frames, and the frame rate of one listener in each.
+
+Weights are random (see `sizes`); drawn tokens, the end of a turn included, are ignored.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from benchmarks.memory.sizes import Sizes, random_dual_ar
+from engine.config import DualARConfig
+from engine.engine import POSITIONS
+from engine.families.s2.dual_ar import DualAR
+from engine.models.quantization import Precision, quantize_block
+from engine.models.sampling import SamplingOptions
+from engine.serving.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
+from engine.serving.memory import activation_dtype, choose_precision
+from engine.serving.model_runner import ModelRunner
+from engine.serving.prefix_cache import PrefixCache
+from engine.serving.slots import Prompt
+from engine.serving.step_runners import GraphMode
+
+# A voice of a ten-second clip and a sentence.
+PROMPT = 300
+WARM_UP = 3
+
+
+@dataclass(frozen=True)
+class Way:
+    """One mode of running a model's frames."""
+
+    name: str
+    precision: Precision
+    mode: GraphMode = "off"
+    compiled: bool = False
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Device, model and length of the measurement. bandwidths: bytes per second, by measurement."""
+
+    device: torch.device
+    sizes: Sizes
+    frames: int
+    runs: int
+    bandwidths: Mapping[str, float]
+    prompt: int = PROMPT
+    positions: int = POSITIONS
+
+
+def ways(device: torch.device, config: DualARConfig) -> list[Way]:
+    """The modes to compare on a device; the first is the baseline."""
+    usual = choose_precision(device, config)
+    if device.type != "cuda":
+        return [
+            Way("eager", usual),
+            Way("Fast AR recorded", usual, "fast"),
+            Way("frame recorded", usual, "frame"),
+            Way("eager", "fp32" if usual == "bf16" else "bf16"),
+            Way("eager", "int8"),
+        ]
+    smaller: tuple[Precision, ...] = ("int8", "int4", "fp8")
+    return [
+        Way("eager", usual),
+        Way("Fast-AR graph", usual, "fast"),
+        Way("frame graph", usual, "frame"),
+        Way("frame graph, compiled", usual, "frame", compiled=True),
+        *(Way("frame graph", precision, "frame") for precision in smaller),
+        *(Way("frame graph, compiled", precision, "frame", compiled=True) for precision in smaller),
+    ]
+
+
+def build(bench: Bench, precision: Precision) -> DualAR:
+    """A model of random weights. Raises DeviceUnavailable or InvalidOption for a precision that cannot be had."""
+    dtype = activation_dtype(precision, bench.device)
+    slow, fast = random_dual_ar(bench.sizes.dual_ar, dtype, bench.device, seed=0)
+    quantize_block(slow, precision, stack="slow")
+    quantize_block(fast, precision, stack="fast")
+    slow.arrange_for_rows()
+    fast.arrange_for_rows()
+    return DualAR(bench.sizes.dual_ar, None, slow, fast)  # type: ignore[arg-type]  # nothing here has words
+
+
+def new_runner(bench: Bench, model: DualAR, mode: GraphMode, slots: int) -> ModelRunner:
+    """The engine's runner, with nothing recorded yet."""
+    capture: GraphCapture | None = None
+    if mode != "off":
+        capture = CudaGraphCapture(bench.device) if bench.device.type == "cuda" else TorchScriptCapture()
+    return ModelRunner(
+        model,
+        bench.sizes.residual_size,
+        slots=slots,
+        positions=bench.positions,
+        prefixes=PrefixCache(bench.device, 0, 0),
+        capture=capture,
+        mode=mode,
+    )
+
+
+def record(runner: ModelRunner) -> float:
+    """Seconds until everything is recorded."""
+    began = time.perf_counter()
+    while runner.capture_next():
+        pass
+    return time.perf_counter() - began
+
+
+def frames_per_second(runner: ModelRunner, bench: Bench) -> float:
+    """One listener's frames behind a prompt."""
+    columns = torch.zeros(bench.sizes.dual_ar.num_codebooks + 1, bench.prompt, dtype=torch.long)
+    runner.begin(0, Prompt(columns), SamplingOptions(), key=1)
+    while not runner.prefill(0):
+        pass
+    for _ in range(WARM_UP):
+        runner.step([0]).frames()
+    began, before = time.perf_counter(), runner.step([0])
+    for _ in range(bench.frames - 1):
+        step = runner.step([0])
+        before.frames()
+        before = step
+    before.frames()
+    return bench.frames / (time.perf_counter() - began)
+
+
+def has_compiler() -> bool:
+    """Whether `torch.compile` would find what it needs."""
+    names = (os.environ.get("CC"), "cc", "gcc", "clang")
+    return any(shutil.which(name) for name in names if name)

@@ -1,0 +1,116 @@
+"""Training losses of the codec: spectra, waveform, pitch and phones.
+
+Shapes: B batch, n samples, D latent width, T frames.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torchaudio.functional import melscale_fbanks
+
+from training.codec.batches import LABELS_PER_FRAME, PHONE_CLASSES
+
+# Window in samples, mel bands, weight. The long windows resolve the harmonics: without them the codec never
+# learns pitch.
+_SCALES = ((4096, 160, 2.0), (2048, 160, 2.0), (1024, 80, 1.5), (512, 40, 1.0), (256, 20, 0.3))
+_HARMONIC_WINDOWS = (4096, 2048, 1024)
+# Harmonics are compared below sample_rate / 6.
+_HARMONIC_SHARE = 6
+_MEL_FLOOR, _MAGNITUDE_FLOOR = 1e-4, 3e-3
+
+_LOWEST_F0, _HIGHEST_F0 = 73.5, 400.0  # Hz
+_PITCH_WINDOW = 2048 / 22050  # seconds
+_PERIODIC, _AUDIBLE = 0.55, 0.01  # autocorrelation and RMS of a voiced frame
+_USUAL_LOG_F0 = 7.2  # log2 of 147 Hz
+
+
+class SpectralLoss(nn.Module):
+    """Distances of two spectra in log10 units, at five window lengths."""
+
+    def __init__(self, sample_rate: int) -> None:
+        super().__init__()
+        for window, bands, _ in _SCALES:
+            bank = melscale_fbanks(window // 2 + 1, 0.0, sample_rate / 2, bands, sample_rate)
+            self.register_buffer(f"bank_{window}", bank.T, persistent=False)
+            self.register_buffer(f"window_{window}", torch.hann_window(window), persistent=False)
+
+    def forward(self, made: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+        """Audio `[B, 1, n]` twice → L1 between log mel spectra, L1 between low log magnitudes."""
+        mel = harmonics = made.new_zeros(())
+        for window, _, weight in _SCALES:
+            a, b = self._magnitudes(made, window), self._magnitudes(wanted, window)
+            bank: Tensor = getattr(self, f"bank_{window}")
+            mel = mel + weight / len(_SCALES) * _log_distance(bank @ a, bank @ b, _MEL_FLOOR)
+            if window in _HARMONIC_WINDOWS:
+                low = window // _HARMONIC_SHARE
+                harmonics = harmonics + _log_distance(a[:, :low], b[:, :low], _MAGNITUDE_FLOOR)
+        return mel, harmonics
+
+    def _magnitudes(self, audio: Tensor, window: int) -> Tensor:
+        shape: Tensor = getattr(self, f"window_{window}")
+        spectrum = torch.stft(audio[:, 0], window, window // 4, window=shape, return_complex=True)
+        # Not abs(): its gradient at zero is not finite.
+        return (spectrum.real.square() + spectrum.imag.square() + 1e-9).sqrt()
+
+
+def _log_distance(a: Tensor, b: Tensor, floor: float) -> Tensor:
+    return (a.clamp(floor).log10() - b.clamp(floor).log10()).abs().mean()
+
+
+@torch.no_grad()
+def pitch_of(audio: Tensor, sample_rate: int, frame_length: int) -> tuple[Tensor, Tensor]:
+    """Audio `[B, 1, T * frame_length]` → log2 of F0 in Hz `[B, T]` and which frames are voiced `[B, T]` bool.
+
+    By autocorrelation around the middle of each frame. F0 of unvoiced frames is undefined.
+    """
+    window = 2 * round(_PITCH_WINDOW * sample_rate / 2)
+    margin = (window - frame_length) // 2
+    padded = F.pad(audio[:, 0], (margin, window - frame_length - margin))
+    frames = padded.unfold(1, window, frame_length)
+    frames = frames - frames.mean(-1, keepdim=True)
+    shape = torch.hann_window(window, device=audio.device)
+    first, last = round(sample_rate / _HIGHEST_F0), round(sample_rate / _LOWEST_F0)
+    # The window's own autocorrelation is divided out: it would favour short lags.
+    power = _autocorrelation(frames * shape, last) / _autocorrelation(shape, last)
+    periodicity = power[..., first:] / (power[..., :1] + 1e-6)
+    best = periodicity.amax(-1)
+    lag = first + _shortest_peak(periodicity, best, spread=first // 4)
+    voiced = (best > _PERIODIC) & (frames.square().mean(-1).sqrt() > _AUDIBLE)
+    return torch.log2(sample_rate / lag), voiced
+
+
+def _autocorrelation(x: Tensor, lags: int) -> Tensor:
+    size = 2 * x.shape[-1]
+    found: Tensor = torch.fft.irfft(torch.fft.rfft(x, size).abs().square(), size)
+    return found[..., :lags]
+
+
+def _shortest_peak(periodicity: Tensor, best: Tensor, spread: int) -> Tensor:
+    """The shortest lag whose peak is nearly the highest: twice the period matches as well as the period."""
+    climb = (periodicity > 0.9 * best[..., None]).int().argmax(-1, keepdim=True)
+    near = (climb + torch.arange(spread, device=climb.device)).clamp(max=periodicity.shape[-1] - 1)
+    peak = periodicity.gather(-1, near).argmax(-1, keepdim=True)
+    lag: Tensor = near.gather(-1, peak)[..., 0]
+    return lag
+
+
+class CodecHeads(nn.Module):
+    """Linear maps from quantized latents to pitch and phones, so that the codes must carry both."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.pitch = nn.Linear(dim, 2)
+        self.phones = nn.Linear(dim, LABELS_PER_FRAME * PHONE_CLASSES)
+
+    def pitch_loss(self, latents: Tensor, log_f0: Tensor, voiced: Tensor) -> Tensor:
+        """Latents `[B, D, T]` of all codebooks, `pitch_of` the audio → L1 in octaves, plus voicing."""
+        guess, voicing = self.pitch(latents.transpose(1, 2)).unbind(-1)
+        mask = voiced.to(guess.dtype)
+        octaves = ((guess - (log_f0 - _USUAL_LOG_F0)).abs() * mask).sum() / mask.sum().clamp(min=1)
+        loss: Tensor = octaves + 0.3 * F.binary_cross_entropy_with_logits(voicing, mask)
+        return loss
+
+    def phone_loss(self, semantic: Tensor, phones: Tensor) -> Tensor:
+        """Latents `[B, D, T]` of the semantic codebook, classes `[B, T * LABELS_PER_FRAME]` → cross-entropy."""
+        logits = self.phones(semantic.transpose(1, 2)).reshape(-1, PHONE_CLASSES)
+        return F.cross_entropy(logits, phones.flatten())

@@ -1,0 +1,187 @@
+"""One training run of a codec, step by step: schedules, checkpoints."""
+
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from training.codec.batches import CropBatch, CropSampler
+from training.codec.quantizer import Lookup
+from training.codec.trainer import Attempt, CodecTrainer
+
+# Purposes of seeds, combined with the number of the step.
+_STEP, _INITIAL_AUDIO, _LAYOUT = range(3)
+# Latents per entry of the largest codebook when the codebooks are initialised.
+_LAYOUT_LATENTS = 4
+_UNQUANTIZED_PART = 0.25
+# Dead entries are left alone in a codebook's first steps and for the rest of the run.
+_RESTART_AFTER, _RESTART_UNTIL = 100, 0.85
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Length and schedule of a training run. A run ends at its minutes or its steps, whichever come first."""
+
+    minutes: float = 90.0
+    steps: float = math.inf
+    batch: int = 4
+    crop_frames: int = 16
+    learning_rate: float = 8e-4
+    phone_weight: float = 1.0
+    warmup_steps: int = 60
+    final_rate: float = 0.06  # of the learning rate, at the end of a cosine
+    weight_decay: float = 0.01
+    clip: float = 30.0
+    unquantized_steps: int = 500  # and never more than a quarter of the run
+    ramp_steps: int = 300  # from half to all samples quantized; as many again until codebooks are dropped
+    dropout: float = 0.25
+    restart_every: int = 40
+    adversarial_weight: float = 1.0
+    feature_weight: float = 4.0
+    discriminators_rate: float = 4e-4
+    discriminators_lead: int = 200  # steps in which only they are trained; as many again until they have full weight
+    seed: int = 0
+
+
+class CodecRun:
+    """State of a run. A step depends on its number and the time spent, not on interruptions."""
+
+    def __init__(self, trainer: CodecTrainer, sampler: CropSampler, recipe: Recipe, origin: str) -> None:
+        """`origin` names the codec that the run continues from; "" is a new one, still without codebooks."""
+        self.trainer, self.sampler, self.recipe, self.origin = trainer, sampler, recipe, origin
+        self.step, self.elapsed, self.finished = 0, 0.0, False
+        # The step at which the codebooks were initialised. A codec that starts with codebooks is past all ramps.
+        self.quantized_since: int | None = -2 * recipe.ramp_steps if origin else None
+        judging = [] if trainer.discriminators is None else list(trainer.discriminators.parameters())
+        others = {id(p) for p in judging}
+        self._trained = [p for p in trainer.parameters() if p.requires_grad and id(p) not in others]
+        groups = [
+            {"params": self._trained, "peak": recipe.learning_rate},
+            {"params": judging, "peak": recipe.discriminators_rate},
+        ]
+        self._optimiser = torch.optim.AdamW(
+            [group for group in groups if group["params"]], betas=(0.8, 0.99), weight_decay=recipe.weight_decay
+        )
+
+    @property
+    def progress(self) -> float:
+        """Fraction of the run that is done, 1 or more at its end."""
+        return max(self.step / self.recipe.steps, self.elapsed / (60 * self.recipe.minutes))
+
+    @property
+    def rate(self) -> float:
+        """Fraction of the peak learning rates: linear warm-up, then a cosine over the whole run."""
+        recipe = self.recipe
+        cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, self.progress)))
+        warm = min(1.0, (self.step + 1) / recipe.warmup_steps)
+        return warm * (recipe.final_rate + (1 - recipe.final_rate) * cosine)
+
+    def initial_audio(self) -> Tensor:
+        """Crops `[B, 1, n]` for the initialisation of a new codec."""
+        return self._batch(_INITIAL_AUDIO, 0).audio
+
+    def generator(self) -> torch.Generator:
+        """The random generator of the next step."""
+        state = np.random.SeedSequence((self.recipe.seed, self.step)).generate_state(1, np.uint64)
+        return torch.Generator().manual_seed(int(state[0]))
+
+    def advance(self) -> dict[str, float]:
+        """One step. Returns its losses by name, before weighting.
+
+        Raises FloatingPointError when the loss is no longer finite.
+        """
+        started, generator = time.monotonic(), self.generator()
+        if self._codebooks_are_due():
+            self._lay_out_codebooks(generator)
+        for group in self._optimiser.param_groups:
+            group["lr"] = group["peak"] * self.rate
+        batch = self._batch(_STEP, self.step)
+        attempt = self._attempt(batch, generator)
+        total = self.trainer.weighted(attempt.losses, self.recipe.phone_weight)
+        if not math.isfinite(total.item()):
+            raise FloatingPointError(f"The loss is no longer finite at step {self.step}.")
+        judged = self._learn(total, attempt.made, batch.audio)
+        self._move_codebooks(attempt.lookups, generator)
+        self.step += 1
+        self.elapsed += time.monotonic() - started
+        return {"total": total.item(), **{name: loss.item() for name, loss in (attempt.losses | judged).items()}}
+
+    def save(self, path: Path) -> None:
+        """Save atomically: a kill at any moment leaves the previous checkpoint intact."""
+        partial = path.with_suffix(".partial")
+        state = {"trainer": self.trainer.state_dict(), "optimiser": self._optimiser.state_dict()}
+        torch.save(state | {name: getattr(self, name) for name in _PLAIN}, partial)
+        partial.replace(path)
+
+    def resume(self, path: Path) -> None:
+        """Resume from a checkpoint. Raises ValueError when it belongs to a run with another origin."""
+        device = next(self.trainer.parameters()).device
+        state = torch.load(path, map_location=device, weights_only=True)
+        if state["origin"] != self.origin:
+            raise ValueError(f"{path} continues {state['origin']}, not {self.origin}. Remove it to train anew.")
+        self.trainer.load_state_dict(state["trainer"])
+        self._optimiser.load_state_dict(state["optimiser"])
+        for name in _PLAIN:
+            setattr(self, name, state[name])
+
+    def _batch(self, purpose: int, number: int) -> CropBatch:
+        device = next(self.trainer.parameters()).device
+        return self.sampler.batch(self.recipe.batch, self.recipe.seed, purpose, number).to(device)
+
+    def _attempt(self, batch: CropBatch, generator: torch.Generator) -> Attempt:
+        if self.trainer.decoder_only:
+            return self.trainer.decoder_attempt(batch)
+        if self.quantized_since is None:
+            return self.trainer.attempt(batch, generator, share=0.0, dropout=0.0)
+        ramp = (self.step - self.quantized_since) / self.recipe.ramp_steps
+        dropout = self.recipe.dropout if ramp >= 2 else 0.0
+        return self.trainer.attempt(batch, generator, share=min(1.0, 0.5 + 0.5 * ramp), dropout=dropout)
+
+    def _learn(self, total: Tensor, made: Tensor, wanted: Tensor) -> dict[str, Tensor]:
+        """Compute gradients and step all optimisers. Returns the discriminators' losses, if any."""
+        recipe, judged = self.recipe, {}
+        if self.trainer.discriminators is None:
+            total.backward()
+        else:
+            heard = min(1.0, max(0.0, self.step / recipe.discriminators_lead - 1))
+            verdict = self.trainer.discriminators.judge(
+                made, wanted, adversarial=recipe.adversarial_weight, features=recipe.feature_weight
+            )
+            verdict.own.backward()
+            torch.autograd.backward([total, made], [None, heard * verdict.gradient])
+            judged = {"own": verdict.own, "adversarial": verdict.adversarial, "features": verdict.features}
+        torch.nn.utils.clip_grad_norm_(self._trained, recipe.clip)
+        self._optimiser.step()
+        self._optimiser.zero_grad(set_to_none=True)
+        return judged
+
+    def _codebooks_are_due(self) -> bool:
+        if self.quantized_since is not None:
+            return False
+        return self.step >= self.recipe.unquantized_steps or self.progress >= _UNQUANTIZED_PART
+
+    @torch.no_grad()
+    def _lay_out_codebooks(self, generator: torch.Generator) -> None:
+        needed = _LAYOUT_LATENTS * max(self.trainer.codec.config.codebook_sizes)
+        batches = math.ceil(needed / (self.recipe.batch * self.recipe.crop_frames))
+        z = [self.trainer.encoded(self._batch(_LAYOUT, i).audio) for i in range(batches)]
+        latents = torch.cat([rows.transpose(0, 1).flatten(1) for rows in z], dim=1)
+        self.trainer.averages.begin(latents[None], generator)
+        self.quantized_since = self.step
+        print(f"step {self.step}: codebooks laid out over {latents.shape[1]} latents", flush=True)
+
+    def _move_codebooks(self, lookups: list[Lookup], generator: torch.Generator) -> None:
+        if not lookups or self.quantized_since is None:
+            return
+        averages, age = self.trainer.averages, self.step - self.quantized_since
+        averages.follow(lookups)
+        due = self.step % self.recipe.restart_every == 0 and age >= _RESTART_AFTER
+        if due and self.progress < _RESTART_UNTIL:
+            averages.restart_dead(lookups, generator)
+
+
+_PLAIN = ("origin", "step", "elapsed", "finished", "quantized_since")

@@ -1,0 +1,196 @@
+"""Train the codec of the bundled model on the synthetic speech, on a CPU or a CUDA device.
+
+    python -m training.codec.train --work DIR [--minutes M] [--setting large | --from FOLDER [--decoder-only]]
+
+Reads `DIR/data`, and writes `DIR/codec/codec.safetensors` and `codec_config.json` when the run has ended. A
+stopped run resumes from its last checkpoint; a finished one continues when it is given more minutes.
+
+A new codec trains for some hundred steps without codebooks, which are then initialised from its latents and used for
+a growing share of samples. --from continues from a folder's codec, and codes change their meaning; with
+--decoder-only, existing codes stay valid. --adversarial trains the decoder against discriminators; use it only when
+the codes carry pitch, which the codec never learns with discriminators from the start.
+"""
+
+import argparse
+import math
+import time
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from engine.codec.codec import Codec
+from engine.codec.config import CodecConfig
+from engine.codec.fingerprint import codec_fingerprint
+from engine.families.s2.codec import codec_files, load_codec
+from training.codec.batches import CropSampler
+from training.codec.check import held_out_quality
+from training.codec.convert import experiment_config, write_codec
+from training.codec.initialisation import initialise
+from training.codec.run import CodecRun, Recipe
+from training.codec.trainer import CodecTrainer
+from training.settings import SETTINGS
+from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
+
+SAVE_SECONDS = 300
+REPORT_STEPS = 100
+CHECKED_UTTERANCES = 12
+BATCH = {"cpu": 4, "cuda": 32}
+
+
+def open_run(
+    work: Path,
+    recipe: Recipe,
+    corpus: Corpus,
+    *,
+    source: Path | None = None,
+    decoder_only: bool = False,
+    adversarial: bool = False,
+    device: str = "cpu",
+    config: CodecConfig | None = None,
+) -> CodecRun:
+    """Open a run at its last checkpoint, or at its beginning.
+
+    Args:
+        source: folder of the codec to continue from; without it, a new codec of `config`'s sizes.
+
+    Raises ValueError for speech that does not fit the codec and for a checkpoint with another origin, and the
+    errors of `load_codec`.
+    """
+    if source is None:
+        torch.manual_seed(recipe.seed)
+        codec, origin = Codec(config or experiment_config()).to(device), ""
+    else:
+        path, own = codec_files(source)
+        codec, origin = load_codec(path, own, device), str(source.resolve())
+    if codec.config.sample_rate != SAMPLE_RATE:
+        raise ValueError(f"The speech has {SAMPLE_RATE} Hz, the codec {codec.config.sample_rate}.")
+    if decoder_only:
+        # A decoder belongs to its codes; other runs may write into the folder of their origin.
+        origin += f" {codec_fingerprint(codec)}"
+    utterances = [item for item in corpus.utterances if item.for_training]
+    sampler = CropSampler(utterances, codec.config, recipe.crop_frames)
+    trainer = CodecTrainer(codec, decoder_only=decoder_only, adversarial=adversarial).to(device)
+    run = CodecRun(trainer, sampler, recipe, origin)
+    if (checkpoint := checkpoint_of(work, run)).exists():
+        run.resume(checkpoint)
+    elif source is None:
+        initialise(codec, run.initial_audio(), run.generator())
+    return run
+
+
+def checkpoint_of(work: Path, run: CodecRun) -> Path:
+    """Path of the run's checkpoint; runs of different kinds may follow each other in one folder."""
+    kind = "fresh" if not run.origin else "decoder" if run.trainer.decoder_only else "continued"
+    kind += "-adversarial" if run.trainer.discriminators else ""
+    return work / "codec" / f"checkpoint-{kind}.pt"
+
+
+def finish(work: Path, run: CodecRun) -> None:
+    """Run to the end of the recipe and write the codec, unless it is done."""
+    if run.finished and run.progress >= 1:
+        print(f"finished already, after {run.step} steps; more minutes would go on", flush=True)
+        return
+    folder, checkpoint = work / "codec", checkpoint_of(work, run)
+    folder.mkdir(parents=True, exist_ok=True)
+    run.finished = False
+    sums: dict[str, float] = defaultdict(float)
+    saved = reported = time.monotonic()
+    while run.progress < 1:
+        for name, value in run.advance().items():
+            sums[name] += value / REPORT_STEPS
+        if run.step % REPORT_STEPS == 0:
+            now = time.monotonic()
+            report(run, sums, (now - reported) / REPORT_STEPS)
+            sums.clear()
+            reported = now
+        if time.monotonic() - saved > SAVE_SECONDS:
+            run.save(checkpoint)
+            saved = time.monotonic()
+    export(folder, run.trainer.codec)
+    run.finished = True
+    run.save(checkpoint)
+
+
+def report(run: CodecRun, means: dict[str, float], seconds: float) -> None:
+    losses = " ".join(f"{name} {mean:.3f}" for name, mean in means.items())
+    used = ""
+    if run.quantized_since is not None and not run.trainer.decoder_only:
+        used = f" least used codebook {min(run.trainer.averages.used()):.0%}"
+    rate = f"rate {run.rate:.3f} {seconds:.2f} s/step"
+    print(f"step {run.step} {run.elapsed / 60:.1f} min {losses}{used} {rate}", flush=True)
+
+
+def export(folder: Path, codec: Codec) -> None:
+    """Write the codec into `folder`; each file is replaced atomically.
+
+    Trained weights are rounded to fp16. Frozen ones, and codebooks, keep their values: codes depend on them.
+    """
+    staged = folder / "partial"
+    trained = {name for name, weight in codec.named_parameters() if weight.requires_grad}
+    weights = {name: _stored(weight.detach().cpu(), name in trained) for name, weight in codec.state_dict().items()}
+    write_codec(staged, weights, codec.config)
+    for name in ("codec_config.json", "codec.safetensors"):
+        (staged / name).replace(folder / name)
+    staged.rmdir()
+
+
+def _stored(weight: Tensor, trained: bool) -> Tensor:
+    half = weight.to(torch.float16)
+    return half if trained or torch.equal(half.float(), weight) else weight.float()
+
+
+def kept_from_training(corpus: Corpus) -> list[Utterance]:
+    """Some held-out utterances for checking, spread over the corpus."""
+    kept = [item for item in corpus.utterances if not item.for_training]
+    return kept[:: max(1, math.ceil(len(kept) / CHECKED_UTTERANCES))]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, default=Path.home() / ".cache/reprise/training")
+    parser.add_argument("--minutes", type=float, default=90, help="of training, all its parts together")
+    parser.add_argument("--steps", type=int, help="end after so many, if the minutes are not over before")
+    parser.add_argument("--batch", type=int, help="crops a step; 4 on a CPU, 32 on a CUDA device")
+    parser.add_argument("--setting", choices=SETTINGS, default="full", help="the sizes of a new codec")
+    parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help="learn on from this codec")
+    parser.add_argument("--decoder-only", action="store_true", help="leave the codes as they are")
+    parser.add_argument("--adversarial", action="store_true", help="with discriminators; needs --decoder-only")
+    parser.add_argument("--threads", type=int, default=0)
+    args = parser.parse_args()
+    if args.decoder_only and args.source is None:
+        parser.error("--decoder-only needs --from FOLDER: a codec whose codes are to stay valid.")
+    if args.adversarial and not args.decoder_only:
+        parser.error("--adversarial needs --decoder-only: discriminators come after the codes are settled.")
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    recipe = Recipe(minutes=args.minutes, steps=args.steps or math.inf, batch=args.batch or BATCH[device])
+    if args.source is not None:
+        recipe = replace(recipe, learning_rate=2e-4 if args.adversarial else 4e-4, phone_weight=0.5, dropout=0.15)
+    corpus = Corpus.load(args.work / "data")
+    run = open_run(
+        args.work,
+        recipe,
+        corpus,
+        source=args.source,
+        decoder_only=args.decoder_only,
+        adversarial=args.adversarial,
+        device=device,
+        config=SETTINGS[args.setting].codec,
+    )
+    print(
+        f"{sum(p.numel() for p in run.trainer.codec.parameters()) / 1e6:.2f} M parameters on {device}, "
+        f"from step {run.step}, {run.elapsed / 60:.1f} minutes in",
+        flush=True,
+    )
+    finish(args.work, run)
+    if kept := kept_from_training(corpus):
+        quality = held_out_quality(run.trainer.codec, kept, run.trainer.spectral)
+        print(f"{len(kept)} utterances kept from training: {quality}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""The codec in training: heads, moving averages, losses.
+
+Shapes: B batch, D latent width, T frames, n samples.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from engine.codec.codec import Codec
+from training.codec.batches import CropBatch
+from training.codec.discriminators import Discriminators
+from training.codec.losses import CodecHeads, SpectralLoss, pitch_of
+from training.codec.quantizer import Lookup, QuantizerTraining, codebooks_of, quantize
+
+_WEIGHTS = {"mel": 12.0, "harmonics": 6.0, "wave": 5.0, "commitment": 1.0, "pitch": 2.0}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Output of the codec for a batch `[B, 1, n]`, its unweighted losses by name, and the codebook lookups."""
+
+    made: Tensor
+    losses: dict[str, Tensor]
+    lookups: list[Lookup] = field(default_factory=list)
+
+
+class CodecTrainer(nn.Module):
+    """Losses of a codec. Codebooks take no gradients: `averages` moves them."""
+
+    def __init__(self, codec: Codec, *, decoder_only: bool, adversarial: bool = False) -> None:
+        """With `decoder_only` everything that determines codes or their meaning is frozen."""
+        super().__init__()
+        self.codec, self.decoder_only = codec, decoder_only
+        self.heads = CodecHeads(codec.config.latent_dim)
+        self.averages = QuantizerTraining(codec.quantizer)
+        self.spectral = SpectralLoss(codec.config.sample_rate)
+        self.requires_grad_(not decoder_only)
+        for trained in (codec.quantizer.post_module, codec.quantizer.upsample, codec.decoder):
+            trained.requires_grad_(True)
+        for codebook in codebooks_of(codec.quantizer):
+            codebook.codebook.requires_grad_(False)
+        self.discriminators = Discriminators() if adversarial else None
+
+    def encoded(self, audio: Tensor) -> Tensor:
+        """Audio `[B, 1, n]` → latents before quantization `[B, D, T]`, with gradients."""
+        quantizer = self.codec.quantizer
+        z: Tensor = quantizer.pre_module(quantizer.downsample(self.codec.encoder(audio)))
+        return z
+
+    def decoded(self, latents: Tensor) -> Tensor:
+        """Quantized latents `[B, D, T]` → audio `[B, 1, n]`, with gradients."""
+        quantizer = self.codec.quantizer
+        audio: Tensor = self.codec.decoder(quantizer.upsample(quantizer.post_module(latents)))
+        return audio
+
+    def attempt(self, batch: CropBatch, generator: torch.Generator, *, share: float, dropout: float) -> Attempt:
+        """Encode, quantize and decode; see `quantize` for `share` and `dropout`."""
+        config = self.codec.config
+        found = quantize(self.codec.quantizer, self.encoded(batch.audio), generator, share=share, dropout=dropout)
+        log_f0, voiced = pitch_of(batch.audio, config.sample_rate, config.frame_length)
+        made = self.decoded(found.latents)
+        losses = {
+            **self._audio_losses(made, batch.audio),
+            "commitment": found.commitment,
+            "pitch": self.heads.pitch_loss(found.latents, log_f0, voiced),
+            "phones": self.heads.phone_loss(found.semantic, batch.phones),
+        }
+        return Attempt(made, losses, found.lookups)
+
+    @staticmethod
+    def weighted(losses: dict[str, Tensor], phone_weight: float) -> Tensor:
+        """The weighted sum of the losses."""
+        weights = {**_WEIGHTS, "phones": phone_weight}
+        return torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
+
+    def decoder_attempt(self, batch: CropBatch) -> Attempt:
+        """Decode the codes of the inference path: losses that depend on the decoder only."""
+        quantizer = self.codec.quantizer
+        with torch.no_grad():
+            latents = quantizer.from_codes(quantizer.encode(self.codec.encoder(batch.audio)))
+        made = self.decoded(latents)
+        return Attempt(made, self._audio_losses(made, batch.audio))
+
+    def _audio_losses(self, made: Tensor, wanted: Tensor) -> dict[str, Tensor]:
+        mel, harmonics = self.spectral(made, wanted)
+        return {"mel": mel, "harmonics": harmonics, "wave": F.l1_loss(made, wanted)}

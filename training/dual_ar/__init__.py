@@ -1,0 +1,1 @@
+"""Training of the dual AR on coded speech."""

@@ -1,0 +1,200 @@
+"""Training examples for the dual AR: conversations of one speaker in the engine's prompt layout.
+
+A conversation is a system turn with one reference (one to seven utterances joined), then one to six turns of text and
+speech: a long text is spoken turn by turn, with the turns before in view. Every frame of speech is a target, those of
+the reference too, and so is the end after each stretch of speech; except in references under recording conditions and
+with wrong transcripts, which are only read.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.text.prompt import PromptBuilder, PromptReference
+from training.dual_ar.transcripts import damaged
+
+IGNORED = -100
+# Shares of the examples by number of utterances in the reference (from 0) and number of turns (from 1).
+REFERENCE_SHARES = (0.04, 0.44, 0.22, 0.14, 0.06, 0.04, 0.03, 0.03)
+TURN_SHARES = (0.55, 0.20, 0.09, 0.06, 0.05, 0.05)
+RECORDED_SHARE = 0.4  # of the references that have codes under recording conditions
+DAMAGED_SHARE = 0.15  # of the references: their transcripts are wrong
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One coded utterance: phone tokens as one string, codes `[K, T]`, and for each frame the index of its phone.
+
+    recorded: codes `[K, T]` of the same speech under recording conditions, for references; never a target.
+    """
+
+    speaker: int
+    phones: str
+    codes: np.ndarray
+    spoken: np.ndarray  # [T] index into phones.split()
+    recorded: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Example:
+    columns: Tensor  # [K + 1, L] what the model reads
+    targets: Tensor  # [L] semantic index or `end` where the next column is speech or its end, else IGNORED
+    guide: Tensor  # [L] position of the phone that the next frame speaks, or -1
+
+
+@dataclass(frozen=True)
+class Batch:
+    columns: Tensor  # [B, K + 1, L]
+    targets: Tensor  # [B, L]
+    guide: Tensor  # [B, L]
+
+
+class ConversationBuilder:
+    def __init__(self, prompt: PromptBuilder, semantic_start_id: int, semantic_size: int, end_id: int) -> None:
+        self._prompt = prompt
+        self._start, self._size, self._end = semantic_start_id, semantic_size, end_id
+
+    def build(
+        self,
+        reference: Sequence[Utterance],
+        turns: Sequence[Utterance],
+        *,
+        as_recorded: bool = False,
+        transcript: str | None = None,
+    ) -> Example:
+        """One example from the utterances of the reference and those of the turns, all of one speaker.
+
+        as_recorded: use the reference's codes under recording conditions; these are not targets.
+        transcript: of the reference, in phones, instead of the right one; its codes are not targets then.
+        """
+        if as_recorded:
+            reference = [u if u.recorded is None else replace(u, codes=u.recorded) for u in reference]
+        pieces: list[Tensor] = []
+        spoken: list[Utterance | None] = []  # None where the text tells nothing of the speech
+        if reference:
+            joined = PromptReference(
+                " ".join(u.phones for u in reference) if transcript is None else transcript,
+                torch.from_numpy(np.concatenate([u.codes for u in reference], axis=1).astype(np.int64)),
+            )
+            pieces.append(self._prompt.system([joined]))
+            spoken.append(_join(reference) if transcript is None else None)
+        else:
+            pieces.append(self._prompt.system([]))
+        for turn in turns:
+            pieces += [
+                self._prompt.user(turn.phones),
+                self._prompt.frames(torch.from_numpy(turn.codes.astype(np.int64))),
+                self._prompt.turn_end(),
+            ]
+            spoken.append(turn)
+        columns = torch.cat(pieces, dim=1)
+        targets, guide = self._targets(columns[0]), self._guide(columns[0], spoken)
+        if reference and (as_recorded or transcript is not None):
+            targets[: pieces[0].shape[1]] = IGNORED
+        return Example(columns, targets, guide)
+
+    def _targets(self, tokens: Tensor) -> Tensor:
+        is_frame = (tokens >= self._start) & (tokens < self._start + self._size)
+        following = torch.roll(tokens, -1)
+        targets = torch.full_like(tokens, IGNORED)
+        next_is_frame = torch.roll(is_frame, -1)
+        targets[next_is_frame] = following[next_is_frame] - self._start
+        targets[is_frame & ~next_is_frame] = self._size
+        targets[-1] = IGNORED
+        return targets
+
+    def _guide(self, tokens: Tensor, spoken: Sequence[Utterance | None]) -> Tensor:
+        """Positions in the columns of the phone of each next frame, by walking text and speech in order."""
+        guide = torch.full_like(tokens, -1)
+        is_frame = ((tokens >= self._start) & (tokens < self._start + self._size)).numpy()
+        edges = np.flatnonzero(np.diff(is_frame.astype(np.int8), prepend=0))
+        starts = edges[::2]
+        for begin, utterance in zip(starts, spoken, strict=True):
+            if utterance is None:
+                continue
+            words = utterance.phones.split()
+            text_at = self._find_text(tokens, words, int(begin))
+            positions = torch.from_numpy(utterance.spoken.astype(np.int64)) + text_at
+            guide[begin - 1 : begin - 1 + len(positions)] = positions
+        return guide
+
+    def _find_text(self, tokens: Tensor, words: list[str], before: int) -> int:
+        ids = self._prompt.speech_ids(" ".join(words))
+        row = tokens[:before].tolist()
+        for at in range(before - len(ids), -1, -1):
+            if row[at : at + len(ids)] == ids:
+                return at
+        raise ValueError("the text of an utterance is not in its conversation")
+
+
+def _join(parts: Sequence[Utterance]) -> Utterance:
+    offsets = np.cumsum([0] + [len(u.phones.split()) for u in parts[:-1]])
+    return Utterance(
+        parts[0].speaker,
+        " ".join(u.phones for u in parts),
+        np.concatenate([u.codes for u in parts], axis=1),
+        np.concatenate([u.spoken + offset for u, offset in zip(parts, offsets, strict=True)]),
+    )
+
+
+def collate(examples: Sequence[Example]) -> Batch:
+    """Collate, right-padded: attention is causal and padded targets are ignored, so padding has no effect."""
+    longest = max(e.columns.shape[1] for e in examples)
+
+    def pad(x: Tensor, value: int) -> Tensor:
+        return torch.nn.functional.pad(x, (0, longest - x.shape[-1]), value=value)
+
+    return Batch(
+        torch.stack([pad(e.columns, 0) for e in examples]),
+        torch.stack([pad(e.targets, IGNORED) for e in examples]),
+        torch.stack([pad(e.guide, -1) for e in examples]),
+    )
+
+
+class ConversationSampler:
+    """Endless batches of about `positions` positions each, lengths alike within a batch."""
+
+    def __init__(
+        self, utterances: Sequence[Utterance], builder: ConversationBuilder, positions: int, seed: int
+    ) -> None:
+        self._builder, self._positions = builder, positions
+        self._rng = np.random.default_rng(seed)
+        self._by_speaker: dict[int, list[Utterance]] = defaultdict(list)
+        for utterance in utterances:
+            self._by_speaker[utterance.speaker].append(utterance)
+        self._utterances = [u for u in utterances if len(self._by_speaker[u.speaker]) >= 6]
+
+    def __iter__(self) -> Iterator[Batch]:
+        while True:
+            pool = sorted((self._draw() for _ in range(96)), key=lambda e: e.columns.shape[1])
+            batches, current = [], [pool[0]]
+            for example in pool[1:]:
+                if (len(current) + 1) * example.columns.shape[1] > self._positions:
+                    batches.append(current)
+                    current = []
+                current.append(example)
+            batches.append(current)
+            for i in self._rng.permutation(len(batches)):
+                yield collate(batches[i])
+
+    def _draw(self) -> Example:
+        target = self._utterances[self._rng.integers(len(self._utterances))]
+        same = self._by_speaker[target.speaker]
+        parts = int(self._rng.choice(len(REFERENCE_SHARES), p=REFERENCE_SHARES))
+        turns = 1 + int(self._rng.choice(len(TURN_SHARES), p=TURN_SHARES))
+        count = min(len(same), parts + turns)  # one more than wanted: the target may be among them
+        chosen = [same[i] for i in self._rng.choice(len(same), count, replace=False)]
+        others = [u for u in chosen if u is not target][: parts + turns - 1]
+        reference, before = others[:parts], others[parts:]
+        recorded = all(u.recorded is not None for u in reference) and self._rng.random() < RECORDED_SHARE
+        wrong = self._wrong_transcript(reference) if reference and self._rng.random() < DAMAGED_SHARE else None
+        recorded = bool(reference) and recorded
+        return self._builder.build(reference, [*before, target], as_recorded=recorded, transcript=wrong)
+
+    def _wrong_transcript(self, reference: Sequence[Utterance]) -> str:
+        unsaid = self._utterances[self._rng.integers(len(self._utterances))]
+        return damaged(" ".join(u.phones for u in reference), unsaid.phones, self._rng)

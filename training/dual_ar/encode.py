@@ -1,0 +1,213 @@
+"""Encode the corpus with the frozen encoder, for training the dual AR.
+
+    python -m training.dual_ar.encode --work DIR --codec FOLDER
+
+Writes `codes-NNN-V.npz` for each shard of the corpus and each variant V, except existing ones. Variant 0 is the
+unchanged speech. In the others each speaker is played faster or slower, which makes a new speaker: pitch, vocal tract
+and tempo change together. `recorded-NNN.npz` are codes of the same speech under recording conditions, for
+references.
+"""
+
+import argparse
+import itertools
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.signal import resample_poly
+
+from engine.codec.codec import CodecEncoder
+from engine.codec.fingerprint import codec_fingerprint
+from engine.families.s2.codec import codec_files, load_codec_encoder
+from training.dual_ar.conversations import Utterance
+from training.speech.conditions import recorded
+from training.speech.corpus import SAMPLE_RATE, Corpus
+from training.speech.corpus import Utterance as SpokenUtterance
+
+BATCH_SECONDS = 12.0
+VARIANT_STRIDE = 10_000  # separates the speakers of different variants
+
+
+@dataclass(frozen=True)
+class CodedCorpus:
+    """Encoded utterances, and the sizes of their codec."""
+
+    train: list[Utterance]
+    held_out: list[Utterance]
+    num_codebooks: int
+    semantic_size: int
+    residual_size: int
+    train_hours: float
+
+    @classmethod
+    def load(cls, folder: Path) -> "CodedCorpus":
+        """Load all encoded shards in `folder`, without held-out speakers and sentences in the training part."""
+        meta = json.loads((folder / "codec.json").read_text())
+        train: list[Utterance] = []
+        held_out: list[Utterance] = []
+        for path in sorted(folder.glob("codes-*.npz")):
+            with np.load(path) as shard:
+                codes, ends, spoken = shard["codes"], shard["ends"], shard["spoken"]
+                beside = _recorded_codes(path)
+                rows = zip(
+                    shard["speaker"].tolist(),
+                    shard["phones"].tolist(),
+                    shard["held_out"].tolist(),
+                    strict=True,
+                )
+                start = 0
+                for (speaker, phones, kept_out), end in zip(rows, ends.tolist(), strict=True):
+                    heard = None if beside is None else beside[:, start:end]
+                    utterance = Utterance(speaker, phones, codes[:, start:end], spoken[start:end], heard)
+                    (held_out if kept_out else train).append(utterance)
+                    start = end
+        frames = sum(u.codes.shape[1] for u in train)
+        return cls(
+            train,
+            held_out,
+            meta["num_codebooks"],
+            meta["semantic_size"],
+            meta["residual_size"],
+            frames / meta["frame_rate"] / 3600,
+        )
+
+
+def phone_of_frames(times: Sequence[float], frames: int, frame_rate: float) -> np.ndarray:
+    """For each frame, the index of the token spoken at its centre: `[frames]` int16."""
+    centres = (np.arange(frames) + 0.5) / frame_rate
+    return np.clip(np.searchsorted(np.asarray(times), centres, side="right") - 1, 0, len(times) - 1).astype(np.int16)
+
+
+def speed_of(speaker: int, variant: int) -> Fraction:
+    """Playback speed of a speaker in a variant; 1 in variant 0."""
+    if variant == 0:
+        return Fraction(1)
+    rng = np.random.default_rng([speaker, variant])
+    percent = rng.integers(86, 96) if rng.random() < 0.5 else rng.integers(105, 117)
+    return Fraction(int(percent), 100)
+
+
+def _recorded_codes(path: Path) -> np.ndarray | None:
+    """Codes of the same shard under recording conditions, if `path` is of variant 0 and they exist."""
+    _, shard, variant = path.stem.split("-")
+    beside = path.with_name(f"recorded-{shard}.npz")
+    if variant != "0" or not beside.exists():
+        return None
+    with np.load(beside) as found:
+        codes: np.ndarray = found["codes"]
+    return codes
+
+
+def encode_shard(encoder: CodecEncoder, utterances: list[SpokenUtterance], variant: int) -> dict[str, np.ndarray]:
+    """Codes of one shard, utterances in their given order, with their labels."""
+    rate = encoder.config.frame_rate
+    kept = encode_waves(encoder, [_played(u, speed_of(u.speaker, variant)) for u in utterances])
+    return {
+        "codes": np.concatenate(kept, axis=1),
+        "ends": np.cumsum([c.shape[1] for c in kept]),
+        "spoken": np.concatenate(
+            [
+                phone_of_frames(u.times, c.shape[1], rate / float(speed_of(u.speaker, variant)))
+                for u, c in zip(utterances, kept, strict=True)
+            ]
+        ),
+        "speaker": np.array([u.speaker + VARIANT_STRIDE * variant for u in utterances]),
+        "phones": np.array([" ".join(u.tokens) for u in utterances]),
+        "held_out": np.array([not u.for_training for u in utterances]),
+    }
+
+
+def encode_recorded(encoder: CodecEncoder, utterances: list[SpokenUtterance], shard: int) -> dict[str, np.ndarray]:
+    """Codes of one shard under recording conditions, frame-aligned with those of variant 0."""
+    rng = np.random.default_rng([shard, 77])
+    waves = [recorded(_played(u, Fraction(1)), encoder.config.sample_rate, rng) for u in utterances]
+    return {"codes": np.concatenate(encode_waves(encoder, waves), axis=1)}
+
+
+def encode_waves(encoder: CodecEncoder, waves: list[np.ndarray]) -> list[np.ndarray]:
+    """Codes `[K, T]` int16 of each waveform, encoded in batches of similar length."""
+    config, device = encoder.config, next(encoder.parameters()).device
+    coded: dict[int, np.ndarray] = {}
+    order = sorted(range(len(waves)), key=lambda i: len(waves[i]))
+    while order:
+        longest = len(waves[order[-1]])
+        size = max(1, int(BATCH_SECONDS * config.sample_rate / longest))
+        batch, order = order[-size:], order[:-size]
+        audio = torch.zeros(len(batch), 1, longest)
+        for row, i in enumerate(batch):
+            audio[row, 0, : len(waves[i])] = torch.from_numpy(waves[i])
+        codes = encoder.encode(audio.to(device)).cpu().numpy().astype(np.int16)
+        for row, i in enumerate(batch):
+            coded[i] = codes[row, :, : -(-len(waves[i]) // config.frame_length)]
+    return [coded[i] for i in range(len(waves))]
+
+
+def _played(utterance: SpokenUtterance, speed: Fraction) -> np.ndarray:
+    """Samples in [-1, 1], float32, played at `speed`."""
+    wave = np.asarray(utterance.audio(), dtype=np.float32) / 32768.0
+    return wave if speed == 1 else resample_poly(wave, speed.denominator, speed.numerator).astype(np.float32)
+
+
+@torch.inference_mode()
+def encode(work: Path, codec: Path, variants: int) -> None:
+    """Encode every shard under `work/data` that has no codes yet, into `work/codes`.
+
+    Raises ValueError when existing codes are from another codec.
+    """
+    path, config = codec_files(codec)
+    encoder = load_codec_encoder(path, config, "cuda" if torch.cuda.is_available() else "cpu")
+    out = work / "codes"
+    out.mkdir(parents=True, exist_ok=True)
+    meta: dict[str, object] = {
+        "fingerprint": codec_fingerprint(encoder),
+        "num_codebooks": config.num_codebooks,
+        "semantic_size": config.quantizer.semantic_codebook_size,
+        "residual_size": config.quantizer.codebook_size,
+        "frame_rate": config.frame_rate,
+    }
+    known = out / "codec.json"
+    if known.exists() and json.loads(known.read_text()).get("fingerprint", meta["fingerprint"]) != meta["fingerprint"]:
+        raise ValueError(f"The codes in {out} were made by another codec; remove that folder, and run this again.")
+    known.write_text(json.dumps(meta))
+    corpus = Corpus.load(work / "data")
+    for shard, variant in itertools.product(corpus.shards, range(variants)):
+        utterances = [u for u in corpus.of_shard(shard) if variant == 0 or u.for_training]
+        keep(out / f"codes-{shard:03d}-{variant}.npz", utterances, partial(encode_shard, encoder, utterances, variant))
+        if variant == 0:
+            keep(out / f"recorded-{shard:03d}.npz", utterances, partial(encode_recorded, encoder, utterances, shard))
+
+
+def keep(target: Path, utterances: list[SpokenUtterance], make: Callable[[], dict[str, np.ndarray]]) -> None:
+    """Save the result of `make` for these utterances, unless it exists."""
+    if target.exists() or not utterances:
+        return
+    started = time.monotonic()
+    arrays = make()
+    unfinished = target.with_name(f"unfinished-{target.name}")
+    np.savez(unfinished, **arrays)
+    unfinished.replace(target)
+    seconds = sum(u.samples for u in utterances) / SAMPLE_RATE
+    rate = seconds / (time.monotonic() - started)
+    print(f"{target.name}: {seconds / 3600:.2f} h at {rate:.0f} x real time", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, default=Path.home() / ".cache/reprise/training")
+    parser.add_argument("--codec", type=Path, required=True)
+    parser.add_argument("--variants", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=0)
+    args = parser.parse_args()
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    encode(args.work, args.codec, args.variants)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""The times of known phones in speech, by the phone recogniser (CTC segmentation, Kürzinger et al., 2020)."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+import torchaudio.functional as AF
+from numpy.typing import NDArray
+
+from engine.text.english.pronunciation import PHONES
+from training.recogniser.model import BLANK, FRAME_SECONDS, RATE, LogMel, Recogniser
+
+WEIGHTS = Path(__file__).parents[2] / "benchmarks" / "data" / "recogniser.safetensors"
+_LEAST = -2.5  # mean log-probability of the phones: below, something else is said
+
+
+class Aligner:
+    """Finds phones where a teacher does not tell their times."""
+
+    def __init__(self, weights: Path = WEIGHTS) -> None:
+        self._model, self._mel = Recogniser.load(weights), LogMel()
+
+    @torch.inference_mode()
+    def segments(self, samples: NDArray[np.float32], sample_rate: int, phones: list[str]) -> list[tuple[str, float]]:
+        """(phone, end in seconds) of mono samples [n] in [-1, 1], `pau` for silence before and after.
+
+        Empty when the speech is too short for the phones or has others.
+        """
+        wave = AF.resample(torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32)), sample_rate, RATE)
+        scores = self._model(self._mel(wave)[None]).log_softmax(-1)
+        wanted = torch.tensor([[PHONES.index(phone) for phone in phones]])
+        repeated = int((wanted[0, 1:] == wanted[0, :-1]).sum())
+        if not phones or scores.shape[1] < wanted.shape[1] + repeated:
+            return []
+        path, found = AF.forced_align(scores, wanted, blank=BLANK)
+        spans = AF.merge_tokens(path[0], found[0].exp(), blank=BLANK)
+        if float(np.mean([np.log(max(span.score, 1e-9)) for span in spans])) < _LEAST:
+            return []
+        return _with_ends(phones, [span.start for span in spans], spans[-1].end, scores.shape[1])
+
+
+def _with_ends(phones: list[str], starts: list[int], last: int, frames: int) -> list[tuple[str, float]]:
+    """A phone lasts from a frame before its peak to the next one's start."""
+    begins = [max(0, start - 1) * FRAME_SECONDS for start in starts]
+    ends = [*begins[1:], min(frames, last + 2) * FRAME_SECONDS]
+    return [("pau", begins[0]), *zip(phones, ends, strict=True), ("pau", frames * FRAME_SECONDS)]

@@ -1,0 +1,108 @@
+"""A small phone recogniser: log-mel spectra, convolutions, and connectionist temporal classification (Graves et al.,
+2006).
+
+Its blocks are those of ConvNeXt (Liu et al., 2022) in one dimension. Its receptive field is limited to 0.4 s on
+either side: a network with a longer one learns likely sentences and outputs what should have been said instead of
+what was said.
+"""
+
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+import torchaudio.functional as AF
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from engine.text.english.pronunciation import PHONES
+
+RATE = 16_000  # Hz
+FRAME_SECONDS = 0.02  # between two output frames
+BLANK = len(PHONES)  # the class for no new phone
+_MELS, _FFT, _HOP = 64, 512, 160
+_WIDTH, _BLOCKS, _KERNEL = 192, 6, 7
+_LEVEL = 0.1  # root mean square
+_FLOOR = 1e-4  # of a mel band's power: what is softer is silence
+_SCALE = 0.4  # brings the features' deviation near 1
+
+
+class LogMel(nn.Module):
+    """Samples `[n]` at 16 kHz → features `[T, 64]`, one frame each 10 ms.
+
+    Level and the mean of each band are removed, and with them loudness, distance and the microphone's response.
+    `stretch` multiplies the bands' frequencies: 1.1 simulates a speaker with a longer vocal tract.
+    """
+
+    def __init__(self, stretch: float = 1.0) -> None:
+        super().__init__()
+        bands = AF.melscale_fbanks(_FFT // 2 + 1, 50.0 * stretch, 7600.0 * stretch, _MELS, RATE)
+        self.register_buffer("_bands", bands, persistent=False)
+        self.register_buffer("_window", torch.hann_window(400), persistent=False)
+
+    def forward(self, wave: Tensor) -> Tensor:
+        wave = wave * (_LEVEL / (wave.square().mean().sqrt() + 1e-5))
+        spectrum = torch.stft(
+            wave, _FFT, _HOP, 400, self.get_buffer("_window"), pad_mode="constant", return_complex=True
+        )
+        mel = (spectrum.abs().square().T @ self.get_buffer("_bands") + _FLOOR).log()
+        features: Tensor = (mel - mel.mean(dim=0)) * _SCALE
+        return features
+
+
+class _Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.depthwise = nn.Conv1d(_WIDTH, _WIDTH, _KERNEL, padding=_KERNEL // 2, groups=_WIDTH)
+        self.norm = nn.LayerNorm(_WIDTH)
+        self.expand = nn.Linear(_WIDTH, 2 * _WIDTH)
+        self.contract = nn.Linear(2 * _WIDTH, _WIDTH)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """`[B, T, C]` → the same."""
+        around = self.norm(self.depthwise(hidden.mT).mT)
+        added: Tensor = self.contract(F.gelu(self.expand(around)))
+        return hidden + added
+
+
+class Recogniser(nn.Module):
+    """Features → logits of `PHONES` and, last, of the blank."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv1d(_MELS, _WIDTH, 5, stride=2, padding=2)
+        self.blocks = nn.Sequential(*(_Block() for _ in range(_BLOCKS)))
+        self.norm = nn.LayerNorm(_WIDTH)
+        self.output = nn.Linear(_WIDTH, len(PHONES) + 1)
+
+    def hidden(self, features: Tensor) -> Tensor:
+        """Features `[B, T, 64]` → `[B, (T + 1) // 2, 192]`, a frame each 20 ms."""
+        found: Tensor = self.norm(self.blocks(self.first(features.mT).mT))
+        return found
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Features `[B, T, 64]` → logits `[B, (T + 1) // 2, 41]`."""
+        logits: Tensor = self.output(self.hidden(features))
+        return logits
+
+    def save(self, path: Path) -> None:
+        """Save the weights in fp16, with their list of phones."""
+        tensors = {name: tensor.to(torch.float16).contiguous() for name, tensor in self.state_dict().items()}
+        save_file(tensors, path, metadata={"phones": " ".join(PHONES)})
+
+    @classmethod
+    def load(cls, path: Path) -> "Recogniser":
+        """Load weights saved by `save`; computes in fp32. Raises ValueError when they are for other phones."""
+        with safe_open(path, framework="pt") as file:
+            if (file.metadata() or {}).get("phones") != " ".join(PHONES):
+                raise ValueError(f"{path} tells other phones apart; train it anew: python -m training.recogniser.train")
+            state = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 - it is no dict
+        model = cls()
+        model.load_state_dict(state)
+        return model.eval()
+
+
+def decode(logits: Tensor) -> list[str]:
+    """The phones of logits `[T, 41]`: the likeliest of each frame, repetitions and blanks dropped."""
+    best = torch.unique_consecutive(logits.argmax(-1)).tolist()
+    return [PHONES[value] for value in best if value != BLANK]

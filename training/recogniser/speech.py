@@ -1,0 +1,171 @@
+"""Speech for the phone recogniser: the same teachers, with other speakers and sentences.
+
+Writes shards of five minutes, `speech-NN.npz`. A shard depends only on its number. Existing shards are kept, so a run
+can be interrupted, and more minutes add shards.
+
+The recogniser evaluates the bundled model, so it must not share the model's training data: sentences are drawn from
+another seed, and no speaker is in the corpus. One sentence in five goes through a warp of another seed. Because WORLD
+takes most of the time, the others are the teacher's speech resampled, which changes pitch and spectral envelope
+together. The recogniser's data includes the teacher that is held out from the model, because it must recognise all
+evaluated voices.
+"""
+
+import itertools
+import math
+import random
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.text.english.pronunciation import PHONES, Lexicon
+from training.speech import teachers
+from training.speech.resampling import resampled
+from training.speech.sentences import training_sentences
+from training.speech.speakers import HELD_OUT_TEACHER, Engine, Speaker, speakers
+from training.speech.synthesize import LEXICON, align, warp
+
+RATE = 16_000  # Hz
+SPEAKERS = "judge"  # the seed of its warps
+SHARES: dict[Engine, float] = {"flite": 0.65, "festival": 0.25, "espeak": 0.10}
+_SEED = 77_000  # the same kinds of sentences as in training, identical only by chance
+_SHARD_SECONDS = 300
+_BATCH = 60  # sentences rendered at a time
+_WARPED = 0.2
+_READ = 0.8, 1.3  # times as fast
+_LEAD, _TAIL = 0.08, 0.12  # s of what is around the phones
+_LENGTH = 0.8, 6.0  # s
+_WORDS_PER_MINUTE = 165  # of espeak-ng
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """Samples float32 `[n]` in [-1, 1] at 16 kHz; phones as numbers in `PHONES`, int64 `[P]`, and the seconds at
+    which they start, float32 `[P]`."""
+
+    samples: NDArray[np.float32]
+    phones: NDArray[np.int64]
+    starts: NDArray[np.float32]
+
+
+def cast() -> list[Speaker]:
+    """The speakers: all warped speakers of another seed, including those of the held-out teacher."""
+    known = [speaker for speaker in speakers(SPEAKERS) if speaker.engine in SHARES]
+    warped = [speaker for speaker in known if speaker.engine == "espeak" or speaker.pitch != 1.0]
+    return [speaker for speaker in warped if not speaker.held_out or speaker.voice == HELD_OUT_TEACHER]
+
+
+Line = tuple[str, Speaker]
+
+
+def lines(shard: int, lexicon: Lexicon) -> Iterator[Line]:
+    """Endless sentences and speakers: synthesizers by their shares, speakers in turn."""
+    rng = random.Random(f"recogniser {shard}")
+    turns = {}
+    for engine in SHARES:
+        group = [speaker for speaker in cast() if speaker.engine == engine]
+        rng.shuffle(group)
+        turns[engine] = itertools.cycle(group)
+    for text in training_sentences(_SEED + shard, lexicon):
+        [engine] = rng.choices(list(SHARES), list(SHARES.values()))
+        yield text, next(turns[engine])
+
+
+class Booth:
+    """All synthesizers, and the lexicon for their phones. One per process."""
+
+    def __init__(self) -> None:
+        self.lexicon = Lexicon.load(LEXICON)
+        self._flite, self._festival, self._espeak = teachers.Flite(), teachers.Festival(), teachers.Espeak()
+
+    def render(self, shard: int, seconds: float) -> list[Utterance]:
+        """At least a number of seconds of speech, determined by the shard's number."""
+        source, rng = lines(shard, self.lexicon), random.Random(f"recogniser rendering {shard}")
+        made: list[Utterance] = []
+        while sum(len(each.samples) for each in made) < seconds * RATE:
+            batch = list(itertools.islice(source, _BATCH))
+            finished = [self._finished(line, said, rng) for line, said in self._spoken(batch)]
+            made += [each for each in finished if each is not None]
+        return made
+
+    def _spoken(self, batch: list[Line]) -> Iterator[tuple[Line, teachers.Utterance]]:
+        at_once: defaultdict[str, list[Line]] = defaultdict(list)
+        for line in batch:
+            text, speaker = line
+            if speaker.engine == "flite":
+                yield line, self._flite.say(text, speaker.voice)
+            elif speaker.engine == "espeak":
+                voice = f"en-us+{speaker.voice}"
+                yield line, self._espeak.say(text, voice, pitch=speaker.setting, rate=_WORDS_PER_MINUTE)
+            else:
+                at_once[speaker.voice].append(line)
+        for voice, group in at_once.items():
+            yield from zip(group, self._festival.say_all([text for text, _ in group], voice), strict=True)
+
+    def _finished(self, line: Line, said: teachers.Utterance, rng: random.Random) -> Utterance | None:
+        """The finished utterance; None when it is too short or too long, or without clear phones."""
+        text, speaker = line
+        tokens = self.lexicon.phones(text).split()
+        if len([1 for phone, _ in said.segments if phone != "pau"]) < 3:
+            return None
+        samples, pace = _voiced(said, speaker, rng)
+        times = np.array(align(tokens, said.segments)) / pace
+        end = max(end for phone, end in said.segments if phone != "pau") / pace
+        first = max(0.0, times[0] - _LEAD)
+        samples = samples[int(first * RATE) : int((end + _TAIL) * RATE)]
+        if not _LENGTH[0] <= len(samples) / RATE <= _LENGTH[1]:
+            return None
+        spoken = [at for at, token in enumerate(tokens) if token in PHONES]  # word breaks and marks are silent
+        phones = np.array([PHONES.index(tokens[at]) for at in spoken], np.int64)
+        return Utterance(samples, phones, (times[spoken] - first).astype(np.float32))
+
+
+def _voiced(said: teachers.Utterance, speaker: Speaker, rng: random.Random) -> tuple[NDArray[np.float32], float]:
+    """The teacher's speech in another voice at 16 kHz, and its speed factor."""
+    wave = said.samples.astype(np.float64) / 32768
+    if speaker.engine != "espeak" and rng.random() < _WARPED:
+        return warp(resampled(wave, said.sample_rate, RATE), RATE, speaker, speaker.tempo).astype(
+            np.float32
+        ), speaker.tempo
+    read = round(said.sample_rate * rng.uniform(*_READ) / 100) * 100
+    return resampled(wave, read, RATE).astype(np.float32), read / said.sample_rate
+
+
+def save(path: Path, made: list[Utterance]) -> None:
+    """Save the utterances concatenated, with their ends. The file is replaced atomically."""
+    unfinished = path.with_name(f"unfinished-{path.name}")
+    np.savez(
+        unfinished,
+        samples=np.concatenate([(each.samples * 32767).round().clip(-32768, 32767).astype(np.int16) for each in made]),
+        phones=np.concatenate([each.phones.astype(np.uint8) for each in made]),
+        starts=np.concatenate([each.starts for each in made]),
+        sample_ends=np.cumsum([len(each.samples) for each in made]),
+        phone_ends=np.cumsum([len(each.phones) for each in made]),
+    )
+    unfinished.replace(path)
+
+
+def load(path: Path) -> list[Utterance]:
+    """Load the utterances of a shard."""
+    with np.load(path) as file:
+        samples = np.split(file["samples"].astype(np.float32) / 32767, file["sample_ends"][:-1])
+        phones = np.split(file["phones"].astype(np.int64), file["phone_ends"][:-1])
+        starts = np.split(file["starts"], file["phone_ends"][:-1])
+    return [Utterance(*each) for each in zip(samples, phones, starts, strict=True)]
+
+
+def make(folder: Path, minutes: float) -> list[Path]:
+    """The shards for a number of minutes of speech in `folder`; missing ones are made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"speech-{shard:02d}.npz" for shard in range(math.ceil(minutes * 60 / _SHARD_SECONDS))]
+    booth: Booth | None = None
+    for shard, path in enumerate(paths):
+        if not path.exists():
+            began, booth = time.monotonic(), booth or Booth()
+            save(path, booth.render(shard, _SHARD_SECONDS))
+            print(f"{path.name}: {_SHARD_SECONDS / (time.monotonic() - began):.1f} x real time", flush=True)
+    return paths

@@ -1,0 +1,1 @@
+"""The training speech: sentences, the teachers that speak them, speakers, recording conditions."""

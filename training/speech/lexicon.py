@@ -1,0 +1,232 @@
+"""Build the lexicon of the bundled English model from Flite's, so that training and inference agree.
+
+    python -m training.speech.lexicon --words /usr/share/dict/american-english \\
+        --more /usr/share/pocketsphinx/model/en-us/cmudict-en-us.dict
+
+Letters and phones are aligned by expectation maximisation (each letter makes none, one or two phones); the
+table keeps a context only if its phones differ from those of the next shorter one.
+"""
+
+import argparse
+import gzip
+import json
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from string import ascii_lowercase
+
+from engine.text.english.pronunciation import CONTEXTS, FORMAT_VERSION, PHONES, Lexicon, letter_contexts
+from training.speech.flite import Flite
+
+_ROUNDS = 6
+_SAMPLE = 5  # every fifth word is enough for the alignment's statistics
+_UNSEEN = math.log(1e-7)
+
+Aligned = tuple[str, list[str]]
+Scores = dict[tuple[str, str], float]
+
+# What Flite's text analysis says and its bare lexicon does not; of words with two readings, the commoner one.
+_SPECIAL = {
+    "a": "ax", "i": "ay", "miz": "m ih z", "o'clock": "ax k l aa k", "missus": "m ih s ax z",
+    "does": "d ah z", "live": "l ih v", "use": "y uw z", "minute": "m ih n ax t", "ok": "ow k ey",
+}  # fmt: skip
+# Acronyms that are read as words; the other capital entries of a word list are named letter by letter.
+_SPOKEN_ACRONYMS = frozenset(
+    [
+        "ama",
+        "ansi",
+        "ascii",
+        "awacs",
+        "cobol",
+        "fica",
+        "fnma",
+        "ikea",
+        "mips",
+        "nafta",
+        "nasa",
+        "nascar",
+        "nasdaq",
+        "nato",
+        "nimby",
+        "nvidia",
+        "ok",
+        "opec",
+        "osha",
+        "parc",
+        "rom",
+        "sars",
+        "sids",
+        "unesco",
+        "unicef",
+    ]
+)
+
+
+def align(letters: str, phones: Sequence[str], scores: Scores) -> list[str] | None:
+    """The likeliest phones of each letter, or None when there are too many `phones`."""
+    rows: list[dict[int, tuple[float, int]]] = [{0: (0.0, 0)}]
+    for at, letter in enumerate(letters):
+        row: dict[int, tuple[float, int]] = {}
+        left = 2 * (len(letters) - at - 1)
+        for used, (score, _) in rows[-1].items():
+            for take in (0, 1, 2):
+                end = used + take
+                if end > len(phones) or len(phones) - end > left:
+                    continue
+                total = score + scores.get((letter, " ".join(phones[used:end])), _UNSEEN)
+                if end not in row or total > row[end][0]:
+                    row[end] = (total, used)
+        rows.append(row)
+    if len(phones) not in rows[-1]:
+        return None
+    shares, end = [], len(phones)
+    for row in reversed(rows[1:]):
+        start = row[end][1]
+        shares.append(" ".join(phones[start:end]))
+        end = start
+    return shares[::-1]
+
+
+def learn_alignment(words: Iterable[tuple[str, Sequence[str]]]) -> Scores:
+    """Log probabilities of (letter, its phones), from hard expectation maximisation."""
+    sample = list(words)
+    scores: Scores = _first_guess(sample)
+    for _ in range(_ROUNDS):
+        counts: Counter[tuple[str, str]] = Counter()
+        for letters, phones in sample:
+            for letter, share in zip(letters, align(letters, phones, scores) or (), strict=False):
+                counts[letter, share] += 1
+        scores = _log_probabilities(counts)
+    return scores
+
+
+def _first_guess(words: Iterable[tuple[str, Sequence[str]]]) -> Scores:
+    """Which phones occur in words with which letters, near the same place."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for letters, phones in words:
+        for at, letter in enumerate(letters):
+            near = at * len(phones) // len(letters)
+            for phone in phones[max(0, near - 1) : near + 2]:
+                counts[letter, phone] += 1
+    singles = _log_probabilities(counts)
+    silent = {(letter, ""): math.log(0.05) for letter, _ in singles}
+    pairs = {
+        (letter, f"{one} {two}"): score + singles.get((letter, two), _UNSEEN) + math.log(0.05)
+        for (letter, one), score in singles.items()
+        for two in PHONES
+    }
+    return {**pairs, **silent, **singles}
+
+
+def _log_probabilities(counts: Counter[tuple[str, str]]) -> Scores:
+    totals: Counter[str] = Counter()
+    for (letter, _), count in counts.items():
+        totals[letter] += count
+    return {key: math.log(count / totals[key[0]]) for key, count in counts.items()}
+
+
+def learn_letters(words: Iterable[Aligned]) -> dict[str, str]:
+    """The letter-to-sound table: letters in context -> phones of the middle one."""
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for letters, shares in words:
+        for at, share in enumerate(shares):
+            for key in letter_contexts(letters, at):
+                counts[key][share] += 1
+    table: dict[str, str] = {}
+    for length in range(1, len(CONTEXTS) + 1):
+        for key, found in counts.items():
+            if len(key) == length and (length == 1 or sum(found.values()) > 1):
+                best = found.most_common(1)[0][0]
+                if length == 1 or best != _backed_off(table, key):
+                    table[key] = best
+    return table
+
+
+def _backed_off(table: dict[str, str], key: str) -> str:
+    """The table's phones of a key's middle letter with less context."""
+    left, right = next(sides for sides in CONTEXTS if sum(sides) + 1 == len(key))
+    for fewer_left, fewer_right in CONTEXTS[CONTEXTS.index((left, right)) + 1 :]:
+        shorter = key[left - fewer_left : left + fewer_right + 1]
+        if shorter in table:
+            return table[shorter]
+    return ""
+
+
+def read_words(path: Path) -> tuple[set[str], set[str]]:
+    """The words and the acronyms of a list, in lower case; one entry per line, further columns ignored.
+
+    An acronym is written in capitals only and spelled letter by letter.
+    """
+    lines = path.read_text(encoding="utf-8").split("\n")
+    written = {line.split()[0].split("(")[0] for line in lines if line.strip()}
+    plain = {word for word in written if word.isascii() and word.replace("'", "").isalpha()}
+    capital = {word.lower() for word in plain if word.isupper() and len(word) > 1}
+    words = {word.lower() for word in plain if not word.isupper() or len(word) == 1}
+    acronyms = capital - words - _SPOKEN_ACRONYMS
+    return (words | capital) - acronyms, acronyms
+
+
+def pronounce(flite: Flite, word: str) -> list[str]:
+    """Flite's phones of a word; words with an apostrophe go through its text analysis, which handles them."""
+    if "'" in word:
+        return [phone for phone, _ in flite.say(word, "kal16").segments if phone != "pau"]
+    return flite.look_up(word)
+
+
+def build(word_list: set[str], more: set[str]) -> dict[str, object]:
+    """The lexicon's content: `word_list`, and those of `more` that its rules would get wrong.
+
+    Args:
+        word_list: words to keep as they are.
+        more: further words: they teach the letter-to-sound table.
+    """
+    flite = Flite()
+    spoken = {word: pronounce(flite, word) for word in sorted(word_list | more)}
+    plain = [(word, phones) for word, phones in spoken.items() if word.isalpha() and len(word) > 1 and phones]
+    scores = learn_alignment(plain[::_SAMPLE])
+    aligned = [(word, shares) for word, phones in plain if (shares := align(word, phones, scores))]
+    letters = learn_letters(aligned)
+    words = {word: " ".join(spoken[word]) for word in sorted(word_list) if spoken[word]}
+    words |= {letter.upper(): " ".join(flite.look_up(letter)) for letter in ascii_lowercase} | {"A": "ey"}
+    rules = Lexicon(words, letters)
+    vowels = re.compile("[aeiouy]")  # a word without one is an acronym in lower case
+    missed = {
+        word: " ".join(phones) for word, phones in plain if vowels.search(word) and rules.word(word).split() != phones
+    }
+    return {
+        "version": FORMAT_VERSION,
+        "words": _pruned(words | missed | _SPECIAL, letters),
+        "letters": letters,
+    }
+
+
+def _pruned(words: dict[str, str], letters: dict[str, str]) -> dict[str, str]:
+    """Remove possessives that the suffix rules pronounce the same."""
+    rules = Lexicon({word: phones for word, phones in words.items() if not word.endswith("'s")}, letters)
+    return {word: phones for word, phones in words.items() if not word.endswith("'s") or rules.word(word) != phones}
+
+
+def save(content: dict[str, object], path: Path) -> None:
+    """Write a lexicon file, the same bytes for the same content."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(content, separators=(",", ":"), sort_keys=True)
+    path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--words", type=Path, required=True, help="list of common words, one per line")
+    parser.add_argument("--more", type=Path, required=True, help="longer list, for names and letter-to-sound")
+    parser.add_argument("--out", type=Path, default=Path("assets/bundled/lexicon.json.gz"))
+    options = parser.parse_args()
+    words, acronyms = read_words(options.words)
+    more = read_words(options.more)[0] - acronyms
+    content = build(words & more, more)
+    save(content, options.out)
+    print(f"{options.out}: {options.out.stat().st_size / 1e6:.2f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,351 @@
+"""Make the training speech: sentences spoken by the teachers, warped into many speakers, with times of all
+tokens.
+
+    python -m training.speech.synthesize --work DIR --hours 5 --seed 1
+
+Writes `DIR/data/audio-NNN.npy` (int16 at 22,050 Hz, utterances end to end), `index-NNN.jsonl` and
+`speakers.json`; `training/speech/corpus.py` reads them. Shard 000 holds the test renderings, the others about 20
+minutes of training speech each. A shard depends only on the seed and its number. Existing shards are
+kept, so a run can be interrupted, and more hours add shards. Flite and espeak-ng keep their noise state for the
+life of the process, so each shard is rendered in its own process.
+
+The warps use WORLD (Morise, Yokomori and Ozawa, 2016) by way of `pyworld`.
+"""
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import os
+import random
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+import pyworld
+
+from engine.text.english.pronunciation import MARKS, PHONES, WORD_BREAK, Lexicon
+from training.recogniser.alignment import Aligner
+from training.speech.kokoro import Kokoro
+from training.speech.resampling import resampled
+from training.speech.sentences import held_out_sentences, training_sentences
+from training.speech.speakers import SHARES, Engine, Speaker, speakers
+from training.speech.teachers import Espeak, Festival, Flite, Utterance
+
+SAMPLE_RATE = 22050
+LEXICON = Path(__file__).parents[2] / "assets" / "bundled" / "lexicon.json.gz"
+DEFAULT_WORK = Path("~/.cache/reprise/training")
+
+_SHORTEST, _LONGEST = 0.8, 5.5  # seconds
+_LEAD, _TAIL = 0.06, 0.12  # seconds of silence left at either end
+_LEVEL = 2600  # RMS of the louder samples, of 32,767
+_PEAK = 30000
+_WORDS_PER_MINUTE = 165
+_BATCH = 48  # sentences for one Festival process
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Amount of speech to make.
+
+    hours: of training speech, in shards of `shard_seconds`, rendered in batches of `at_once` jobs.
+    references, tests: utterances of each held-out speaker; seen_tests: test sentences by all other speakers.
+    trained, held_out: number of speakers per synthesizer, from the first; None is all.
+    shares: of the training utterances by synthesizer.
+    """
+
+    hours: float = 11.0
+    shard_seconds: int = 1200
+    at_once: int = 100
+    references: int = 14
+    tests: int = 20
+    seen_tests: int = 100
+    trained: int | None = None
+    held_out: int | None = None
+    shares: Mapping[Engine, float] = field(default_factory=lambda: SHARES)
+
+    @property
+    def shards(self) -> int:
+        """Number of training shards; the test shard comes before them."""
+        return round(self.hours * 3600 / self.shard_seconds)
+
+    def cast(self, engine: Engine, *, held_out: bool) -> list[Speaker]:
+        """The held-out or the other speakers of a synthesizer."""
+        group = [each for each in speakers() if each.engine == engine and each.held_out == held_out]
+        return group[: self.held_out if held_out else self.trained]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One sentence and its speaker."""
+
+    text: str
+    speaker: Speaker
+    test_sentence: bool
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A finished utterance: int16 samples at 22,050 Hz, tokens and the second at which each starts."""
+
+    job: Job
+    samples: np.ndarray
+    tokens: list[str]
+    times: list[float]
+
+
+def align(tokens: list[str], segments: list[tuple[str, float]]) -> list[float]:
+    """Start of every token, in the seconds of `segments`.
+
+    Where the teacher's phones differ from the lexicon's, times are interpolated between those that
+    agree.
+
+    Args:
+        tokens: as `Lexicon.phones` gives them.
+        segments: (phone, end in seconds), `pau` for silence.
+
+    Returns:
+        One start per token, non-decreasing. A word break starts with the phone after it, a mark where the
+        phone before it ends.
+    """
+    starts = [0.0] + [end for _, end in segments[:-1]]
+    spoken = [(phone, start, end) for (phone, end), start in zip(segments, starts, strict=True) if phone != "pau"]
+    wanted = [at for at, token in enumerate(tokens) if token != WORD_BREAK and token not in MARKS]
+    matcher = SequenceMatcher(None, [tokens[at] for at in wanted], [phone for phone, _, _ in spoken], autojunk=False)
+    pairs = [(block.a + step, block.b + step) for block in matcher.get_matching_blocks() for step in range(block.size)]
+    pairs = [(-1, -1), *pairs, (len(wanted), len(spoken))]
+    bounds = [start for _, start, _ in spoken] + [spoken[-1][2]]
+    mine, theirs = zip(*pairs, strict=True)
+    # In units of the teacher's phones, so that tokens between two agreeing phones share their time
+    # evenly.
+    places = np.interp(np.arange(len(wanted) + 1), mine, theirs)
+    phone_starts = np.interp(places, np.arange(len(bounds)), bounds)
+    ends = [spoken[int(min(place, len(spoken) - 1))][2] for place in places]
+    times, count = [], 0
+    for token in tokens:
+        if token in MARKS:
+            times.append(ends[count - 1] if count else 0.0)
+        else:
+            times.append(float(phone_starts[count]))
+            count += token != WORD_BREAK
+    return [float(moment) for moment in np.maximum.accumulate(times)]
+
+
+def warp(samples: np.ndarray, sample_rate: int, speaker: Speaker, tempo: float) -> np.ndarray:
+    """Convert the teacher's speech to the speaker's voice by WORLD analysis and synthesis. Float, same rate."""
+    signal = samples.astype(np.float64)
+    rough, times = pyworld.dio(signal, sample_rate, f0_floor=60.0, f0_ceil=400.0, speed=2)
+    f0 = pyworld.stonemask(signal, rough, times, sample_rate)
+    envelope = pyworld.cheaptrick(signal, f0, times, sample_rate)
+    aperiodicity = pyworld.d4c(signal, f0, times, sample_rate)
+    aperiodicity = 1 - (1 - _stretched(aperiodicity, speaker.tract)) * (1 - speaker.breath)
+    return np.asarray(
+        pyworld.synthesize(
+            _pitched(f0, speaker), _stretched(envelope, speaker.tract), aperiodicity, sample_rate, 5.0 / tempo
+        )
+    )
+
+
+def _pitched(f0: np.ndarray, speaker: Speaker) -> np.ndarray:
+    voiced = f0 > 0
+    if not voiced.any():
+        return f0
+    median = np.median(f0[voiced])
+    excursion = np.zeros_like(f0)
+    excursion[voiced] = np.clip(f0[voiced] / median, 0.5, 2.0) ** speaker.depth
+    return np.asarray(excursion * median * speaker.pitch)
+
+
+def _stretched(spectrum: np.ndarray, factor: float) -> np.ndarray:
+    """[frames, bins] with every frequency multiplied by `factor`."""
+    bins = spectrum.shape[1]
+    source = np.minimum(np.arange(bins) / factor, bins - 1.001)
+    low = source.astype(int)
+    part = source - low
+    return np.ascontiguousarray(spectrum[:, low] * (1 - part) + spectrum[:, low + 1] * part)
+
+
+def level(samples: np.ndarray) -> np.ndarray:
+    """The samples at the corpus's loudness, as int16."""
+    loud = samples[np.abs(samples) > 200]
+    scale = _LEVEL / np.sqrt((loud**2).mean() + 1) if len(loud) else 1.0
+    scale = min(scale, _PEAK / max(1.0, float(np.abs(samples).max())))
+    return (samples * scale).astype(np.int16)
+
+
+def trimmed(samples: np.ndarray, threshold: float = 150.0) -> tuple[np.ndarray, float]:
+    """Samples with little silence at both ends (none if all is silent), and the seconds removed at the start."""
+    envelope = np.convolve(np.abs(samples), np.full(220, 1 / 220), "same")
+    loud = np.flatnonzero(envelope > threshold)
+    if not len(loud):
+        return samples[:0], 0.0
+    first = max(0, int(loud[0] - _LEAD * SAMPLE_RATE))
+    return samples[first : int(loud[-1] + _TAIL * SAMPLE_RATE)], first / SAMPLE_RATE
+
+
+class Studio:
+    """All synthesizers, and the lexicon for their phones. One per process."""
+
+    def __init__(self, lexicon: Path = LEXICON) -> None:
+        self.lexicon = Lexicon.load(lexicon)
+        self._flite, self._festival, self._espeak = Flite(), Festival(), Espeak()
+
+    @cached_property
+    def _kokoro(self) -> Kokoro:
+        """Loaded when it is first needed: that takes seconds."""
+        return Kokoro(self._espeak, Aligner())
+
+    def render(self, jobs: list[Job], rng: random.Random) -> Iterator[Rendered]:
+        """Render the jobs, without results that are too short or too long, or have no phones."""
+        for job, utterance in self._spoken(jobs, rng):
+            rendered = self._finished(job, utterance, job.speaker.tempo * rng.uniform(0.96, 1.04))
+            if rendered is not None:
+                yield rendered
+
+    def _spoken(self, jobs: list[Job], rng: random.Random) -> Iterator[tuple[Job, Utterance]]:
+        batches: defaultdict[str, list[Job]] = defaultdict(list)
+        for job in jobs:
+            voice = job.speaker.voice
+            if job.speaker.engine == "festival":
+                batches[voice].append(job)
+            elif job.speaker.engine == "flite":
+                yield job, self._flite.say(job.text, voice)
+            elif job.speaker.engine == "kokoro":
+                yield job, self._kokoro.say(job.text, voice, self._phones(job.text), job.speaker.tempo)
+            else:
+                accent = "en-us" if rng.random() < 0.9 else "en-gb-x-rp"
+                yield (
+                    job,
+                    self._espeak.say(job.text, f"{accent}+{voice}", pitch=job.speaker.setting, rate=_WORDS_PER_MINUTE),
+                )
+        for voice, batch in batches.items():
+            for part in (batch[at : at + _BATCH] for at in range(0, len(batch), _BATCH)):
+                yield from zip(part, self._festival.say_all([job.text for job in part], voice), strict=True)
+
+    def _phones(self, text: str) -> list[str]:
+        return [token for token in self.lexicon.phones(text).split() if token in PHONES]
+
+    def _finished(self, job: Job, utterance: Utterance, tempo: float) -> Rendered | None:
+        tokens = self.lexicon.phones(job.text).split()
+        if len([1 for phone, _ in utterance.segments if phone != "pau"]) < 3:
+            return None
+        samples, pace = self._voiced(job.speaker, utterance, tempo)
+        times = np.array(align(tokens, utterance.segments)) / pace
+        samples, cut = trimmed(samples)
+        if not _SHORTEST * SAMPLE_RATE <= len(samples) <= _LONGEST * SAMPLE_RATE:
+            return None
+        length = len(samples) / SAMPLE_RATE
+        return Rendered(job, level(samples), tokens, [round(float(t), 3) for t in np.clip(times - cut, 0, length)])
+
+    @staticmethod
+    def _voiced(speaker: Speaker, utterance: Utterance, tempo: float) -> tuple[np.ndarray, float]:
+        """The utterance in the speaker's voice at 22,050 Hz, and its speed factor."""
+        if speaker.engine in ("espeak", "kokoro"):
+            # Reading the samples faster raises pitch and envelope together; the synthesizer does the rest.
+            target = round(SAMPLE_RATE / speaker.tract / 50) * 50
+            samples = resampled(utterance.samples.astype(np.float64), utterance.sample_rate, target)
+            return samples, SAMPLE_RATE / target
+        rate = min(utterance.sample_rate, SAMPLE_RATE)
+        samples = resampled(utterance.samples.astype(np.float64), utterance.sample_rate, rate)
+        return resampled(warp(samples, rate, speaker, tempo), rate, SAMPLE_RATE), tempo
+
+
+def training_jobs(shard: int, seed: int, lexicon: Lexicon, extent: Extent) -> Iterator[Job]:
+    """Endless jobs of a training shard: synthesizers by their shares, speakers in turn."""
+    rng = random.Random(f"jobs {seed} {shard}")
+    turns = {}
+    for engine in extent.shares:
+        group = extent.cast(engine, held_out=False)
+        rng.shuffle(group)
+        turns[engine] = itertools.cycle(group)
+    engines = rng.choices(list(extent.shares), list(extent.shares.values()), k=100_000)
+    for engine, text in zip(engines, training_sentences(seed * 1000 + shard, lexicon), strict=False):
+        yield Job(text, next(turns[engine]), False)
+
+
+def jobs_of_test(seed: int, lexicon: Lexicon, extent: Extent) -> list[Job]:
+    """The test shard: references and test sentences by held-out speakers, test sentences by others."""
+    rng = random.Random(f"test {seed}")
+    tests = held_out_sentences(lexicon)
+    held = [speaker for engine in extent.shares for speaker in extent.cast(engine, held_out=True)]
+    seen = [speaker for engine in extent.shares for speaker in extent.cast(engine, held_out=False)]
+    references = training_sentences(seed * 1000, lexicon)
+    jobs = [Job(next(references), speaker, False) for speaker in held for _ in range(extent.references)]
+    for at, speaker in enumerate(held):
+        jobs += [Job(tests[(at * extent.tests + step) % len(tests)], speaker, True) for step in range(extent.tests)]
+    return jobs + [Job(tests[at % len(tests)], rng.choice(seen), True) for at in range(extent.seen_tests)]
+
+
+def write_shard(shard: int, *, folder: Path, seed: int, extent: Extent) -> tuple[int, float, float]:
+    """Make one shard unless it exists. Returns its number, seconds of speech and seconds of work."""
+    index = folder / f"index-{shard:03d}.jsonl"
+    if index.exists():
+        lines = [json.loads(line) for line in index.read_text(encoding="utf-8").splitlines()]
+        return shard, sum(line["samples"] for line in lines) / SAMPLE_RATE, 0.0
+    began = time.monotonic()
+    studio, rng = Studio(), random.Random(f"render {seed} {shard}")
+    if shard == 0:
+        made = list(studio.render(jobs_of_test(seed, studio.lexicon, extent), rng))
+    else:
+        made = _training_shard(studio, training_jobs(shard, seed, studio.lexicon, extent), rng, extent)
+    _write(folder, shard, made)
+    return shard, sum(len(item.samples) for item in made) / SAMPLE_RATE, time.monotonic() - began
+
+
+def _training_shard(studio: Studio, jobs: Iterator[Job], rng: random.Random, extent: Extent) -> list[Rendered]:
+    made: list[Rendered] = []
+    while sum(len(item.samples) for item in made) < extent.shard_seconds * SAMPLE_RATE:
+        made += studio.render(list(itertools.islice(jobs, extent.at_once)), rng)
+    rng.shuffle(made)
+    return made
+
+
+def _write(folder: Path, shard: int, made: list[Rendered]) -> None:
+    """Write the audio first and the index last, atomically: an index marks a complete shard."""
+    np.save(folder / f"audio-{shard:03d}.npy", np.concatenate([item.samples for item in made]))
+    lines, offset = [], 0
+    for item in made:
+        lines.append(json.dumps({
+            "text": item.job.text, "tokens": item.tokens, "times": item.times, "speaker": item.job.speaker.id,
+            "shard": shard, "offset": offset, "samples": len(item.samples),
+            "test_sentence": item.job.test_sentence, "held_out_speaker": item.job.speaker.held_out,
+        }))  # fmt: skip
+        offset += len(item.samples)
+    partial_index = folder / f"index-{shard:03d}.jsonl.part"
+    partial_index.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    partial_index.rename(folder / f"index-{shard:03d}.jsonl")
+
+
+def synthesize(work: Path, extent: Extent, seed: int, workers: int) -> None:
+    """Make the test shard and the training speech under `work/data`, in parallel processes."""
+    folder = work.expanduser() / "data"
+    folder.mkdir(parents=True, exist_ok=True)
+    everyone = [speaker.to_json() for speaker in speakers()]
+    (folder / "speakers.json").write_text(json.dumps(everyone, indent=1), encoding="utf-8")
+    render = partial(write_shard, folder=folder, seed=seed, extent=extent)
+    began, total = time.monotonic(), 0.0
+    with multiprocessing.get_context("spawn").Pool(workers, maxtasksperchild=1) as pool:
+        for shard, seconds, took in pool.imap_unordered(render, range(1 + extent.shards)):
+            total += seconds
+            speed = f"{seconds / took:.0f} x real time" if took else "kept"
+            print(f"shard {shard:03d}: {seconds / 60:.1f} min, {speed}", flush=True)
+    print(f"{total / 3600:.2f} h in {time.monotonic() - began:.0f} s", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, default=DEFAULT_WORK, help="folder for everything that training makes")
+    parser.add_argument("--hours", type=float, default=Extent.hours, help="training speech to make, in hours")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes")
+    options = parser.parse_args()
+    synthesize(options.work, Extent(options.hours), options.seed, options.workers)
+
+
+if __name__ == "__main__":
+    main()
