@@ -12,25 +12,21 @@ from torch import Tensor
 
 from engine.audio import Clip, decode_audio, encode_audio, prepare_reference, transcript_for
 from engine.audio.doctor import check_transcript
-from engine.codec.fingerprint import codec_fingerprint
-from engine.config import DualARConfig
 from engine.errors import (
     DeviceUnavailable,
     EngineClosed,
-    InvalidCheckpoint,
     InvalidCodes,
     InvalidInput,
     InvalidOption,
     InvalidText,
     UnusableReference,
 )
-from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
-from engine.families.s2.dual_ar import load_dual_ar, read_header
+from engine.families.family import Architecture, PromptReference, PromptVoice
+from engine.families.registry import read_release
 from engine.models.compiling import compile_blocks
 from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import BUNDLED, Progress, find_release
-from engine.release.profile import Profile
 from engine.request import Request, Speech, SpeechPipeline
 from engine.sentences import Sentence
 from engine.serving.clip_encoder import ClipEncoder
@@ -50,7 +46,6 @@ from engine.serving.model_runner import ModelRunner
 from engine.serving.prefix_cache import PrefixCache
 from engine.serving.step_runners import GraphMode
 from engine.text import GrowingText, Segment, normalise, plan_segments
-from engine.text.prompt import PromptBuilder, PromptReference
 from engine.voice import Consent, Reference, Voice
 
 MAX_SEED = 2**31 - 1
@@ -109,7 +104,7 @@ class Engine:
     frame_length: samples per frame. frame_rate: frames per second. codec_fingerprint: of the codec; a voice's codes are
     valid for this codec only. notice: description, limits and licence of the model. style_tags: whether tags such as
     `[whisper]` have an effect. english_only: whether the model speaks English only. default_options: of the release.
-    slots: most requests that speak at once.
+    slots: most requests that speak at once. abilities: what the model can do beside speaking.
     """
 
     def __init__(
@@ -127,37 +122,32 @@ class Engine:
     ) -> None:
         report = progress or (lambda _stage, _done: None)
         self.name, self.device = name, str(device)
-        self._profile = Profile.load(folder)
+        release = read_release(folder)
+        self._profile, self.abilities = release.profile, release.abilities
         self.notice = Sentence(self._profile.notice)
         self.default_options = SpeakOptions(self._profile.temperature)
-        header = read_header(folder)
-        config = header.config
-        self._precision = precision or choose_precision(device, config)
-        codec_file, self._codec_config = codec_files(folder)
-        plan = self._plan(config, device, slots or (CPU_SLOTS if device.type == "cpu" else GPU_SLOTS))
+        architecture, self._codec_config = release.architecture, release.architecture.codec
+        self._precision = precision or choose_precision(device, architecture)
+        plan = self._plan(architecture, device, slots or (CPU_SLOTS if device.type == "cpu" else GPU_SLOTS))
         report("Loading the speech model", 0.0)
-        dtype = activation_dtype(self._precision, device)
-        model = load_dual_ar(folder, dtype=dtype, device=device, precision=self._precision, header=header)
-        _share_cores(device, config)
+        model = release.load_model(activation_dtype(self._precision, device), device, self._precision)
+        _share_cores(device, architecture)
         for stack in (model.slow, model.fast):
             stack.arrange_for_rows()
             if compiled:
                 compile_blocks(stack)
         report("Loading the codec", 0.6)
         codec = self._codec_config
-        decoder = load_codec_decoder(codec_file, codec, device)
+        decoder = release.load_decoder(device)
         self.sample_rate, self.frame_length = codec.sample_rate, codec.frame_length
         self.frame_rate, self.slots = codec.frame_rate, plan.slots
-        self.codec_fingerprint = codec_fingerprint(decoder)
-        self.style_tags, self.english_only = self._profile.style_tags, model.tokenizer.lexicon is not None
-        self._encoder = ClipEncoder(
-            lambda: load_codec_encoder(codec_file, codec, device), self.codec_fingerprint, device
-        )
-        self._tokenizer = model.tokenizer
+        self.codec_fingerprint = release.fingerprint(decoder)
+        self.style_tags, self.english_only = self._profile.style_tags, self.abilities.english_only
+        self._encoder = ClipEncoder(lambda: release.load_encoder(device), self.codec_fingerprint, device)
         self._prefixes = PrefixCache(device, _prefix_bytes(device, plan), HOST_PREFIX_BYTES)
         self._runner = ModelRunner(
             model,
-            codec.quantizer.codebook_size,
+            codec.codebook_sizes[-1],
             slots=plan.slots,
             positions=plan.positions,
             prefixes=self._prefixes,
@@ -173,7 +163,7 @@ class Engine:
         self._pipeline = SpeechPipeline(
             EngineLoop(self._runner, codec_worker, queue),
             codec_worker,
-            PromptBuilder(model.tokenizer, model.config.num_codebooks),
+            release.prompts,
             codec.frame_length,
             codec.sample_rate,
             self._runner.positions,
@@ -317,7 +307,7 @@ class Engine:
         references = [r for v in voices for r in self._with_own_codes(v).references]
         segments = text if isinstance(text, GrowingText) else self._segments(text, len(references))
         seed = secrets.randbelow(MAX_SEED + 1) if options.seed is None else options.seed
-        prompted = [self._prompt_reference(reference) for reference in references]
+        prompted = PromptVoice([self._prompt_reference(reference) for reference in references])
         return Speech(Request(self._pipeline, segments, prompted, options, seed, owner))
 
     def growing_text(self) -> GrowingText:
@@ -332,8 +322,9 @@ class Engine:
         """
         if self._closed or voice.codec_fingerprint != self.codec_fingerprint:
             return
-        prompted = [self._prompt_reference(reference) for reference in voice.references]
-        self._pipeline.loop.forget(self._pipeline.prompts.system(prompted))
+        prompted = PromptVoice([self._prompt_reference(reference) for reference in voice.references])
+        for prefix in self._pipeline.prompts.prefixes(prompted):
+            self._pipeline.loop.forget(prefix)
         for reference in voice.references:
             self._encoder.forget(reference.codes)
 
@@ -366,15 +357,9 @@ class Engine:
         if self._closed:
             raise EngineClosed()
 
-    def _plan(self, config: DualARConfig, device: torch.device, slots: int) -> MemoryPlan:
-        if self._codec_config.num_codebooks != config.num_codebooks:
-            raise InvalidCheckpoint(
-                f"The codec has {self._codec_config.num_codebooks} codebooks and the speech model "
-                f"{config.num_codebooks}; the files do not belong together."
-            )
+    def _plan(self, architecture: Architecture, device: torch.device, slots: int) -> MemoryPlan:
         return plan_memory(
-            config,
-            self._codec_config,
+            architecture,
             self._precision,
             available=available_memory(device),
             slots=slots,
@@ -400,7 +385,7 @@ class Engine:
             )
 
     def _check_pronounceable(self, text: str) -> None:
-        unspoken = self._tokenizer.lexicon.unspoken(text) if self._tokenizer.lexicon else []
+        unspoken = self._pipeline.prompts.unspoken(text)
         if unspoken:
             raise InvalidText("text.not_english", words=", ".join(unspoken[:5]))
 
@@ -432,13 +417,13 @@ class Engine:
         return decode_audio(clip, self.sample_rate, device=self.device)
 
 
-def _share_cores(device: torch.device, config: DualARConfig) -> None:
+def _share_cores(device: torch.device, architecture: Architecture) -> None:
     """On a CPU, split the cores between the engine loop and the codec worker.
 
     The products of a small model are too small to be shared between cores; one thread is faster.
     """
     if device.type == "cpu":
-        torch.set_num_threads(1 if is_small(config) else max(1, torch.get_num_threads() // 2))
+        torch.set_num_threads(1 if is_small(architecture) else max(1, torch.get_num_threads() // 2))
 
 
 def _graph_capture(device: torch.device) -> GraphCapture:

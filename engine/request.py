@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from engine.families.family import Prompts, PromptVoice
 from engine.models.sampling import SamplingOptions
 from engine.serving.codec_worker import CodecStream, CodecWorker
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.pacing import Pacer
-from engine.serving.turn import AudioDecoded, Conversation, EventStream, TextChanged, Turn, TurnEnded
+from engine.serving.turn import AudioDecoded, EventStream, TextChanged, Turn, TurnEnded
 from engine.text import GrowingText, Segment, frame_budget, frame_minimum
-from engine.text.prompt import PromptBuilder, PromptReference
 
 StopReason = Literal["end", "short", "length", "cancelled"]
 
@@ -113,7 +113,7 @@ class SpeechPipeline:
 
     loop: EngineLoop
     codec_worker: CodecWorker
-    prompts: PromptBuilder
+    prompts: Prompts
     frame_length: int
     sample_rate: int
     positions: int
@@ -187,7 +187,7 @@ class Request:
         self,
         pipeline: SpeechPipeline,
         text: Sequence[Segment] | GrowingText,
-        references: Sequence[PromptReference],
+        voice: PromptVoice,
         options: SamplingOptions,
         seed: int,
         owner: str = "",
@@ -197,7 +197,7 @@ class Request:
         self._pipeline, self._options = pipeline, options
         self._growing = text if isinstance(text, GrowingText) else None
         self._segments = [] if isinstance(text, GrowingText) else list(text)
-        self._conversation = Conversation(pipeline.prompts, references, pipeline.positions, pipeline.history_positions)
+        self._conversation = pipeline.prompts.conversation(voice, pipeline.positions, pipeline.history_positions)
         self._requested_at = time.perf_counter()
         self._pacer = Pacer(1 / pipeline.frame_rate)
         self._cancelled = False

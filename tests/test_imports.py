@@ -89,7 +89,7 @@ RULES = (
         "engine.families",
         (
             "engine.families",
-            "engine.release.weights",
+            "engine.release",
             "engine.models",
             "engine.codec",
             "engine.text",
@@ -97,7 +97,7 @@ RULES = (
             "engine.errors",
             "engine.files",
         ),
-        "a model family stands on models, codec and the reader of weights",
+        "a model family stands on models, codec and the release readers",
     ),
     Rule("engine.serving.scheduler", ("engine.errors",), "the scheduler decides, it computes nothing"),
     Rule("engine.serving.pacing", (), "pacing is arithmetic"),

@@ -13,9 +13,10 @@ from engine.codec.config import CodecConfig
 from engine.config import DualARConfig, TransformerConfig
 from engine.families.s2.codec import codec_files
 from engine.families.s2.dual_ar import read_config
+from engine.families.s2.fast_ar import FastAR
+from engine.families.s2.release import S2Architecture
+from engine.families.s2.slow_ar import SlowAR
 from engine.layers import RMSNorm
-from engine.models.fast_ar import FastAR
-from engine.models.slow_ar import SlowAR
 from engine.release.hub import BUNDLED
 from engine.serving.memory import held_bytes
 
@@ -29,6 +30,10 @@ class Sizes:
     name: str
     dual_ar: DualARConfig
     codec: CodecConfig
+
+    @property
+    def architecture(self) -> S2Architecture:
+        return S2Architecture(self.dual_ar, self.codec)
 
     @property
     def residual_size(self) -> int:

@@ -37,13 +37,14 @@ from torch import Tensor
 
 from benchmarks import _report
 from benchmarks.evaluation_set import EvaluationSet, Speaker
+from engine.families.family import PromptReference
 from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
+from engine.families.s2.prompt import PromptBuilder
 from engine.models.kv_cache import ContiguousView
 from engine.models.quantization import QUANTIZED, Precision
 from engine.release.hub import find_release
 from engine.serving.memory import activation_dtype, held_bytes
-from engine.text.prompt import PromptBuilder, PromptReference
 
 TEMPERATURE, TOP_K = 0.7, 30
 MOST_FRAMES = 256  # of a turn

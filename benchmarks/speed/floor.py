@@ -87,11 +87,10 @@ def measure(bench: Bench, way: Way) -> dict[str, Any]:
 
 def recording(bench: Bench) -> dict[str, Any]:
     """Capture time of an engine with the default number of slots, as far as they fit here."""
-    precision = choose_precision(bench.device, bench.sizes.dual_ar)
+    precision = choose_precision(bench.device, bench.sizes.architecture)
     on_gpu = bench.device.type == "cuda"
     plan = plan_memory(
-        bench.sizes.dual_ar,
-        bench.sizes.codec,
+        bench.sizes.architecture,
         precision,
         available=available_memory(bench.device),
         slots=GPU_SLOTS if on_gpu else CPU_SLOTS,
@@ -120,7 +119,7 @@ def _let_go(device: torch.device) -> None:
 
 def bandwidths(device: torch.device, size: int | None = None) -> dict[str, float]:
     """Bytes per second of a copy, and of products in the compared precisions."""
-    dtypes = {activation_dtype(way.precision, device) for way in ways(device, s2_pro().dual_ar)}
+    dtypes = {activation_dtype(way.precision, device) for way in ways(device, s2_pro().architecture)}
     products = {f"product in {str(dtype).removeprefix('torch.')}": dtype for dtype in sorted(dtypes, key=str)}
     found = {name: read_bandwidth(device, dtype, size=size) for name, dtype in products.items()}
     return {"copy": copy_bandwidth(device, size=size), **found}
@@ -139,7 +138,7 @@ def run(device: torch.device, sizes: list[Sizes], moved: dict[str, float], frame
         few = LARGE_FRAMES if parameters > LARGE else CPU_FRAMES
         count = frames or (GPU_FRAMES if device.type == "cuda" else few)
         bench = Bench(device, each, count, runs, moved)
-        compared = compare(bench, ways(device, each.dual_ar))
+        compared = compare(bench, ways(device, each.architecture))
         found["sizes"][each.name] = {
             "parameters": parameters,
             "frames": count,

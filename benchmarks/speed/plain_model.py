@@ -11,9 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.families.s2.dual_ar import DualAR
+from engine.families.s2.sampling import REPETITION_WINDOW
 from engine.layers import RMSNorm
 from engine.models.layers import CachedAttention, Transformer
-from engine.models.sampling import REPETITION_TEMPERATURE, REPETITION_TOP_P, REPETITION_WINDOW, SamplingOptions
+from engine.models.sampling import REPETITION_TEMPERATURE, REPETITION_TOP_P, SamplingOptions
 
 
 class PlainStack:

@@ -44,14 +44,16 @@ from benchmarks.speed._shared import keep
 from benchmarks.speed.plain_model import PlainModel
 from engine.audio import prepare_reference, transcript_for
 from engine.codec.codec import CodecDecoder, CodecEncoder
+from engine.families.family import PromptReference
 from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
 from engine.families.s2.dual_ar import DualAR, load_dual_ar, read_config
+from engine.families.s2.prompt import PromptBuilder
+from engine.families.s2.release import S2Architecture
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import find_release
 from engine.release.profile import Profile
 from engine.serving.memory import activation_dtype, choose_precision
 from engine.text import frame_budget, normalise, plan_segments
-from engine.text.prompt import PromptBuilder, PromptReference
 
 CHUNK_FRAMES = 20
 
@@ -105,7 +107,7 @@ class ReferenceBaseline:
     def load(cls, model: str | Path = "bundled", device: str = "cpu") -> "ReferenceBaseline":
         """Load in the precision that the engine chooses for the device. Raises ReleaseError or one of its kinds."""
         folder = find_release(model)
-        precision = choose_precision(device, read_config(folder))
+        precision = choose_precision(device, S2Architecture(read_config(folder), codec_files(folder)[1]))
         dual_ar = load_dual_ar(folder, dtype=activation_dtype(precision, device), device=device)
         path, config = codec_files(folder)
         views = load_codec_encoder(path, config, device), load_codec_decoder(path, config, device)

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 import torch
 
 from benchmarks.memory.sizes import Sizes, random_dual_ar
-from engine.config import DualARConfig
 from engine.engine import POSITIONS
+from engine.families.family import Architecture
 from engine.families.s2.dual_ar import DualAR
+from engine.models.prompt import Prompt
 from engine.models.quantization import Precision, quantize_block
 from engine.models.sampling import SamplingOptions
 from engine.serving.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
 from engine.serving.memory import activation_dtype, choose_precision
 from engine.serving.model_runner import ModelRunner
 from engine.serving.prefix_cache import PrefixCache
-from engine.serving.slots import Prompt
 from engine.serving.step_runners import GraphMode
 
 # A voice of a ten-second clip and a sentence.
@@ -52,9 +52,9 @@ class Bench:
     positions: int = POSITIONS
 
 
-def ways(device: torch.device, config: DualARConfig) -> list[Way]:
+def ways(device: torch.device, architecture: Architecture) -> list[Way]:
     """The modes to compare on a device; the first is the baseline."""
-    usual = choose_precision(device, config)
+    usual = choose_precision(device, architecture)
     if device.type != "cuda":
         return [
             Way("eager", usual),

@@ -169,6 +169,18 @@ class CodecConfig:
         residual = [self.quantizer.codebook_size] * self.quantizer.n_codebooks
         return (self.quantizer.semantic_codebook_size, *residual)
 
+    @property
+    def encoder_activation(self) -> int:
+        """Values per frame of the widest activation of the conv encoder."""
+        rates = self.encoder_rates
+        return max((self.encoder_dim << i) * self.frame_length // prod(rates[:i]) for i in range(len(rates)))
+
+    @property
+    def decoder_activation(self) -> int:
+        """Values per frame of the widest activation of the conv decoder."""
+        rates, latents = self.decoder_rates, self.frame_length // self.hop_length
+        return max((self.decoder_dim >> i + 1) * latents * prod(rates[: i + 1]) for i in range(len(rates)))
+
     def encoder_transformer(self, block: int) -> WindowedTransformerConfig | None:
         """Return the sizes of the transformer at the end of a block of the conv encoder; None where it has none."""
         if not self.encoder_transformer_layers[block]:

@@ -1,6 +1,7 @@
 """One frame of speech for a batch, from the last input column to the next, without synchronising with the host.
 
-Source: the generation loop of Fish Audio's S2 reference: Slow AR step, semantic draw, residual draws of the Fast AR.
+One step of the slow stack, the semantic draw, the residual draws of the fast stack, and the next column: the generation
+loop of Fish Audio's S2 reference and of Qwen3-TTS.
 """
 
 from dataclasses import dataclass, fields
@@ -8,20 +9,20 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from engine.models.fast_ar import FastAR
 from engine.models.kv_cache import KVView
-from engine.models.sampling import REPETITION_WINDOW, RowOptions, gumbel_noise, sample, sample_semantic
-from engine.models.slow_ar import SlowAR
+from engine.models.sampling import RowOptions, gumbel_noise
+from engine.models.stacks import FastStack, SlowStack
 
 
 @dataclass
 class DecodeState:
     """Decoding state of B requests between frames.
 
-    column: int64 `[B, K + 1]`, the next input.
+    column: int64 `[B, rows]`, the next input.
     position: int64 `[B]`, its position in the cache.
     frame: int64 `[B]`, number of frames drawn.
-    recent: int64 `[B, W]`, the semantic tokens of the last frames, -1 for the first frame and before it.
+    drawn: int64 `[B, W]`, what the sampling rules keep of earlier draws.
+    trailing: int64 `[B, L]`, the text tokens of the next columns by frame; L may be 0.
     key: int64 `[B]`, random key of the noise.
     temperature, top_p: fp32 `[B, 1]`. top_k: int64 `[B, 1]`.
     """
@@ -29,25 +30,27 @@ class DecodeState:
     column: Tensor
     position: Tensor
     frame: Tensor
-    recent: Tensor
+    drawn: Tensor
+    trailing: Tensor
     key: Tensor
     temperature: Tensor
     top_p: Tensor
     top_k: Tensor
 
     # Fields that a frame changes; the others are constant for a request.
-    MOVING = ("column", "position", "frame", "recent")
+    MOVING = ("column", "position", "frame", "drawn")
 
     @classmethod
-    def idle(cls, rows: int, num_codebooks: int, device: torch.device) -> "DecodeState":
+    def idle(cls, rows: int, slow: SlowStack, device: torch.device) -> "DecodeState":
         """Make the state of unused rows: greedy, at position 0."""
 
         def whole(*shape: int) -> Tensor:
             return torch.zeros(rows, *shape, dtype=torch.long, device=device)
 
         flat = torch.zeros(rows, 1, device=device)
-        recent = whole(REPETITION_WINDOW) - 1
-        return cls(whole(num_codebooks + 1), whole(), whole(), recent, whole(), flat, flat + 1, whole(1) + 1)
+        drawn = slow.rules.nothing_drawn(rows, device)
+        text = whole(slow.trailing)
+        return cls(whole(slow.column_rows), whole(), whole(), drawn, text, whole(), flat, flat + 1, whole(1) + 1)
 
     @property
     def options(self) -> RowOptions:
@@ -65,42 +68,45 @@ class DecodeState:
 class FrameStep:
     """One step of both transformers: the parts that a runner calls, eagerly or captured in a graph.
 
-    residual_size: entries of a residual codebook; rows of the Fast AR's head beyond are not multiplied.
+    residual_size: entries of a residual codebook; rows of the fast stack's head beyond are not multiplied.
     """
 
-    def __init__(self, slow: SlowAR, fast: FastAR, residual_size: int) -> None:
+    def __init__(self, slow: SlowStack, fast: FastStack, residual_size: int) -> None:
         self.slow, self._fast, self._residual_size = slow, fast, residual_size
-        self._semantic_size = slow.dual.semantic_codebook_size
-        self._start = slow.dual.semantic_start_id
-        self.draws = slow.dual.num_codebooks + 1  # the semantic token has two
+        self._rules = slow.rules
+        self.draws = self._rules.draws + slow.num_codebooks - 1
 
     def semantic(self, state: DecodeState, view: KVView, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Run the Slow AR → (semantic draw `[B]`, S for the end token; vector for the Fast AR `[B, D]`).
+        """Run the slow stack → (semantic draw `[B]`, S for the end token; vector for the fast stack `[B, D]`).
 
         noise: `[B, draws, C]`, C at least every row's top_k.
         """
         normed, vectors = self.slow(state.column[:, :, None], view)
         logits = self.slow.logits(normed)[:, 0]
-        return sample_semantic(logits, state.options, state.recent, noise[:, :2]), vectors[:, 0]
+        own = noise[:, : self._rules.draws]
+        return self._rules.semantic(logits, state.options, state.drawn, state.frame, own), vectors[:, 0]
 
     def codes(self, options: RowOptions, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
-        """Run the Fast AR → the frame's codes `[B, K]`, meaningless for a row that drew the end token."""
+        """Run the fast stack → the frame's codes `[B, K]`, meaningless for a row that drew the end token."""
 
-        row_filter, noises = options.filter(noise.shape[-1]), noise.unbind(1)
-
-        def draw(logits: Tensor, codebook: int) -> Tensor:
-            return sample(logits, row_filter, noises[1 + codebook])
-
-        return self._fast.generate(vector, semantic.clamp(max=self._semantic_size - 1), draw, self._residual_size)
+        draw, noises = self._rules.residual(options, noise.shape[-1]), noise.unbind(1)[self._rules.draws - 1 :]
+        codes = semantic.clamp(max=self.slow.semantic_codebook_size - 1)
+        return self._fast.generate(
+            vector, codes, lambda logits, codebook: draw(logits, noises[codebook]), self._residual_size
+        )
 
     def noise(self, state: DecodeState, candidates: int) -> Tensor:
         return gumbel_noise(state.key, state.frame, self.draws, candidates)
 
     def next_state(self, state: DecodeState, semantic: Tensor, codes: Tensor) -> DecodeState:
         """Return the state after the frame."""
-        column = torch.cat((codes[:, :1] + self._start, codes), dim=1)
-        # As in the reference, the first frame is not in the window.
-        remembered = torch.where(state.frame > 0, semantic, -1)
-        recent = torch.cat((state.recent[:, 1:], remembered[:, None]), dim=1)
-        moved = (column, state.position + 1, state.frame + 1, recent)
-        return DecodeState(*moved, state.key, state.temperature, state.top_p, state.top_k)
+        drawn = self._rules.remember(state.drawn, state.frame, semantic)
+        column = self.slow.next_column(codes, self._text(state))
+        moved = (column, state.position + 1, state.frame + 1, drawn)
+        return DecodeState(*moved, state.trailing, state.key, state.temperature, state.top_p, state.top_k)
+
+    def _text(self, state: DecodeState) -> Tensor | None:
+        """The trailing text token of the next column `[B]`; the last one stands for all that follow."""
+        if not self.slow.trailing:
+            return None
+        return state.trailing.gather(1, state.frame[:, None].clamp(max=self.slow.trailing - 1))[:, 0]

@@ -1,4 +1,4 @@
-"""Sampling: filtering and drawing, and the repetition-aware draw of the semantic token.
+"""Sampling: filtering and drawing, the repetition-aware draw of the semantic token, and the rules of a family.
 
 Each row has its own options and noise, and nothing synchronises with the host: sampling can run inside a CUDA graph,
 and the draws of a row do not depend on the rest of its batch.
@@ -7,7 +7,9 @@ Source: the sampling of Fish Audio's S2 reference; repetition-aware sampling aft
 the noise is SplitMix64 (Steele, Lea and Flood 2014) of a counter.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -17,7 +19,6 @@ from engine.errors import InvalidOption
 # Most candidates of a draw.
 MAX_TOP_K = 256
 
-REPETITION_WINDOW = 10
 REPETITION_TEMPERATURE = 1.0
 REPETITION_TOP_P = 0.9
 
@@ -131,6 +132,31 @@ def sample_semantic(logits: Tensor, options: RowOptions, recent: Tensor, noise: 
     first = ranked.draw(options.filter(candidates), noise[:, 0])
     second = ranked.draw(options.freer().filter(candidates), noise[:, 1])
     return torch.where((recent == first[:, None]).any(-1), second, first)
+
+
+Draw = Callable[[Tensor, Tensor], Tensor]
+"""Draws from logits `[B, V]` with noise `[B, C]` → values `[B]`."""
+
+
+class SamplingRules(Protocol):
+    """How a family draws the tokens of a frame. What it keeps of earlier draws is int64 `[B, W]`, called `drawn`.
+
+    draws: of noise that the semantic token takes.
+    """
+
+    draws: int
+
+    def nothing_drawn(self, rows: int, device: torch.device) -> Tensor:
+        """Return what is kept before the first frame."""
+
+    def semantic(self, logits: Tensor, options: RowOptions, drawn: Tensor, frame: Tensor, noise: Tensor) -> Tensor:
+        """Draw from logits `[B, S + 1]` → values `[B]`, S for the end. frame: `[B]`, frames drawn before."""
+
+    def residual(self, options: RowOptions, candidates: int) -> Draw:
+        """Return the draw of residual codes, made once for a frame. candidates: C, at least every row's top_k."""
+
+    def remember(self, drawn: Tensor, frame: Tensor, semantic: Tensor) -> Tensor:
+        """Return what is kept after a frame whose semantic draw was `[B]`."""
 
 
 def gumbel_noise(keys: Tensor, frames: Tensor, draws: int, candidates: int) -> Tensor:

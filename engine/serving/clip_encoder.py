@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.byte_lru import ByteLRU
-from engine.codec.codec import CodecEncoder, whole_frames
-from engine.codec.config import CodecConfig
+from engine.codec.views import CodecSizes, EncoderView, whole_frames
 
 # A clip is encoded in parts of about this length, so that memory does not grow with the clip.
 ENCODE_SECONDS = 2.0
@@ -68,7 +67,7 @@ class ClipEncoder:
 
     def __init__(
         self,
-        load: Callable[[], CodecEncoder],
+        load: Callable[[], EncoderView],
         fingerprint: str,
         device: torch.device,
         *,
@@ -77,7 +76,7 @@ class ClipEncoder:
         self._load, self._fingerprint, self._device = load, fingerprint, device
         self._cache: ByteLRU[str, NDArray[np.uint16]] = ByteLRU(cache_bytes)
         self._flights: SingleFlight[str, NDArray[np.uint16]] = SingleFlight()
-        self._encoder: CodecEncoder | None = None
+        self._encoder: EncoderView | None = None
         self._released = False
         self._loading = threading.Lock()
         self._running = threading.Lock()  # one clip at a time: they share one device
@@ -142,13 +141,13 @@ class ClipEncoder:
         self._cache.put(key, codes, codes.nbytes)
         return codes
 
-    def _view(self) -> CodecEncoder:
+    def _view(self) -> EncoderView:
         with self._loading:
             if self._encoder is None:
                 self._encoder = self._load()
             return self._encoder
 
-    def _run(self, encoder: CodecEncoder, clip: Tensor) -> NDArray[np.uint16]:
+    def _run(self, encoder: EncoderView, clip: Tensor) -> NDArray[np.uint16]:
         """Encode a clip `[n]` in parts of whole frames. Returns codes `[K, T]`."""
         audio = whole_frames(clip.detach()[None, None].float(), encoder.config.frame_length)
         parts = torch.split(audio, _part_length(encoder.config), dim=2)
@@ -157,6 +156,6 @@ class ClipEncoder:
         return torch.cat(codes, dim=2)[0].cpu().numpy().astype(np.uint16)
 
 
-def _part_length(config: CodecConfig) -> int:
+def _part_length(config: CodecSizes) -> int:
     """Samples of a part, whole frames."""
     return max(1, round(ENCODE_SECONDS * config.frame_rate)) * config.frame_length

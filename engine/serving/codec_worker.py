@@ -16,7 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.codec.codec import CodecDecoder, DecoderState
+from engine.codec.streaming import StreamingState
+from engine.codec.views import DecoderView
 from engine.errors import EngineClosed, EngineFailed, RepriseError, first_line
 from engine.serving.graphs import GraphCapture, Replay
 from engine.serving.inbox import Inbox
@@ -59,14 +60,14 @@ class CodecStream:
     def __init__(self, previous: "CodecStream | None" = None) -> None:
         self.previous = previous
         self.dropped = False
-        self.final_state: DecoderState | None = None  # set when `finished`
+        self.final_state: StreamingState | None = None  # set when `finished`
         self.row: int | None = None
         self.jobs: deque[DecodeJob] = deque()
         self.ended = self.finished = False
         self.error: Exception | None = None  # why neither this stream nor one that continues it can be decoded
 
     @property
-    def initial_state(self) -> DecoderState | None:
+    def initial_state(self) -> StreamingState | None:
         """The codec's state before the first chunk."""
         return None if self.previous is None else self.previous.final_state
 
@@ -87,7 +88,7 @@ class CodecWorker:
     """
 
     def __init__(
-        self, decoder: CodecDecoder, rows: int, device: torch.device, capture: GraphCapture | None = None
+        self, decoder: DecoderView, rows: int, device: torch.device, capture: GraphCapture | None = None
     ) -> None:
         self._batches = _BatchDecoder(decoder, rows, device, capture)
         self._free = list(range(rows))
@@ -274,7 +275,7 @@ class _CapturedBatch:
 class _BatchDecoder:
     """The codec states of all rows, and decoding for some of them. One more row pads the captured batches."""
 
-    def __init__(self, decoder: CodecDecoder, rows: int, device: torch.device, capture: GraphCapture | None) -> None:
+    def __init__(self, decoder: DecoderView, rows: int, device: torch.device, capture: GraphCapture | None) -> None:
         self._decoder, self._device, self._capture = decoder, device, capture
         self._states = decoder.init_state(rows + 1)
         self._padding_row = rows
@@ -287,11 +288,11 @@ class _BatchDecoder:
         stream.wait_stream(torch.cuda.current_stream(self._device))  # on which the states were made
         return torch.cuda.stream(stream)
 
-    def load(self, row: int, state: DecoderState | None) -> None:
+    def load(self, row: int, state: StreamingState | None) -> None:
         index = torch.tensor([row], device=self._device)
         self._states.put(index, self._decoder.init_state(1) if state is None else state)
 
-    def save(self, row: int) -> DecoderState:
+    def save(self, row: int) -> StreamingState:
         return self._states.take(torch.tensor([row], device=self._device))
 
     def decode(self, rows: Sequence[int], codes: Sequence[Tensor]) -> list[Samples]:

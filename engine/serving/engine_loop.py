@@ -15,9 +15,9 @@ from queue import SimpleQueue
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from engine.errors import EngineClosed, EngineError, EngineFailed, first_line
+from engine.models.prompt import Prompt
 from engine.serving.codec_worker import CodecWorker, Samples
 from engine.serving.idle_work import IdleWork
 from engine.serving.inbox import Inbox
@@ -39,9 +39,9 @@ def _close_all() -> None:
 
 @dataclass(frozen=True)
 class _ForgottenPrefix:
-    """The columns `[K + 1, T]` of a prefix to forget, and the requests that may still cache it."""
+    """A prefix to forget, all of it shared, and the requests that may still cache it."""
 
-    columns: Tensor
+    prompt: Prompt
     users: tuple[Ticket, ...]
 
 
@@ -76,12 +76,12 @@ class EngineLoop:
         self.scheduler.leave(ticket)
         self._inbox.wake()
 
-    def forget(self, columns: Tensor) -> None:
-        """Drop the cached keys and values of prompts that begin with `columns` `[K + 1, T]`, before the next frame.
+    def forget(self, prefix: Prompt) -> None:
+        """Drop the cached keys and values of prompts that begin with `prefix`, before the next frame.
 
         Requests that are open now may go on with them; what they cache is dropped when they have left.
         """
-        self._to_forget.put(_ForgottenPrefix(columns, tuple(self.scheduler.open_tickets())))
+        self._to_forget.put(_ForgottenPrefix(prefix, tuple(self.scheduler.open_tickets())))
         self._inbox.wake()
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class EngineLoop:
         used = {turn.ticket.slot for turn in self._turns.values()}
         free = [slot for slot in range(self._runner.slots) if slot not in used]
         for prefix in self._forgetting:
-            self._runner.forget(prefix.columns, free)
+            self._runner.forget(prefix.prompt, free)
         self._forgetting = [prefix for prefix in self._forgetting if not all(ticket.gone for ticket in prefix.users)]
 
     def _wait(self) -> list[Turn]:

@@ -4,22 +4,16 @@ Weights are counted from modules on the meta device and are exact. The workspace
 computed from the sizes, and an allowance is made for libraries and captured graphs.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 from time import perf_counter
 
 import torch
 from torch import nn
 
-from engine.codec.codec import CodecDecoder, CodecEncoder
-from engine.codec.config import CodecConfig
-from engine.config import DualARConfig
 from engine.errors import DoesNotFit, InvalidOption
-from engine.models.fast_ar import FastAR
+from engine.families.family import Architecture
 from engine.models.quantization import QUANTIZED, Precision, Stack, layouts
-from engine.models.slow_ar import SlowAR
 from engine.serving.clip_encoder import ENCODE_SECONDS
 from engine.serving.codec_worker import FRAMES_AT_ONCE
 from engine.serving.pacing import CHUNK_FRAMES
@@ -82,15 +76,15 @@ class MemoryPlan:
 
 
 @lru_cache(maxsize=16)
-def is_small(config: DualARConfig) -> bool:
+def is_small(architecture: Architecture) -> bool:
     """Whether the speech model's weights roughly fit a CPU's caches and its products are too small to be shared between
     cores."""
     with torch.device("meta"):
-        stacks = SlowAR(config, end_id=0), FastAR(config)
+        stacks = architecture.stacks()
     return sum(weight.numel() for stack in stacks for weight in stack.parameters()) < 100_000_000
 
 
-def choose_precision(device: torch.device | str, config: DualARConfig) -> Precision:
+def choose_precision(device: torch.device | str, architecture: Architecture) -> Precision:
     """The default precision of a speech model on a device.
 
     bf16 on GPUs that compute in it, fp16 on others. fp32 on a CPU, or bf16 for a large model where a measurement shows
@@ -99,7 +93,7 @@ def choose_precision(device: torch.device | str, config: DualARConfig) -> Precis
     device = torch.device(device)
     if device.type == "cuda":
         return "bf16" if _computes_in_bf16(device) else "fp16"
-    return "bf16" if not is_small(config) and _bf16_pays() else "fp32"
+    return "bf16" if not is_small(architecture) and _bf16_pays() else "fp32"
 
 
 @lru_cache(maxsize=1)
@@ -151,8 +145,7 @@ def reserved_memory(device: torch.device | str) -> int | None:
 
 
 def plan_memory(
-    config: DualARConfig,
-    codec: CodecConfig,
+    architecture: Architecture,
     precision: Precision,
     *,
     available: int | None,
@@ -170,8 +163,8 @@ def plan_memory(
     """
     if slots < 1 or positions < 1:
         raise InvalidOption("option.slots_and_positions", slots=slots, positions=positions)
-    size = _sizes(config, codec, precision, activations or activation_dtype(precision, "cpu"))
-    positions = min(positions, config.slow.max_seq_len)
+    size = _sizes(architecture, precision, activations or activation_dtype(precision, "cpu"))
+    positions = min(positions, architecture.config.slow.max_seq_len)
     for count in range(slots, 0, -1):
         plan = size.plan(count, positions)
         if available is None or plan.total <= available:
@@ -198,13 +191,12 @@ def _held(tensor: torch.Tensor) -> int:
 class _Sizes:
     """Bytes of a release's parts in one precision."""
 
-    def __init__(
-        self, config: DualARConfig, codec: CodecConfig, precision: Precision, activations: torch.dtype
-    ) -> None:
-        self.config, self.codec, self.precision, self.activations = config, codec, precision, activations
+    def __init__(self, architecture: Architecture, precision: Precision, activations: torch.dtype) -> None:
+        self.architecture, self.precision, self.activations = architecture, precision, activations
+        self.config, self.codec = architecture.config, architecture.codec
         with torch.device("meta"):
-            slow, fast = SlowAR(config, end_id=0), FastAR(config)
-            encoder, decoder = CodecEncoder(codec), CodecDecoder(codec)
+            slow, fast = architecture.stacks()
+            encoder, decoder = architecture.views()
             self._stream = decoder.init_state(1).nbytes()
         self._weights = {
             "slow": self._stack(slow, "slow"),
@@ -224,7 +216,7 @@ class _Sizes:
     def of(self, precision: Precision) -> "_Sizes":
         """The same release in another precision."""
         changed = activation_dtype(precision, "cpu") if self.activations == torch.float32 else self.activations
-        return _sizes(self.config, self.codec, precision, changed)
+        return _sizes(self.architecture, precision, changed)
 
     def _stack(self, module: nn.Module, stack: Stack) -> int:
         kept = layouts(module, self.precision, stack=stack, activations=self.activations)
@@ -249,27 +241,21 @@ class _Sizes:
 
     def _encoding(self) -> int:
         codec = self.codec
-        widths = (codec.encoder_dim * 2**i for i in range(len(codec.encoder_rates)))
-        lengths = (codec.frame_length // prod(codec.encoder_rates[:i]) for i in range(len(codec.encoder_rates)))
-        return round(ENCODE_SECONDS * codec.frame_rate) * _widest(widths, lengths)
+        return round(ENCODE_SECONDS * codec.frame_rate) * _alive(codec.encoder_activation)
 
     def _decoding(self, slots: int) -> int:
-        codec = self.codec
-        rates, latents = codec.decoder_rates, codec.frame_length // codec.hop_length
-        widths = (codec.decoder_dim // 2 ** (i + 1) for i in range(len(rates)))
-        lengths = (latents * prod(rates[: i + 1]) for i in range(len(rates)))
         frames = min(slots * CHUNK_FRAMES[-1], FRAMES_AT_ONCE)
-        return slots * self._stream + frames * _widest(widths, lengths)
+        return slots * self._stream + frames * _alive(self.codec.decoder_activation)
 
 
 @lru_cache(maxsize=16)
-def _sizes(config: DualARConfig, codec: CodecConfig, precision: Precision, activations: torch.dtype) -> _Sizes:
-    return _Sizes(config, codec, precision, activations)
+def _sizes(architecture: Architecture, precision: Precision, activations: torch.dtype) -> _Sizes:
+    return _Sizes(architecture, precision, activations)
 
 
-def _widest(widths: Iterable[int], lengths: Iterable[int]) -> int:
-    """Bytes per frame of a stack whose layers have these channels and samples per frame."""
-    return _ALIVE * 4 * max(width * length for width, length in zip(widths, lengths, strict=True))
+def _alive(values: int) -> int:
+    """Bytes of a convolutional stack whose widest activation has so many values."""
+    return _ALIVE * 4 * values
 
 
 def _refusal(size: _Sizes, least: MemoryPlan, available: int) -> DoesNotFit:

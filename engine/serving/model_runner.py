@@ -10,12 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.families.s2.dual_ar import DualAR
+from engine.families.family import SpeechModel
 from engine.models.frame_step import FrameStep
+from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
 from engine.serving.graphs import GraphCapture
 from engine.serving.prefix_cache import PrefixCache
-from engine.serving.slots import Prompt, SlotPool
+from engine.serving.slots import SlotPool
 from engine.serving.step_runners import EagerStepRunner, GraphMode, StaticStepRunner, TracedStepRunner
 
 
@@ -50,7 +51,7 @@ class ModelRunner:
 
     def __init__(
         self,
-        model: DualAR,
+        model: SpeechModel,
         residual_size: int,
         *,
         slots: int,
@@ -59,7 +60,7 @@ class ModelRunner:
         capture: GraphCapture | None = None,
         mode: GraphMode = "off",
     ) -> None:
-        self.config = model.config
+        self._semantic_size = model.slow.semantic_codebook_size
         frame = FrameStep(model.slow, model.fast, residual_size)
         self._slots = SlotPool(model.slow, slots, positions, prefixes)
         self._steps: EagerStepRunner | TracedStepRunner | StaticStepRunner
@@ -83,7 +84,7 @@ class ModelRunner:
     @property
     def end_index(self) -> int:
         """The semantic draw that ends a turn: one above the semantic tokens."""
-        return self.config.semantic_codebook_size
+        return self._semantic_size
 
     @property
     def is_asynchronous(self) -> bool:
@@ -112,9 +113,9 @@ class ModelRunner:
         return self._slots.begin(slot, prompt, options, key)
 
     @torch.inference_mode()
-    def forget(self, columns: Tensor, free: Sequence[int]) -> None:
-        """Drop keys and values of prompts that begin with `columns` `[K + 1, T]`. free: the slots not in use."""
-        self._slots.forget(columns, free)
+    def forget(self, prefix: Prompt, free: Sequence[int]) -> None:
+        """Drop keys and values of prompts that begin with `prefix`, all of it shared. free: the slots not in use."""
+        self._slots.forget(prefix, free)
 
     @torch.inference_mode()
     def prefill(self, slot: int) -> bool:

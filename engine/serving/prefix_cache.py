@@ -29,7 +29,7 @@ class PrefixCache:
         return self._on_device.nbytes, self._on_host.nbytes
 
     def get(self, columns: Tensor) -> Tensor | None:
-        """Keys and values of the prefix `columns` `[K + 1, T]`, on the device; None when not cached."""
+        """Keys and values of the prefix `columns` `[rows, T]`, on the device; None when not cached."""
         key = _key(columns)
         if (prefix := self._on_device.get(key)) is not None:
             return prefix
@@ -44,7 +44,7 @@ class PrefixCache:
         self._put_on_device(_key(columns), prefix)
 
     def drop(self, columns: Tensor) -> None:
-        """Drop the prefix `columns` `[K + 1, T]`."""
+        """Drop the prefix `columns` `[rows, T]`."""
         key = _key(columns)
         self._on_device.pop(key)
         self._on_host.pop(key)

@@ -11,24 +11,14 @@ from torch import Tensor
 
 from engine.models.frame_step import DecodeState
 from engine.models.kv_cache import ContiguousView
+from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
-from engine.models.slow_ar import SlowAR
+from engine.models.stacks import SlowStack
 from engine.serving.prefix_cache import PrefixCache
 
 # Positions of a prefill chunk. Chunks begin at multiples of it, whatever was reused and whatever other slots do: one
 # prompt is always computed in the same shapes, so its keys and values are the same to the last bit.
 PREFILL_CHUNK = 128
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """Input columns that the model continues.
-
-    columns: int64 `[K + 1, T]`, T ≥ 2. shared: length of the prefix that other requests may share (a voice).
-    """
-
-    columns: Tensor
-    shared: int = 0
 
 
 @dataclass
@@ -45,15 +35,15 @@ class SlotPool:
     state: decoding state between two frames; row i is slot i.
     """
 
-    def __init__(self, slow: SlowAR, count: int, positions: int, prefixes: PrefixCache) -> None:
+    def __init__(self, slow: SlowStack, count: int, positions: int, prefixes: PrefixCache) -> None:
         self._slow, self._prefixes = slow, prefixes
-        self.count, self._codebooks = count, slow.dual.num_codebooks
+        self.count = count
         self.device = slow.norm.weight.device
         # Inactive rows of a static step write to the last position, so no request may use it.
         self.positions = min(positions, slow.config.max_seq_len) - 1
         self.cache = slow.new_cache(count, self.positions + 1)
-        self.state = DecodeState.idle(count, self._codebooks, self.device)
-        self._no_prompt = Prompt(torch.zeros(self._codebooks + 1, 0, dtype=torch.long))
+        self.state = DecodeState.idle(count, slow, self.device)
+        self._no_prompt = Prompt(torch.zeros(slow.column_rows, 0, dtype=torch.long))
         self._prompts = [_SlotPrompt(self._no_prompt) for _ in range(count)]
         # Host copies of values in `state`, so that the host never waits for the device.
         self._next_position, self._top_k = [0] * count, [1] * count
@@ -82,8 +72,11 @@ class SlotPool:
         reused = self._reuse(slot, prompt)
         self._prompts[slot] = _SlotPrompt(prompt, reused)
         self._next_position[slot], self._top_k[slot] = length - 1, options.top_k
-        row = DecodeState.idle(1, self._codebooks, torch.device("cpu"))
+        row = DecodeState.idle(1, self._slow, torch.device("cpu"))
         row.column[0], row.position[0], row.key[0] = prompt.columns[:, -1], length - 1, key
+        if prompt.trailing is not None:
+            row.trailing[0] = prompt.trailing[-1]
+            row.trailing[0, : len(prompt.trailing)] = prompt.trailing
         row.temperature[0], row.top_p[0], row.top_k[0] = options.temperature, options.top_p, options.top_k
         for field in fields(DecodeState):
             getattr(self.state, field.name)[slot] = getattr(row, field.name)[0]
@@ -95,21 +88,21 @@ class SlotPool:
         columns = held.prompt.columns
         last = columns.shape[1] - 1  # the last column is the input of the first frame
         if held.filled < last:
-            end = min(held.filled // PREFILL_CHUNK * PREFILL_CHUNK + PREFILL_CHUNK, last)
+            end = _chunk_end(held.prompt, held.filled)
             chunk = columns[None, :, held.filled : end].to(self.device, non_blocking=True)
-            self._slow.run(self._slow.embed(chunk), ContiguousView(self.cache, held.filled, slot))
+            embedded = self._slow.embed(chunk, held.prompt.vector)
+            self._slow.run(embedded, ContiguousView(self.cache, held.filled, slot))
             held.filled = end
-            if end == _whole_chunks(held.prompt.shared):
+            if end == _reusable(held.prompt):
                 self._prefixes.put(columns[:, :end], self.cache.copy_out(slot, end))
         return held.filled == last
 
-    def forget(self, columns: Tensor, free: Iterable[int]) -> None:
-        """Drop the keys and values of prompts that begin with `columns` `[K + 1, T]`, from the prefix cache and from
-        the slots `free`, which are not in use."""
-        shared = _whole_chunks(columns.shape[1])
-        self._prefixes.drop(columns[:, :shared])
+    def forget(self, prefix: Prompt, free: Iterable[int]) -> None:
+        """Drop the keys and values of prompts that begin with `prefix`, all of which is shared, from the prefix cache
+        and from the slots `free`, which are not in use."""
+        self._prefixes.drop(prefix.columns[:, : _reusable(prefix)])
         for slot in free:
-            if self._prompts[slot].filled and self._begins_with(slot, columns):
+            if self._prompts[slot].filled and self._begins_with(slot, prefix.columns):
                 self.cache.clear(slot)
                 self._prompts[slot] = _SlotPrompt(self._no_prompt)
 
@@ -118,9 +111,11 @@ class SlotPool:
         return torch.equal(held[:, : columns.shape[1]], columns)
 
     def _reuse(self, slot: int, prompt: Prompt) -> int:
-        """Fill the slot with the known beginning of the prompt, in whole chunks. Returns its length."""
-        own = _whole_chunks(self._common_prefix(slot, prompt.columns))
-        shared = _whole_chunks(min(prompt.shared, prompt.columns.shape[1] - 1))
+        """Fill the slot with the known beginning of the prompt, in the chunks of its prefill. Returns its length."""
+        shared, common = min(_reusable(prompt), prompt.columns.shape[1] - 1), self._common_prefix(slot, prompt.columns)
+        own = _whole_chunks(common)
+        if prompt.ends_chunk:
+            own = max(own, shared) if self._holds(slot, prompt, common) else 0
         if own >= shared:
             return own
         prefix = self._prefixes.get(prompt.columns[:, :shared])
@@ -128,6 +123,11 @@ class SlotPool:
             return own
         self.cache.copy_in(slot, prefix)
         return shared
+
+    def _holds(self, slot: int, prompt: Prompt, common: int) -> bool:
+        """Whether the slot holds the shared prefix of a prompt, computed in the same chunks."""
+        held = self._prompts[slot].prompt
+        return held.ends_chunk and held.shared == prompt.shared and common >= prompt.shared
 
     def _common_prefix(self, slot: int, columns: Tensor) -> int:
         """Length of the common prefix of the slot's last prompt and `columns`.
@@ -143,3 +143,14 @@ class SlotPool:
 
 def _whole_chunks(positions: int) -> int:
     return positions // PREFILL_CHUNK * PREFILL_CHUNK
+
+
+def _reusable(prompt: Prompt) -> int:
+    """Positions of the shared prefix that end with a chunk."""
+    return prompt.shared if prompt.ends_chunk else _whole_chunks(prompt.shared)
+
+
+def _chunk_end(prompt: Prompt, start: int) -> int:
+    """The end of the chunk that begins at `start`: the next multiple, the shared prefix's end, or the prompt's."""
+    end = min(_whole_chunks(start) + PREFILL_CHUNK, prompt.columns.shape[1] - 1)
+    return min(end, prompt.shared) if prompt.ends_chunk and start < prompt.shared else end

@@ -89,7 +89,7 @@ class EagerStepRunner:
         return self._frame.codes(RowOptions(temperature, top_p, top_k), vector, semantic, noise)
 
     def _inputs_for(self, count: int, candidates: int) -> tuple[Tensor, ...]:
-        idle = DecodeState.idle(count, self._frame.slow.dual.num_codebooks, self._slots.device)
+        idle = DecodeState.idle(count, self._frame.slow, self._slots.device)
         weight = self._frame.slow.norm.weight
         return (
             idle.temperature,

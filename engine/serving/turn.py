@@ -2,81 +2,28 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from engine.errors import InvalidInput
+from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
 from engine.serving.codec_worker import CodecStream, Samples
 from engine.serving.pacing import Pacer
 from engine.serving.scheduler import Ticket
-from engine.serving.slots import Prompt
-from engine.text.prompt import PromptBuilder, PromptReference
 
 log = logging.getLogger(__name__)
 
 TurnStop = Literal["end", "length", "loop", "short"]
 
-MIN_TURN_FRAMES = 64
-
 # A loop is a sequence of semantic tokens that repeats over and over. Pauses repeat tokens too, but not for this long.
 LOOP_MAX_PERIOD = 24
 LOOP_MIN_FRAMES = 40
 LOOP_MIN_REPEATS = 3
-
-
-class Conversation:
-    """The context of one request: the system turn and its latest turns, from which the prompts are built.
-
-    Each segment of a long text is generated after the segments before it, so the voice does not drift. When the context
-    is full, the oldest turns are removed.
-
-    positions: of a prompt and its speech together. history_positions: of these, at most so many for earlier turns; when
-    there are more, turns are removed until half of it is free, so that the rest is seldom prefilled again.
-    """
-
-    def __init__(
-        self, prompts: PromptBuilder, references: Sequence[PromptReference], positions: int, history_positions: int
-    ) -> None:
-        self._prompts, self._positions, self._history_positions = prompts, positions, history_positions
-        self._system = prompts.system(references)
-        if self._system.shape[1] + MIN_TURN_FRAMES > positions:
-            raise InvalidInput("voices.too_long")
-        self._turns: list[Tensor] = []
-
-    def prompt_for(self, text: str, budget: int) -> tuple[Prompt, int]:
-        """Build the prompt of a turn that says `text`.
-
-        Returns: the prompt, and how many of `budget` frames fit behind it. Raises InvalidInput for text too long.
-        """
-        user = self._prompts.user(text)
-        self._remove_old_turns(user.shape[1] + budget)
-        columns = torch.cat((self._system, *self._turns, user), dim=1)
-        room = self._positions - columns.shape[1]
-        if room < MIN_TURN_FRAMES:
-            raise InvalidInput("text.long_turn")
-        return Prompt(columns, shared=self._system.shape[1]), min(budget, room)
-
-    def append(self, text: str, codes: Tensor) -> None:
-        """Add the turn that said `text` as `codes [K, T]` to the context."""
-        turn = (self._prompts.user(text), self._prompts.frames(codes), self._prompts.turn_end())
-        self._turns.append(torch.cat(turn, dim=1))
-
-    def _remove_old_turns(self, positions: int) -> None:
-        used = sum(turn.shape[1] for turn in self._turns)
-        free = self._positions - self._system.shape[1] - positions
-        if used <= min(self._history_positions, free):
-            return
-        limit = min(self._history_positions // 2, max(0, free))
-        while self._turns and used > limit:
-            used -= self._turns.pop(0).shape[1]
 
 
 @dataclass(frozen=True)

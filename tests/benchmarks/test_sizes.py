@@ -8,9 +8,9 @@ from torch import nn
 
 from benchmarks.memory.sizes import Sizes, bundled, frame_bytes, half_billion, naive_frame_bytes, random_dual_ar, s2_pro
 from engine.families.s2.dual_ar import load_dual_ar
-from engine.models.fast_ar import FastAR
+from engine.families.s2.fast_ar import FastAR
+from engine.families.s2.slow_ar import SlowAR
 from engine.models.kv_cache import ContiguousView
-from engine.models.slow_ar import SlowAR
 from engine.release.hub import BUNDLED
 
 

@@ -66,7 +66,7 @@ def kept(name: str, found: dict[str, Any]) -> dict[str, Any]:
 def test_every_way_is_measured_against_its_own_floor(device: str) -> None:
     found = floor.run(torch.device(device), [SIZES], {"copy": 1e9, "product": 2e9}, frames=4, runs=1)
     of = kept("floor", found)["sizes"]["miniature"]
-    assert [way["way"] for way in of["ways"]] == [way.name for way in ways(torch.device(device), SIZES.dual_ar)]
+    assert [way["way"] for way in of["ways"]] == [way.name for way in ways(torch.device(device), SIZES.architecture)]
     measured = [way for way in of["ways"] if "skipped" not in way]
     assert measured[0]["to_eager"] == 1
     for way in measured:

@@ -10,8 +10,9 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from engine import engine, request
+from engine import request
 from engine.codec.codec import CodecDecoder
+from engine.families.s2 import release
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
 from tests.paths import MINIATURE
@@ -47,8 +48,8 @@ def shared_weights(monkeypatch: pytest.MonkeyPatch) -> None:
 
     An engine changes nothing in them, unless it compiles them.
     """
-    monkeypatch.setattr(engine, "load_dual_ar", lambda *_, **__: _dual_ar())
-    monkeypatch.setattr(engine, "load_codec_decoder", lambda *_: _decoder())
+    monkeypatch.setattr(release, "load_dual_ar", lambda *_, **__: _dual_ar())
+    monkeypatch.setattr(release, "load_codec_decoder", lambda *_: _decoder())
 
 
 @pytest.fixture

@@ -26,12 +26,13 @@ from engine.errors import (
     UnusableReference,
 )
 from engine.families.s2.codec import codec_files, load_codec_decoder
+from engine.families.s2.prompt import Conversation
+from engine.models.prompt import Prompt
 from engine.release.profile import Profile
 from engine.request import AudioChunk, Speech
 from engine.serving.codec_worker import CodecWorker
 from engine.serving.pacing import CHUNK_FRAMES
-from engine.serving.slots import Prompt
-from engine.serving.turn import Conversation, Turn, is_looping
+from engine.serving.turn import Turn, is_looping
 from engine.voice import Voice
 from tests.paths import MINIATURE, ROOT, SPEECH
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from engine.families.family import PromptReference
 from engine.families.s2.dual_ar import load_dual_ar
-from engine.text.prompt import PromptBuilder, PromptReference
+from engine.families.s2.prompt import PromptBuilder
 from engine.text.tokenizer import Tokenizer
 from training.dual_ar import train as train_ar
 from training.dual_ar.conversations import (

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.text.prompt import PromptBuilder, PromptReference
+from engine.families.family import PromptReference
+from engine.families.s2.prompt import PromptBuilder
 from training.dual_ar.transcripts import damaged
 
 IGNORED = -100

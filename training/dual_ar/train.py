@@ -20,9 +20,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.config import DualARConfig, TransformerConfig
-from engine.models.fast_ar import FastAR
-from engine.models.slow_ar import SlowAR
-from engine.text.prompt import PromptBuilder
+from engine.families.s2.fast_ar import FastAR
+from engine.families.s2.prompt import PromptBuilder
+from engine.families.s2.slow_ar import SlowAR
 from engine.text.tokenizer import Tokenizer
 from training.dual_ar.conversations import IGNORED, Batch, ConversationBuilder, ConversationSampler
 from training.dual_ar.encode import CodedCorpus

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from engine.config import MAX_VOCABULARY, DualARConfig, check_whole, listed, shown
 from engine.errors import InvalidCheckpoint, InvalidConfig
 from engine.families.s2.config import parse_dual_ar, parse_omni
+from engine.families.s2.fast_ar import FastAR
+from engine.families.s2.slow_ar import SlowAR
 from engine.files.bounded import read_object
-from engine.models.fast_ar import FastAR
 from engine.models.quantization import Precision, Stack, check_precision, quantize_block
-from engine.models.slow_ar import SlowAR
 from engine.release.weights import (
     Mismatch,
     StoredTensor,

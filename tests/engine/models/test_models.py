@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from engine.families.s2.dual_ar import DualAR
+from engine.families.s2.sampling import REPETITION_WINDOW
 from engine.models.frame_step import DecodeState, FrameStep
 from engine.models.kv_cache import ContiguousView, ExactRowsView, StaticRowsView, attend
 from engine.models.layers import BatchInvariantLinear, QueryKeyNorm, UnfusedRMSNorm
-from engine.models.sampling import REPETITION_WINDOW
 from tests.engine.conftest import golden
 
 GOLDEN = golden("dual_ar")
@@ -168,10 +168,10 @@ def test_queries_and_keys_are_scaled_before_they_are_rounded() -> None:
 
 def test_the_repetition_window_begins_with_the_second_frame(miniature: DualAR) -> None:
     step = FrameStep(miniature.slow, miniature.fast, 64)
-    state = DecodeState.idle(1, miniature.config.num_codebooks, torch.device("cpu"))
+    state = DecodeState.idle(1, miniature.slow, torch.device("cpu"))
     codes = torch.zeros(1, miniature.config.num_codebooks, dtype=torch.long)
     for token in range(7, 7 + REPETITION_WINDOW + 2):
-        assert state.recent.tolist()[0] == [-1, *[-1] * REPETITION_WINDOW, *range(8, token)][-REPETITION_WINDOW:]
+        assert state.drawn.tolist()[0] == [-1, *[-1] * REPETITION_WINDOW, *range(8, token)][-REPETITION_WINDOW:]
         state = step.next_state(state, torch.tensor([token]), codes)
 
 

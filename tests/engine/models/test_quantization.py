@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from engine.errors import DeviceUnavailable, InvalidOption
 from engine.families.s2.dual_ar import DualAR
-from engine.models.fast_ar import FastAR
+from engine.families.s2.fast_ar import FastAR
+from engine.families.s2.slow_ar import SlowAR
 from engine.models.quantization import QUANTIZED, Layout, Precision, check_precision, layouts, quantize_block
-from engine.models.slow_ar import SlowAR
 from engine.serving.memory import held_bytes
 from tests.engine.conftest import golden
 from tests.engine.serving.test_memory import S2_PRO

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from engine.errors import InvalidOption
+from engine.families.s2.sampling import REPETITION_WINDOW
 from engine.models.sampling import (
     MAX_TOP_K,
-    REPETITION_WINDOW,
     Ranked,
     RowFilter,
     RowOptions,

@@ -15,8 +15,9 @@ from engine.config import DualARConfig, TransformerConfig
 from engine.errors import DoesNotFit, InvalidOption
 from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
 from engine.families.s2.dual_ar import load_dual_ar, read_config
-from engine.models.fast_ar import FastAR
-from engine.models.slow_ar import SlowAR
+from engine.families.s2.fast_ar import FastAR
+from engine.families.s2.release import S2Architecture
+from engine.families.s2.slow_ar import SlowAR
 from engine.release.hub import BUNDLED
 from engine.serving import memory
 from engine.serving.memory import (
@@ -43,6 +44,7 @@ S2_PRO = DualARConfig(
     scaled_codebook_embeddings=True,
 )
 CODEC = CodecConfig.s2_pro()
+SIZES = S2Architecture(S2_PRO, CODEC)
 SMALL = read_config(BUNDLED)
 GB = 10**9
 
@@ -50,7 +52,7 @@ GB = 10**9
 def plan(
     precision: Precision = "bf16", available: int | None = None, slots: int = 1, positions: int = 4096
 ) -> MemoryPlan:
-    return plan_memory(S2_PRO, CODEC, precision, available=available, slots=slots, positions=positions)
+    return plan_memory(SIZES, precision, available=available, slots=slots, positions=positions)
 
 
 def meta_stacks() -> tuple[SlowAR, FastAR]:
@@ -104,7 +106,7 @@ def test_s2_pro_fits_with_a_cache_of_4096(precision: Precision, gigabytes: int) 
 def test_loaded_releases_are_as_large_as_planned(folder: Path, precision: Precision, dtype: torch.dtype) -> None:
     model = load_dual_ar(folder, dtype=dtype, device="cpu", precision=precision)
     path, codec = codec_files(folder) if folder == BUNDLED else (None, CODEC)
-    found = plan_memory(model.config, codec, precision, available=None, slots=2, positions=64)
+    found = plan_memory(S2Architecture(model.config, codec), precision, available=None, slots=2, positions=64)
     assert (found.slow, found.fast) == (held_bytes(model.slow), held_bytes(model.fast))
     if path is not None:
         assert found.encoder == held_bytes(load_codec_encoder(path, codec))
@@ -117,7 +119,9 @@ def test_loaded_releases_are_as_large_as_planned(folder: Path, precision: Precis
 def test_quantized_releases_are_as_large_as_planned(dtype: torch.dtype) -> None:
     pytest.importorskip("torchao", reason="torchao is an optional package")
     model = load_dual_ar(BUNDLED, dtype=dtype, device="cpu", precision="int8")
-    found = plan_memory(model.config, CODEC, "int8", available=None, slots=1, positions=64, activations=dtype)
+    found = plan_memory(
+        S2Architecture(model.config, CODEC), "int8", available=None, slots=1, positions=64, activations=dtype
+    )
     assert (found.slow, found.fast) == (held_bytes(model.slow), held_bytes(model.fast))
 
 
@@ -175,7 +179,7 @@ def test_a_refusal_says_what_would_fit(precision: Precision, gigabytes: int, say
 
 def test_int4_is_not_proposed_where_there_is_no_bf16() -> None:
     with pytest.raises(DoesNotFit, match="the CPU"):
-        plan_memory(S2_PRO, CODEC, "int8", available=7 * GB, slots=1, positions=4096, activations=torch.float16)
+        plan_memory(SIZES, "int8", available=7 * GB, slots=1, positions=4096, activations=torch.float16)
 
 
 @pytest.mark.parametrize(("slots", "positions"), [(0, 10), (1, 0), (-1, 10)])
@@ -198,7 +202,7 @@ def test_a_cpu_computes_large_models_in_bf16_where_it_pays(
     seconds = {torch.float32: 1.0, torch.bfloat16: 0.5 if pays else 0.9}
     monkeypatch.setattr(memory, "_product_seconds", seconds.__getitem__)
     memory._bf16_pays.cache_clear()
-    assert choose_precision("cpu", config) == precision
+    assert choose_precision("cpu", S2Architecture(config, CODEC)) == precision
     memory._bf16_pays.cache_clear()
 
 
@@ -232,7 +236,7 @@ def test_gpus_compute_in_bf16_where_they_have_it(
     monkeypatch.setattr(torch.cuda, "device", nullcontext)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bf16 or including_emulation)
-    assert choose_precision("cuda", S2_PRO) == precision
+    assert choose_precision("cuda", SIZES) == precision
     assert activation_dtype("int8", "cuda") == activations
 
 

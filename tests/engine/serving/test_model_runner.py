@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
+from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import BUNDLED
 from engine.serving.graphs import TorchScriptCapture
 from engine.serving.model_runner import ModelRunner
 from engine.serving.prefix_cache import PrefixCache
-from engine.serving.slots import PREFILL_CHUNK, Prompt
+from engine.serving.slots import PREFILL_CHUNK
 from engine.serving.step_runners import GraphMode
 from tests.engine.conftest import golden
 from tests.engine.graph_capture import FailingGraphCapture, FakeGraphCapture

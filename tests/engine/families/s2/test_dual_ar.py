@@ -18,9 +18,9 @@ from engine.errors import (
 )
 from engine.families.s2 import dual_ar as reading
 from engine.families.s2.dual_ar import DualAR, load_dual_ar, read_config
-from engine.models.fast_ar import FastAR
+from engine.families.s2.fast_ar import FastAR
+from engine.families.s2.slow_ar import SlowAR
 from engine.models.quantization import Precision, Stack, quantize_block
-from engine.models.slow_ar import SlowAR
 from engine.release.weights import shapes_of
 from engine.serving.memory import held_bytes
 from tests.flat_release import flat_release

@@ -6,11 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from engine.config import DualARConfig
-from engine.models.kv_cache import KVView
-from engine.models.layers import Transformer, embedding, linear
+from engine.families.s2.sampling import RepetitionAwareRules
+from engine.models.layers import embedding, linear
+from engine.models.stacks import SlowStack
 
 
-class SlowAR(Transformer):
+class SlowAR(SlowStack):
     """Decoder-only transformer over columns of one token and K codebook values.
 
     Columns are `[B, K + 1, T]` integers: row 0 is a text or semantic token id, rows 1…K are the codes of that frame,
@@ -19,15 +20,24 @@ class SlowAR(Transformer):
     """
 
     def __init__(self, config: DualARConfig, end_id: int) -> None:
-        super().__init__(config.slow)
+        super().__init__(
+            config.slow,
+            num_codebooks=config.num_codebooks,
+            semantic_codebook_size=config.semantic_codebook_size,
+            normed_vectors=config.normed_fast_input,
+            rules=RepetitionAwareRules(),
+        )
         self.dual, self.end_id = config, end_id
         self.embeddings = embedding(config.slow.vocab_size, config.slow.dim)
         self.codebook_embeddings = embedding(config.num_codebooks * config.fast.vocab_size, config.slow.dim)
         if not config.slow.tie_word_embeddings:
             self.output = nn.Linear(config.slow.dim, config.slow.vocab_size, bias=False)
 
-    def embed(self, columns: Tensor) -> Tensor:
-        """Embed columns `[B, K + 1, T]` → `[B, T, D]`."""
+    @property
+    def column_rows(self) -> int:
+        return self.num_codebooks + 1
+
+    def embed(self, columns: Tensor, vector: Tensor | None = None) -> Tensor:
         tokens, codes = columns[:, 0], columns[:, 1:]
         text = self.embeddings(tokens)
         is_frame = (tokens >= self.dual.semantic_start_id) & (tokens <= self.dual.semantic_end_id)
@@ -38,14 +48,10 @@ class SlowAR(Transformer):
             frames = frames / math.sqrt(self.dual.num_codebooks + 1)
         return torch.where(is_frame[..., None], frames, text)
 
-    def forward(self, columns: Tensor, view: KVView | None = None) -> tuple[Tensor, Tensor]:
-        """Run columns `[B, K + 1, T]` → (normed output, vectors for the Fast AR), both `[B, T, D]`."""
-        x = self.run(self.embed(columns), view)
-        normed = self.norm(x)
-        return normed, normed if self.dual.normed_fast_input else x
-
     def logits(self, normed: Tensor) -> Tensor:
-        """Multiply normed output `[…, D]` by the rows of the head that can be sampled → `[…, S + 1]`."""
         head = self.embeddings.weight if self.config.tie_word_embeddings else self.output.weight
         semantic = linear(normed, head[self.dual.semantic_start_id : self.dual.semantic_end_id + 1])
         return torch.cat((semantic, linear(normed, head[self.end_id : self.end_id + 1])), dim=-1)
+
+    def next_column(self, codes: Tensor, text: Tensor | None) -> Tensor:
+        return torch.cat((codes[:, :1] + self.dual.semantic_start_id, codes), dim=1)

@@ -8,10 +8,11 @@ from torch import Tensor, nn
 
 from engine.config import DualARConfig
 from engine.models.kv_cache import GrowingView
-from engine.models.layers import BatchInvariantLinear, Transformer, embedding, linear
+from engine.models.layers import BatchInvariantLinear, embedding, linear
+from engine.models.stacks import FastStack
 
 
-class FastAR(Transformer):
+class FastAR(FastStack):
     """A small transformer over the codebooks of one frame.
 
     Position 0 takes the Slow AR's vector, position i ≥ 1 the value of codebook i - 1; the output at position i predicts
@@ -44,16 +45,6 @@ class FastAR(Transformer):
         sample: Callable[[Tensor, int], Tensor],
         size: int | None = None,
     ) -> Tensor:
-        """Generate the codes of one frame.
-
-        Args:
-            vector: from the Slow AR, `[B, D]`.
-            semantic_codes: codebook 0, `[B]`.
-            sample: takes logits `[B, size]` and their codebook, 1…K-1; returns values `[B]`.
-            size: entries of a residual codebook; rows of the head beyond are not multiplied. Default: all.
-
-        Returns: the frame's codes `[B, K]`.
-        """
         head = self.output.weight[:size]
         view = GrowingView(self.config.n_layer)
         # The inputs of the first two positions are known, so one pass takes both: K - 1 passes, not K.

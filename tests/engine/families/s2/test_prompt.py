@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from engine.errors import InvalidCheckpoint, ReleaseIncomplete
+from engine.families.family import PromptReference
 from engine.families.s2.dual_ar import DualAR
-from engine.text.prompt import _CLONING_TASK, PromptBuilder, PromptReference
+from engine.families.s2.prompt import _CLONING_TASK, PromptBuilder
 from engine.text.tokenizer import Tokenizer
 from tests.engine.conftest import cases, golden
 

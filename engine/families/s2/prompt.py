@@ -1,15 +1,19 @@
 """Prompts of the S2 family: references in the system turn, then text and speech in turns.
 
+Each segment of a long text is generated after the segments before it, so the voice does not drift.
+
 Source: the prompt of Fish Audio's S2 reference (ChatML turns; pieces of text tokenised one by one).
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from engine.errors import InvalidInput
+from engine.families.family import MIN_TURN_FRAMES, PromptReference, PromptVoice
+from engine.models.prompt import Prompt
 from engine.text.tokenizer import IM_END, IM_START, VOICE, Tokenizer
 
 _PLAIN_TASK = "convert the provided text to speech"
@@ -18,19 +22,18 @@ _SPEECH_MARK = "\n\nSpeech:\n"
 _SPEAKER_TAG = re.compile(r"<\|speaker:\d+\|>")
 
 
-@dataclass(frozen=True)
-class PromptReference:
-    """A reference in the prompt: a transcript and its codes `[K, T]`."""
-
-    transcript: str
-    codes: Tensor
-
-
 class PromptBuilder:
     """Builds the columns `[K + 1, T]` int64 of a prompt: row 0 tokens, rows 1…K codes (zero under text)."""
 
     def __init__(self, tokenizer: Tokenizer, num_codebooks: int) -> None:
         self._tokenizer, self._codebooks = tokenizer, num_codebooks
+
+    def conversation(self, voice: PromptVoice, positions: int, history_positions: int) -> "Conversation":
+        return Conversation(self, voice.references, positions, history_positions)
+
+    def prefixes(self, voice: PromptVoice) -> Sequence[Prompt]:
+        system = self.system(voice.references)
+        return [Prompt(system, shared=system.shape[1])]
 
     def system(self, references: Sequence[PromptReference]) -> Tensor:
         """Build the system turn: the task, and the transcripts and codes of the references."""
@@ -79,6 +82,10 @@ class PromptBuilder:
         """Return the number of phones in spoken text; None for a model that is not given phones."""
         return self._tokenizer.count_phones(text)
 
+    def unspoken(self, text: str) -> list[str]:
+        """Return the words that the model's lexicon cannot spell in phones."""
+        return self._tokenizer.lexicon.unspoken(text) if self._tokenizer.lexicon else []
+
     def _fixed(self, text: str) -> Tensor:
         return self._text_columns(self._tokenizer.encode(text))
 
@@ -89,3 +96,46 @@ class PromptBuilder:
         columns = torch.zeros(self._codebooks + 1, len(ids), dtype=torch.long)
         columns[0] = torch.tensor(ids, dtype=torch.long)
         return columns
+
+
+class Conversation:
+    """The context of one request: the system turn and its latest turns, from which the prompts are built.
+
+    When the context is full, the oldest turns are removed.
+
+    positions: of a prompt and its speech together. history_positions: of these, at most so many for earlier turns; when
+    there are more, turns are removed until half of it is free, so that the rest is seldom prefilled again.
+    """
+
+    def __init__(
+        self, prompts: PromptBuilder, references: Sequence[PromptReference], positions: int, history_positions: int
+    ) -> None:
+        self._prompts, self._positions, self._history_positions = prompts, positions, history_positions
+        self._system = prompts.system(references)
+        if self._system.shape[1] + MIN_TURN_FRAMES > positions:
+            raise InvalidInput("voices.too_long")
+        self._turns: list[Tensor] = []
+
+    def prompt_for(self, text: str, budget: int) -> tuple[Prompt, int]:
+        """Build the prompt of a turn that says `text`, and say how many of `budget` frames fit behind it."""
+        user = self._prompts.user(text)
+        self._remove_old_turns(user.shape[1] + budget)
+        columns = torch.cat((self._system, *self._turns, user), dim=1)
+        room = self._positions - columns.shape[1]
+        if room < MIN_TURN_FRAMES:
+            raise InvalidInput("text.long_turn")
+        return Prompt(columns, shared=self._system.shape[1]), min(budget, room)
+
+    def append(self, text: str, codes: Tensor) -> None:
+        """Add the turn that said `text` as `codes [K, T]` to the context."""
+        turn = (self._prompts.user(text), self._prompts.frames(codes), self._prompts.turn_end())
+        self._turns.append(torch.cat(turn, dim=1))
+
+    def _remove_old_turns(self, positions: int) -> None:
+        used = sum(turn.shape[1] for turn in self._turns)
+        free = self._positions - self._system.shape[1] - positions
+        if used <= min(self._history_positions, free):
+            return
+        limit = min(self._history_positions // 2, max(0, free))
+        while self._turns and used > limit:
+            used -= self._turns.pop(0).shape[1]

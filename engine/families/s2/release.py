@@ -1,0 +1,72 @@
+"""A release of the S2 family, as the engine asks for it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from engine.codec.codec import CodecDecoder, CodecEncoder
+from engine.codec.config import CodecConfig
+from engine.codec.fingerprint import codec_fingerprint
+from engine.codec.views import DecoderView
+from engine.config import DualARConfig
+from engine.errors import InvalidCheckpoint
+from engine.families.family import Abilities, SpeakerEncoder
+from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
+from engine.families.s2.dual_ar import DualAR, ReleaseHeader, load_dual_ar, read_header
+from engine.families.s2.fast_ar import FastAR
+from engine.families.s2.prompt import PromptBuilder
+from engine.families.s2.slow_ar import SlowAR
+from engine.models.quantization import Precision
+from engine.release.profile import Profile
+
+
+@dataclass(frozen=True)
+class S2Architecture:
+    """Sizes of an S2 model and its codec."""
+
+    config: DualARConfig
+    codec: CodecConfig
+
+    def stacks(self) -> tuple[SlowAR, FastAR]:
+        return SlowAR(self.config, end_id=0), FastAR(self.config)
+
+    def views(self) -> tuple[CodecEncoder, CodecDecoder]:
+        return CodecEncoder(self.codec), CodecDecoder(self.codec)
+
+
+class S2Release:
+    """A release folder whose sizes and tokenizer are read; see `engine.families.family.Release`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.profile = Profile.load(folder)
+        self._folder, self._header = folder, read_header(folder)
+        self._codec_file, codec = codec_files(folder)
+        _check_codebooks(self._header, codec)
+        self.architecture = S2Architecture(self._header.config, codec)
+        self.prompts = PromptBuilder(self._header.tokenizer, codec.num_codebooks)
+        self.abilities = Abilities(english_only=self._header.tokenizer.lexicon is not None)
+
+    def load_model(self, dtype: torch.dtype, device: torch.device, precision: Precision | None) -> DualAR:
+        return load_dual_ar(self._folder, dtype=dtype, device=device, precision=precision, header=self._header)
+
+    def load_encoder(self, device: torch.device) -> CodecEncoder:
+        return load_codec_encoder(self._codec_file, self.architecture.codec, device)
+
+    def load_decoder(self, device: torch.device) -> CodecDecoder:
+        return load_codec_decoder(self._codec_file, self.architecture.codec, device)
+
+    def load_speaker_encoder(self, device: torch.device) -> SpeakerEncoder | None:
+        return None
+
+    def fingerprint(self, decoder: DecoderView) -> str:
+        assert isinstance(decoder, CodecDecoder)
+        return codec_fingerprint(decoder)
+
+
+def _check_codebooks(header: ReleaseHeader, codec: CodecConfig) -> None:
+    if codec.num_codebooks != header.config.num_codebooks:
+        raise InvalidCheckpoint(
+            f"The codec has {codec.num_codebooks} codebooks and the speech model "
+            f"{header.config.num_codebooks}; the files do not belong together."
+        )

@@ -1,0 +1,90 @@
+"""The two transformers of a model that writes speech frame by frame, as every family has them.
+
+`SlowStack` runs over time and draws one semantic token a frame; `FastStack` runs over codebooks and draws the residual
+codes of that frame. Shapes: B batch, T positions, D width, K codebooks, S semantic tokens.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from torch import Tensor
+
+from engine.config import TransformerConfig
+from engine.models.kv_cache import KVView
+from engine.models.layers import Transformer
+from engine.models.sampling import SamplingRules
+
+
+class SlowStack(Transformer, ABC):
+    """The transformer over time, with the embedding of its input columns and its sampling rules.
+
+    num_codebooks: K, the semantic codebook included. semantic_codebook_size: S. rules: how tokens are drawn.
+    trailing: most text tokens that enter with the frames; 0 for a family whose text is all in the prompt.
+    normed_vectors: whether the fast stack takes the normed output.
+    """
+
+    trailing = 0
+
+    def __init__(
+        self,
+        config: TransformerConfig,
+        *,
+        num_codebooks: int,
+        semantic_codebook_size: int,
+        normed_vectors: bool,
+        rules: SamplingRules,
+    ) -> None:
+        super().__init__(config)
+        self.num_codebooks, self.semantic_codebook_size = num_codebooks, semantic_codebook_size
+        self.normed_vectors, self.rules = normed_vectors, rules
+
+    @property
+    @abstractmethod
+    def column_rows(self) -> int:
+        """Rows of an input column."""
+
+    @abstractmethod
+    def embed(self, columns: Tensor, vector: Tensor | None = None) -> Tensor:
+        """Embed columns `[B, rows, T]` → `[B, T, D]`. vector: `[D]`, that of the prompt."""
+
+    @abstractmethod
+    def logits(self, normed: Tensor) -> Tensor:
+        """Multiply normed output `[…, D]` by the rows of the head that can be drawn → `[…, S + 1]`, the end last."""
+
+    @abstractmethod
+    def next_column(self, codes: Tensor, text: Tensor | None) -> Tensor:
+        """Return the column `[B, rows]` of a frame of codes `[B, K]`, with its trailing text token `[B]`, if any."""
+
+    def forward(self, columns: Tensor, view: KVView | None = None) -> tuple[Tensor, Tensor]:
+        """Run columns `[B, rows, T]` → (normed output, vectors for the fast stack), both `[B, T, D]`."""
+        x = self.run(self.embed(columns), view)
+        normed = self.norm(x)
+        return normed, normed if self.normed_vectors else x
+
+
+class FastStack(Transformer, ABC):
+    """The transformer over the codebooks of one frame. Its keys and values live for one frame.
+
+    codebooks: K.
+    """
+
+    codebooks: int
+
+    @abstractmethod
+    def generate(
+        self,
+        vector: Tensor,
+        semantic_codes: Tensor,
+        sample: Callable[[Tensor, int], Tensor],
+        size: int | None = None,
+    ) -> Tensor:
+        """Generate the codes of one frame.
+
+        Args:
+            vector: from the slow stack, `[B, D]`.
+            semantic_codes: codebook 0, `[B]`.
+            sample: takes logits `[B, size]` and their codebook, 1…K-1; returns values `[B]`.
+            size: entries of a residual codebook; rows of the head beyond are not multiplied. Default: all.
+
+        Returns: the frame's codes `[B, K]`.
+        """
