@@ -4,6 +4,7 @@ python app.py                       serve the page
 python app.py speak "Hello." …      speak into a file
 python app.py voices list …         manage saved voices
 python app.py keys create NAME …    manage the keys of programs that call the server
+python app.py library copy FROM TO  move the library to another database
 python app.py wyoming               speak for Home Assistant
 python app.py mcp                   tools for language models
 """
@@ -19,6 +20,7 @@ import typer
 from cli import options
 from cli.context import CommandContext, context_of, model_notices, require
 from cli.keys import keys
+from cli.library import library
 from cli.speak import speak
 from cli.terminal import exit_on_error, say
 from cli.voices import voices
@@ -38,6 +40,7 @@ def serve(
     host: options.Host = None,
     port: options.Port = None,
     database: options.Database = None,
+    sounds: options.Sounds = None,
     precision: options.Precision = None,
     graphs: options.Graphs = "frame",
     compiled: options.Compiled = False,
@@ -54,7 +57,7 @@ def serve(
     source = context.get_parameter_source("model")
     if models and source is not None and source.name == "DEFAULT":
         model = models[0]
-    context.obj = command = CommandContext(model, device, database, precision, graphs, compiled, speakers)
+    context.obj = command = CommandContext(model, device, database, sounds, precision, graphs, compiled, speakers)
     if context.invoked_subcommand:
         return
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
@@ -117,6 +120,7 @@ def mcp(
 main.command()(speak)
 main.add_typer(voices, name="voices")
 main.add_typer(keys, name="keys")
+main.add_typer(library, name="library")
 
 
 if __name__ == "__main__":

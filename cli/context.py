@@ -34,6 +34,7 @@ class CommandContext:
     model: str
     device: str
     database: str | None = None
+    sounds: str | None = None
     precision: str | None = None
     graphs: str | None = None
     compiled: bool = False
@@ -48,7 +49,7 @@ class CommandContext:
         from storage.samples import install_samples
 
         place = self.database or user_data_path("reprise", ensure_exists=True) / "voices.db"
-        with Storage.open(place) as storage:
+        with Storage.open(place, sounds=self.sounds) as storage:
             install_samples(storage.voices)
             yield storage
 

@@ -27,6 +27,14 @@ Database = Annotated[
         show_default=False,
     ),
 ]
+Sounds = Annotated[
+    str | None,
+    typer.Option(
+        envvar="REPRISE_SOUNDS",
+        help="Folder or URL (s3://BUCKET/FOLDER) for clips and takes. Default: in the database.",
+        show_default=False,
+    ),
+]
 Precision = Annotated[
     Literal["fp32", "bf16", "fp16", "int8", "int4", "fp8"] | None,
     typer.Option(
@@ -158,6 +166,21 @@ VoiceOutput = Annotated[
 ]
 VoiceFile = Annotated[Path, typer.Argument(help="A voice file.", exists=True, dir_okay=False, show_default=False)]
 ImportedName = Annotated[str | None, typer.Option(help="Save it under another name.")]
+
+# ---- of `library`
+
+CopySource = Annotated[str, typer.Argument(metavar="FROM", help="File or PostgreSQL URL.", show_default=False)]
+CopyTarget = Annotated[
+    str,
+    typer.Argument(metavar="TO", help="A new file, or the URL of an empty PostgreSQL database.", show_default=False),
+]
+SourceSounds = Annotated[
+    str | None, typer.Option("--from-sounds", help="Store of its sounds, as for --sounds.", show_default=False)
+]
+TargetSounds = Annotated[
+    str | None,
+    typer.Option("--to-sounds", help="Store for the sounds of the copy. Default: in the database.", show_default=False),
+]
 
 # ---- of `wyoming`
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,9 +25,12 @@ from sqlalchemy.orm import Session
 from engine.errors import DatabaseUnavailable, DiskFull
 from storage import migrations
 from storage.database_errors import damaged, unavailable
+from storage.object_store import ObjectStore, StoredSound, info_of
+from storage.repositories import stored_objects
 from storage.sqlite import erasure
 from storage.sqlite.connection import open_file
 from storage.sqlite.maintenance import Maintenance
+from storage.validation import new_id, utc_now
 
 log = logging.getLogger(__name__)
 
@@ -34,15 +38,23 @@ Result = TypeVar("Result")
 
 MIGRATION_LOCK = 0x52_65_70_72_69_73_65  # "Reprise": an arbitrary number, the same in all processes
 SHARING_LOCK = MIGRATION_LOCK + 1
+WRITING = timedelta(hours=1)  # after this an object whose row was never stored is deleted
 _BUGS = (ProgrammingError, DataError, NotSupportedError)  # mistakes in this package; not translated
 
 
 class Database:
     """A migrated database. `read`, `write`, `replace` and `delete` are one transaction each and safe in any thread."""
 
-    def __init__(self, engine: Engine, location: str, maintenance: Maintenance | None = None) -> None:
-        """location: for error details. maintenance: of a SQLite file."""
+    def __init__(
+        self,
+        engine: Engine,
+        location: str,
+        maintenance: Maintenance | None = None,
+        objects: ObjectStore | None = None,
+    ) -> None:
+        """location: for error details. maintenance: of a SQLite file. objects: where new sounds go."""
         self._engine = engine
+        self._objects = objects
         self._location = location
         self._maintenance = maintenance
         self._closed = False
@@ -53,14 +65,19 @@ class Database:
         self._writing = engine.execution_options(writes=True)
 
     @classmethod
-    def open(cls, url_or_path: str | Path, *, busy_timeout: float) -> Database:
-        """Open or create a database and migrate it. busy_timeout: seconds. Raises DatabaseUnavailable."""
+    def open(cls, url_or_path: str | Path, *, busy_timeout: float, sounds: str | Path | None = None) -> Database:
+        """Open or create a database and migrate it.
+
+        busy_timeout: seconds. sounds: folder or URL of a store for sounds; None: in the database.
+        Raises DatabaseUnavailable.
+        """
         url = _url(url_or_path)
+        objects = None if sounds is None else ObjectStore(sounds)
         location = url.render_as_string(hide_password=True) if url.host or not url.database else url.database
         try:
             if url.get_backend_name() == "sqlite":
-                return cls(open_file(url, busy_timeout), location, Maintenance(url, busy_timeout))
-            return cls(_open_postgresql(url), location)
+                return cls(open_file(url, busy_timeout), location, Maintenance(url, busy_timeout), objects)
+            return cls(_open_postgresql(url), location, objects=objects)
         except (OSError, SQLAlchemyError) as error:
             raise unavailable(error, location) from error
         except UnicodeDecodeError as error:
@@ -69,7 +86,7 @@ class Database:
     @contextlib.contextmanager
     def read(self) -> Iterator[Session]:
         """Open a session that sees one state of the database. Raises DatabaseUnavailable."""
-        with self._translated(), Session(self._reading, expire_on_commit=False) as session:
+        with self._translated(), self._session(self._reading) as session:
             yield session
 
     @contextlib.contextmanager
@@ -104,8 +121,15 @@ class Database:
         """Delete with `work` in one transaction, also on a full disk; then overwrite the data in a SQLite file.
 
         now: False leaves the overwriting to the next `maintain`; so does a reader of the file. When the disk is full,
-        `work` is called a second time. Raises DatabaseUnavailable, and what `work` raises.
+        `work` is called a second time. Sounds in a store go as well. Raises DatabaseUnavailable, and what `work`
+        raises.
         """
+        result = self._delete(work, now)
+        if now:
+            self._discard_unused()
+        return result
+
+    def _delete(self, work: Callable[[Session], Result], now: bool) -> Result:
         if self._maintenance is None:
             with self.write() as session:
                 return work(session)
@@ -124,8 +148,60 @@ class Database:
             erasure.request(session=session, free_pages=True)
             return result
 
+    @contextlib.contextmanager
+    def storing(self, sounds: Sequence[bytes]) -> Iterator[list[StoredSound]]:
+        """Write sounds to the store, if there is one, for a transaction within the block, which has to `keep` them.
+
+        When the block raises, they are deleted again. Raises DatabaseUnavailable.
+        """
+        with self.reserving(len(sounds)) as store:
+            yield [store(sound) for sound in sounds]
+
+    @contextlib.contextmanager
+    def reserving(self, count: int) -> Iterator[Callable[[bytes], StoredSound]]:
+        """As `storing`, for at most `count` sounds that are written within the transaction, one by one."""
+        if self._objects is None:
+            yield StoredSound
+            return
+        objects, names = self._objects, [new_id() for _ in range(count)]
+        with self.write() as session:
+            stored_objects.note(session=session, names=names, now=utc_now())
+        free = iter(names)
+
+        def store(sound: bytes) -> StoredSound:
+            if not sound:
+                return StoredSound(b"")
+            name = next(free)
+            objects.write(name, sound)
+            return StoredSound(b"", name, len(sound))
+
+        try:
+            yield store
+        except BaseException:
+            with contextlib.suppress(DatabaseUnavailable):  # otherwise `maintain` deletes them later
+                self._discard(objects, names)
+            raise
+
+    def _discard_unused(self) -> None:
+        """Delete the objects that no row refers to. A failure is logged, and `maintain` tries again."""
+        if self._objects is None:
+            return
+        with contextlib.suppress(DatabaseUnavailable):
+            with self.read() as session:
+                names = stored_objects.unused(session=session, before=utc_now() - WRITING)
+            self._discard(self._objects, names)
+
+    def _discard(self, objects: ObjectStore, names: list[str]) -> None:
+        for name in names:
+            objects.delete(name)
+        if names:
+            with self.write() as session:
+                stored_objects.forget(session=session, names=names)
+
     def maintain(self) -> None:
         """Overwrite deleted data that is pending, and renew the disk reserve. Call it about every minute."""
+        if not self._closed:
+            self._discard_unused()
         if self._maintenance and not self._closed:
             self._maintenance.overwrite()
             self._maintenance.make_reserve()
@@ -141,8 +217,11 @@ class Database:
 
     @contextlib.contextmanager
     def _transaction(self, engine: Engine) -> Iterator[Session]:
-        with self._translated(), Session(engine, expire_on_commit=False) as session, session.begin():
+        with self._translated(), self._session(engine) as session, session.begin():
             yield session
+
+    def _session(self, engine: Engine) -> Session:
+        return Session(engine, expire_on_commit=False, info=info_of(self._objects))
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:

@@ -27,10 +27,12 @@ class History:
 
     def add(self, spoken: Spoken, *, owner: str = LOCAL) -> GenerationRecord | None:
         """Store a generation in the history. Returns None, and stores nothing, when the owner wants no history."""
-        with self._database.write() as session:
-            if not owner_settings.load(session=session, owner=checked_owner(owner)).history:
-                return None
-            made = generations.create(session=session, spoken=spoken, owner=owner, now=self._clock(), listed=True)
+        if not self.settings(owner=owner).history:
+            return None
+        with self._database.storing([spoken.audio]) as (sound,), self._database.write() as session:
+            made = generations.create(
+                session=session, spoken=spoken, owner=owner, now=self._clock(), listed=True, sound=sound
+            )
             return generations.record(session=session, generation_id=made, owner=owner)
 
     def page(

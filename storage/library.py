@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ from types import TracebackType
 from engine.errors import InvalidCodes, InvalidName, UnusableReference, VoiceNotFound
 from engine.voice import Consent, Voice, check_text, clean_name
 from storage.database import Database
+from storage.object_store import StoredSound
 from storage.repositories import secrets, shared_voices, trash, voices
 from storage.repositories.shared_voices import Sample
 from storage.repositories.voices import VoiceRecord
@@ -40,18 +42,21 @@ class VoiceLibrary:
         self._reencoding = threading.Lock()
 
     @classmethod
-    def open(cls, url_or_path: str | Path, *, busy_timeout: float = 10.0) -> VoiceLibrary:
+    def open(
+        cls, url_or_path: str | Path, *, busy_timeout: float = 10.0, sounds: str | Path | None = None
+    ) -> VoiceLibrary:
         """Open or create the library in a SQLite file (private to the user) or at a PostgreSQL URL, and migrate it.
 
-        busy_timeout: seconds to wait while another process writes to the same SQLite file.
+        busy_timeout: seconds to wait while another process writes to the same SQLite file. sounds: a folder, or a
+        URL such as `s3://bucket/folder`, for clips and takes outside the database; every process has to name it.
         Raises DatabaseUnavailable when it cannot be read and written, or a newer version wrote it.
         """
-        return cls(Database.open(url_or_path, busy_timeout=busy_timeout))
+        return cls(Database.open(url_or_path, busy_timeout=busy_timeout, sounds=sounds))
 
     def add(self, voice: Voice, *, owner: str = LOCAL) -> VoiceRecord:
         """Save a voice durably. Raises NameTaken."""
-        with self._database.write() as session:
-            return voices.create(session=session, voice=voice, owner=checked_owner(owner))
+        with self._storing(voice) as clips, self._database.write() as session:
+            return voices.create(session=session, voice=voice, owner=checked_owner(owner), clips=clips)
 
     def list(self, *, owner: str = LOCAL, search: str = "") -> VoiceRecords:
         """Return the owner's voices by name, then the shared ones.
@@ -150,11 +155,11 @@ class VoiceLibrary:
 
     def duplicate(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
         """Copy a voice, own or shared, for the owner. A number is appended to a name that is taken."""
-        with self._database.write() as session:
+        voice = self.load(voice_id, owner=owner)
+        with self._storing(voice) as clips, self._database.write() as session:
             record = voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
-            voice = voices.load(session=session, record=record, codec_fingerprint=record.codec_fingerprint)
-            name = trash.free_name(session=session, owner=owner, name=record.name)
-            return voices.create(session=session, voice=replace(voice, name=name), owner=owner, demo=record.demo)
+            copy = replace(voice, name=trash.free_name(session=session, owner=owner, name=record.name))
+            return voices.create(session=session, voice=copy, owner=owner, demo=record.demo, clips=clips)
 
     def trash(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
         """Move a voice to the trash; its name is free at once. Returns the voice as it was."""
@@ -248,6 +253,9 @@ class VoiceLibrary:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _storing(self, voice: Voice) -> AbstractContextManager[Sequence[StoredSound]]:
+        return self._database.storing([reference.clip for reference in voice.references])
 
     def _reencoded(
         self, voice_id: str, codec_fingerprint: str, reencode: Callable[[Voice], Voice], owner: str

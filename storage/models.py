@@ -13,6 +13,7 @@ owner_settings     whether and how long an owner's history is kept; no row: the 
 api_keys           keys of programs: hashes, owners, limits
 voice_consents     recorded consents of speakers, by owner
 consent_recordings the sound of a consent, apart, so that lists do not read it
+stored_objects     sounds that lie in a store outside the database (storage/object_store.py)
 server_secrets     signing keys of the server (storage/repositories/secrets.py)
 erasures           the number of deletions and replacements, and how many are overwritten in the file
 
@@ -140,11 +141,16 @@ def _lead() -> Mapped[bytes]:
     return mapped_column(LargeBinary, default=bytes(LEAD_BYTES), deferred=True)
 
 
+def _object() -> Mapped[str | None]:
+    """The name of the object that has the sound, where the column of bytes is empty for that."""
+    return mapped_column(String(32))
+
+
 class ReferenceRow(Base):
     """A clip of a voice with its transcript; immutable."""
 
     __tablename__ = "voice_references"
-    __table_args__ = (CheckConstraint("duration > 0", "duration_positive"),)
+    __table_args__ = (Index(None, "object"), CheckConstraint("duration > 0", "duration_positive"))
 
     voice_id: Mapped[str] = mapped_column(ForeignKey(VoiceRow.id, ondelete="CASCADE"), primary_key=True)
     position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)  # 0-based
@@ -153,6 +159,7 @@ class ReferenceRow(Base):
     lead: Mapped[bytes] = _lead()
     transcript: Mapped[str] = mapped_column(Text)
     clip: Mapped[bytes] = mapped_column(LargeBinary)  # FLAC, mono; empty when unknown
+    object: Mapped[str | None] = _object()
 
 
 class CodesRow(Base):
@@ -200,10 +207,12 @@ class AudioRow(Base):
     """The sound of a generation; immutable."""
 
     __tablename__ = "generation_audio"
+    __table_args__ = (Index(None, "object"),)
 
     generation_id: Mapped[str] = mapped_column(ForeignKey(GenerationRow.id, ondelete="CASCADE"), primary_key=True)
     lead: Mapped[bytes] = _lead()
     audio: Mapped[bytes] = mapped_column(LargeBinary)  # FLAC
+    object: Mapped[str | None] = _object()
 
 
 class ScriptRow(Base):
@@ -327,10 +336,23 @@ class ConsentRecordingRow(Base):
     """The recording of a consent; immutable."""
 
     __tablename__ = "consent_recordings"
+    __table_args__ = (Index(None, "object"),)
 
     consent_id: Mapped[str] = mapped_column(ForeignKey(VoiceConsentRow.id, ondelete="CASCADE"), primary_key=True)
     lead: Mapped[bytes] = _lead()
     recording: Mapped[bytes] = mapped_column(LargeBinary)  # as it was uploaded
+    object: Mapped[str | None] = _object()
+
+
+class StoredObjectRow(Base):
+    """An object in the store of sounds. Deleted with its object, which goes first."""
+
+    __tablename__ = "stored_objects"
+
+    name: Mapped[str] = mapped_column(String(32), primary_key=True)
+    size: Mapped[int]  # bytes
+    created: Mapped[datetime] = mapped_column(UtcDateTime)
+    kept: Mapped[bool]  # a row referred to it; False: it is being written
 
 
 class ErasureRow(Base):

@@ -173,10 +173,16 @@ class ScriptLibrary:
 
         It is chosen unless the card's words or voice have changed meanwhile, or it was locked with a take.
         """
-        with self._database.write() as session:
+        with self._database.storing([spoken.audio]) as (sound,), self._database.write() as session:
             listed = owner_settings.load(session=session, owner=checked_owner(owner)).history
             return takes.attach(
-                session=session, card_id=card_id, owner=owner, spoken=spoken, now=self._clock(), listed=listed
+                session=session,
+                card_id=card_id,
+                owner=owner,
+                spoken=spoken,
+                now=self._clock(),
+                listed=listed,
+                sound=sound,
             )
 
     def choose(self, card_id: str, generation_id: str, *, owner: str = LOCAL) -> CardRecord:

@@ -8,6 +8,7 @@ from types import TracebackType
 from sqlalchemy.orm import Session
 
 from storage.api_keys import ApiKeys
+from storage.copying import Progress, TableContent, copy_library
 from storage.database import Database
 from storage.history import History
 from storage.library import LOCAL, VoiceLibrary
@@ -33,9 +34,20 @@ class Storage:
         self.keys = ApiKeys(database, clock)
 
     @classmethod
-    def open(cls, url_or_path: str | Path, *, busy_timeout: float = 10.0, clock: Clock = utc_now) -> Storage:
+    def open(
+        cls,
+        url_or_path: str | Path,
+        *,
+        busy_timeout: float = 10.0,
+        sounds: str | Path | None = None,
+        clock: Clock = utc_now,
+    ) -> Storage:
         """Open or create the database, as `VoiceLibrary.open` does. clock: returns the time, aware."""
-        return cls(Database.open(url_or_path, busy_timeout=busy_timeout), clock)
+        return cls(Database.open(url_or_path, busy_timeout=busy_timeout, sounds=sounds), clock)
+
+    def copy_to(self, target: Storage, progress: Progress | None = None) -> dict[str, TableContent]:
+        """Copy everything to another, empty storage, as `copy_library` does."""
+        return copy_library(self._database, target._database, progress)
 
     def storage_use(self, *, owner: str = LOCAL) -> StorageUse:
         """Bytes that the owner's data take."""

@@ -27,12 +27,12 @@ class VoiceConsents:
         """Store a recording, a file's bytes. Names need not differ. Raises InvalidName, InvalidInput."""
         check_text(language, "language", MAX_LANGUAGE)
         cleaned = clean_name(name)
-        with self._database.write() as session:
+        with self._database.storing([recording]) as (stored,), self._database.write() as session:
             return voice_consents.create(
                 session=session,
                 name=cleaned,
                 language=language,
-                recording=recording,
+                recording=stored,
                 owner=checked_owner(owner),
                 now=self._clock(),
             )

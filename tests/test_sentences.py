@@ -21,6 +21,7 @@ ENGLISH_ONLY = (
     "engine/files/replacement.py",
     "engine/text/growing.py",
     "storage/api_keys.py",
+    "storage/copying.py",
     "storage/repositories/api_keys.py",
     "storage/repositories/voice_consents.py",
     "storage/voice_consents.py",

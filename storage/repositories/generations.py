@@ -12,6 +12,8 @@ from sqlalchemy.orm import Session
 from engine.errors import GenerationNotFound, InvalidInput
 from engine.voice import MAX_NAME, check_text
 from storage.models import AudioRow, CardRow, CardTakeRow, GenerationRow, OwnerSettingsRow
+from storage.object_store import StoredSound, read_sound
+from storage.repositories import stored_objects
 from storage.repositories.owner_settings import RETENTION_DAYS
 from storage.repositories.usage import count_use
 from storage.repositories.voices import search_fold
@@ -112,8 +114,14 @@ class SpokenVoice:
     entries: int
 
 
-def create(*, session: Session, spoken: Spoken, owner: str, now: datetime, listed: bool) -> str:
-    """Store a generation and count the use of its voice; return its id. Raises InvalidInput."""
+def create(
+    *, session: Session, spoken: Spoken, owner: str, now: datetime, listed: bool, sound: StoredSound | None = None
+) -> str:
+    """Store a generation and count the use of its voice; return its id.
+
+    sound: as stored; None: in the database. Raises InvalidInput.
+    """
+    sound = sound or StoredSound(spoken.audio)
     row = GenerationRow(
         id=new_id(),
         owner=owner,
@@ -135,7 +143,8 @@ def create(*, session: Session, spoken: Spoken, owner: str, now: datetime, liste
     )
     session.add(row)
     session.flush()
-    session.add(AudioRow(generation_id=row.id, audio=spoken.audio))
+    session.add(AudioRow(generation_id=row.id, audio=sound.data, object=sound.object))
+    stored_objects.keep(session=session, sounds=[sound])
     session.flush()
     if spoken.voice_id is not None:
         count_use(session=session, owner=owner, voice_id=spoken.voice_id, seconds=spoken.duration)
@@ -176,11 +185,11 @@ def takes(*, session: Session, card_id: str) -> list[GenerationRecord]:
 
 def audio(*, session: Session, generation_id: str, owner: str) -> bytes:
     """Return the sound, FLAC. Raises GenerationNotFound."""
-    query = select(AudioRow.audio).join(GenerationRow, GenerationRow.id == AudioRow.generation_id)
-    found = session.scalar(query.where(*_one(generation_id, owner)))
+    query = select(AudioRow.audio, AudioRow.object).join(GenerationRow, GenerationRow.id == AudioRow.generation_id)
+    found = session.execute(query.where(*_one(generation_id, owner))).first()
     if found is None:
         raise GenerationNotFound("take.gone")
-    return found
+    return read_sound(session.info, found[0], found[1])
 
 
 def star(*, session: Session, generation_id: str, owner: str, starred: bool) -> GenerationRecord:

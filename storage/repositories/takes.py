@@ -15,6 +15,7 @@ from engine.errors import InvalidInput
 from engine.sentences import Sentence
 from engine.voice import check_text
 from storage.models import CardRow, CardTakeRow, GenerationRow
+from storage.object_store import StoredSound
 from storage.repositories import cards, generations, scripts
 from storage.repositories.cards import CardRecord
 from storage.repositories.generations import GenerationRecord, Spoken
@@ -57,14 +58,23 @@ def fail(*, session: Session, card_id: str, owner: str, failure: Sentence) -> Ca
     return cards.changed(session, row, owner)
 
 
-def attach(*, session: Session, card_id: str, owner: str, spoken: Spoken, now: datetime, listed: bool) -> CardRecord:
-    """Store a take of a card and choose it.
+def attach(
+    *,
+    session: Session,
+    card_id: str,
+    owner: str,
+    spoken: Spoken,
+    now: datetime,
+    listed: bool,
+    sound: StoredSound | None = None,
+) -> CardRecord:
+    """Store a take of a card and choose it. sound: as for `generations.create`.
 
     It is not chosen if the card's text or voice has changed meanwhile, or if the card was locked with a take.
     Raises ScriptNotFound, InvalidInput.
     """
     row = cards.lock(session=session, card_id=card_id, owner=owner)
-    taken = generations.create(session=session, spoken=spoken, owner=owner, now=now, listed=listed)
+    taken = generations.create(session=session, spoken=spoken, owner=owner, now=now, listed=listed, sound=sound)
     fits = spoken.text == row.text and row.voice_id in (None, spoken.voice_id)
     chosen = fits and not (row.locked and _has_take(session, row.id))
     if chosen:

@@ -15,6 +15,7 @@ from storage.models import (
     GenerationRow,
     ReferenceRow,
     ScriptRow,
+    StoredObjectRow,
     VoiceConsentRow,
     VoiceRow,
     VoiceUseRow,
@@ -88,8 +89,13 @@ def storage_use(*, session: Session, owner: str) -> StorageUse:
     recordings = select(func.sum(func.length(ConsentRecordingRow.recording))).where(
         ConsentRecordingRow.consent_id.in_(consents)
     )
+    of_clips = select(ReferenceRow.object).where(ReferenceRow.voice_id.in_(own))
+    of_recordings = select(ConsentRecordingRow.object).where(ConsentRecordingRow.consent_id.in_(consents))
+    objects = select(func.sum(StoredObjectRow.size)).where(
+        StoredObjectRow.name.in_(of_clips) | StoredObjectRow.name.in_(of_recordings)
+    )
     sounds = select(func.sum(GenerationRow.size)).where(GenerationRow.owner == owner)
-    of_voices = sum(session.scalar(query) or 0 for query in (clips, codes, recordings))
+    of_voices = sum(session.scalar(query) or 0 for query in (clips, codes, recordings, objects))
     return StorageUse(of_voices, session.scalar(sounds) or 0)
 
 

@@ -10,6 +10,8 @@ from sqlalchemy.orm import Session
 
 from engine.errors import ConsentNotFound
 from storage.models import ConsentRecordingRow, VoiceConsentRow
+from storage.object_store import StoredSound, read_sound
+from storage.repositories import stored_objects
 from storage.validation import is_id, new_id
 
 
@@ -23,12 +25,15 @@ class ConsentRecord:
     language: str
 
 
-def create(*, session: Session, name: str, language: str, recording: bytes, owner: str, now: datetime) -> ConsentRecord:
+def create(
+    *, session: Session, name: str, language: str, recording: StoredSound, owner: str, now: datetime
+) -> ConsentRecord:
     """Store a recording of someone who agrees."""
     row = VoiceConsentRow(id=new_id(), owner=owner, created=now, name=name, language=language)
     session.add(row)
     session.flush()
-    session.add(ConsentRecordingRow(consent_id=row.id, recording=recording))
+    session.add(ConsentRecordingRow(consent_id=row.id, recording=recording.data, object=recording.object))
+    stored_objects.keep(session=session, sounds=[recording])
     session.flush()
     return _record(row)
 
@@ -52,7 +57,8 @@ def record(*, session: Session, consent_id: str, owner: str) -> ConsentRecord:
 def recording(*, session: Session, consent_id: str, owner: str) -> bytes:
     """Return the recording of a consent, as it was uploaded. Raises ConsentNotFound."""
     row = _row(session, consent_id, owner)
-    return session.get_one(ConsentRecordingRow, row.id).recording
+    found = session.get_one(ConsentRecordingRow, row.id)
+    return read_sound(session.info, found.recording, found.object)
 
 
 def rename(*, session: Session, consent_id: str, name: str, owner: str) -> ConsentRecord:

@@ -25,6 +25,8 @@ from engine.voice import (
     codes_to_bytes,
 )
 from storage.models import SHARED, CodesRow, ReferenceRow, VoiceRow
+from storage.object_store import StoredSound, read_sound
+from storage.repositories import stored_objects
 from storage.validation import is_id, new_id
 
 
@@ -63,8 +65,20 @@ def search_fold(text: str) -> str:
     return "".join(character for character in fold(text) if not unicodedata.combining(character))
 
 
-def create(*, session: Session, voice: Voice, owner: str, voice_id: str | None = None, demo: str = "") -> VoiceRecord:
-    """Store a new voice, with a new id unless one is given. Raises NameTaken."""
+def create(
+    *,
+    session: Session,
+    voice: Voice,
+    owner: str,
+    voice_id: str | None = None,
+    demo: str = "",
+    clips: Sequence[StoredSound] | None = None,
+) -> VoiceRecord:
+    """Store a new voice, with a new id unless one is given. Raises NameTaken.
+
+    clips: of its references, as stored; None: in the database.
+    """
+    clips = clips or [StoredSound(reference.clip) for reference in voice.references]
     now = datetime.now(UTC)
     row = VoiceRow(
         id=voice_id or new_id(),
@@ -85,10 +99,12 @@ def create(*, session: Session, voice: Voice, owner: str, voice_id: str | None =
             transcript=reference.transcript,
             duration=reference.duration,
             sample_rate=reference.sample_rate,
-            clip=reference.clip,
+            clip=clip.data,
+            object=clip.object,
         )
-        for position, reference in enumerate(voice.references)
+        for position, (reference, clip) in enumerate(zip(voice.references, clips, strict=True))
     )
+    stored_objects.keep(session=session, sounds=clips)
     session.flush()
     add_codes(session=session, voice_id=row.id, voice=voice)
     return record(session=session, voice_id=row.id, owner=owner)
@@ -164,7 +180,13 @@ def load(*, session: Session, record: VoiceRecord, codec_fingerprint: str) -> Vo
         .order_by(ReferenceRow.position)
     )
     references = tuple(
-        Reference(row.transcript, codes_from_bytes(codes), row.clip, row.sample_rate, row.duration)
+        Reference(
+            row.transcript,
+            codes_from_bytes(codes),
+            read_sound(session.info, row.clip, row.object),
+            row.sample_rate,
+            row.duration,
+        )
         for row, codes in session.execute(query)
     )
     if len(references) != record.references:

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Engine, NullPool, create_engine, text
 
-from storage import VoiceLibrary
+from storage import VoiceLibrary, migrations
+from storage.models import Base, ErasureRow
 
 
 @pytest.fixture(scope="session")
@@ -49,10 +50,14 @@ def cluster() -> Iterator[str]:
             run("pg_ctl", "stop", "-m", "immediate", "-w")
 
 
+def _with_driver(cluster: str, database: str = "postgres") -> str:
+    return cluster.replace("postgresql:", "postgresql+psycopg:").replace("/postgres?", f"/{database}?")
+
+
 @pytest.fixture
-def postgresql(cluster: str) -> str:
-    """The URL of an empty PostgreSQL database, with the driver named for SQLAlchemy."""
-    url = cluster.replace("postgresql:", "postgresql+psycopg:")
+def empty_postgresql(cluster: str) -> str:
+    """The URL of a PostgreSQL database without tables, with the driver named for SQLAlchemy."""
+    url = _with_driver(cluster)
     engine = create_engine(url)
     with engine.begin() as connection:
         connection.execute(text("DROP SCHEMA public CASCADE"))
@@ -61,15 +66,61 @@ def postgresql(cluster: str) -> str:
     return url
 
 
+@pytest.fixture(scope="session")
+def migrated_postgresql(cluster: str) -> Iterator[Engine]:
+    """A PostgreSQL database with the tables of head."""
+    engine = create_engine(_with_driver(cluster), isolation_level="AUTOCOMMIT", poolclass=NullPool)
+    with engine.connect() as connection:
+        connection.execute(text("CREATE DATABASE migrated"))
+    migrated = create_engine(_with_driver(cluster, "migrated"))
+    with migrated.begin() as connection:
+        migrations.upgrade(connection)
+    yield migrated
+    migrated.dispose()
+
+
 @pytest.fixture
-def sqlite(tmp_path: Path) -> str:
+def postgresql(migrated_postgresql: Engine) -> str:
+    """The URL of a PostgreSQL database with the tables of head and nothing in them.
+
+    Emptying them takes a tenth of the time of migrating.
+    """
+    with migrated_postgresql.begin() as connection:
+        for table in reversed(Base.metadata.sorted_tables):
+            if table.name != ErasureRow.__tablename__:
+                connection.execute(table.delete())
+    return migrated_postgresql.url.render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with the tables of head."""
+    path = tmp_path_factory.mktemp("migrated") / "voices.sqlite"
+    VoiceLibrary.open(path).close()
+    return path
+
+
+@pytest.fixture
+def sqlite(migrated_sqlite: Path, tmp_path: Path) -> str:
+    """The URL of a SQLite file with the tables of head and nothing in them."""
+    return f"sqlite:///{shutil.copy(migrated_sqlite, tmp_path / 'voices.sqlite')}"
+
+
+@pytest.fixture
+def empty_sqlite(tmp_path: Path) -> str:
     """The URL of a SQLite file that is not there yet."""
-    return f"sqlite:///{tmp_path / 'voices.sqlite'}"
+    return f"sqlite:///{tmp_path / 'new.sqlite'}"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest) -> str:
-    """The URL of an empty database, of each kind in turn."""
+    """The URL of a library without content, in each kind of database in turn."""
+    return str(request.getfixturevalue(request.param))
+
+
+@pytest.fixture(params=["empty_sqlite", "empty_postgresql"])
+def empty_url(request: pytest.FixtureRequest) -> str:
+    """The URL of a database without tables, of each kind in turn."""
     return str(request.getfixturevalue(request.param))
 
 

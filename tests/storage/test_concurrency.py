@@ -82,8 +82,8 @@ def test_a_reader_sees_one_state_of_a_voice(url: str) -> None:
         assert other.list() == []
 
 
-def test_many_open_an_empty_database_at_once(url: str) -> None:
-    libraries = at_once([lambda: VoiceLibrary.open(url)] * 6)
+def test_many_open_an_empty_database_at_once(empty_url: str) -> None:
+    libraries = at_once([lambda: VoiceLibrary.open(empty_url)] * 6)
     for number, library in enumerate(libraries):
         library.add(voice(f"Voice {number}"))
     assert [len(library.list()) for library in libraries] == [6] * 6

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -17,12 +16,11 @@ from storage import VoiceLibrary, migrations
 from storage.database import MIGRATION_LOCK
 from storage.migrations.__main__ import main
 from storage.models import Base
-from storage.samples import install_samples
 
 
 @pytest.fixture
-def engine(url: str) -> Iterator[Engine]:
-    made = create_engine(url)
+def engine(empty_url: str) -> Iterator[Engine]:
+    made = create_engine(empty_url)
     yield made
     made.dispose()
 
@@ -72,40 +70,15 @@ def test_at_head_there_is_nothing_to_do(engine: Engine) -> None:
         assert context.get_current_heads() == tuple(ScriptDirectory.from_config(migrations.config()).get_heads())
 
 
-def test_a_library_of_the_version_before_keeps_its_voices(url: str) -> None:
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        command.upgrade(migrations.config(connection), "0001")
-        connection.execute(
-            text(
-                "INSERT INTO voices (id, owner, name, name_key, search_key, language, description,"
-                " codec_fingerprint, created, updated)"
-                " VALUES (:id, 'local', 'Ada', 'ada', 'ada', 'en', '', 'codec-a', :now, :now)"
-            ),
-            {"id": "a" * 32, "now": "2026-11-21 08:00:00.000000"},
-        )
-        connection.execute(
-            text("INSERT INTO voice_references VALUES (:id, 0, 'Hello.', 1.5, 22050, :clip)"),
-            {"id": "a" * 32, "clip": b""},
-        )
-    engine.dispose()
-    with VoiceLibrary.open(url) as library:
-        (record,) = library.list()
-        assert (record.name, record.duration, record.demo, record.shared) == ("Ada", 1.5, "", False)
-        install_samples(library)
-        assert len(library.list()) == 7
-        assert library.find("Ada") == record
-
-
-def test_who_opens_while_another_migrates_waits(postgresql: str) -> None:
+def test_who_opens_while_another_migrates_waits(empty_postgresql: str) -> None:
     """SQLite's writers always take turns; in PostgreSQL those who migrate must."""
     waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
-    engine = create_engine(postgresql)
+    engine = create_engine(empty_postgresql)
     with ThreadPoolExecutor(1) as pool, engine.connect() as observer:
         with engine.begin() as connection:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
             migrations.upgrade(connection)
-            opening = pool.submit(VoiceLibrary.open, postgresql)
+            opening = pool.submit(VoiceLibrary.open, empty_postgresql)
             while not observer.scalar(waiting):
                 assert not opening.done()
                 observer.rollback()  # the activity is seen as it was when the transaction began

@@ -1,16 +1,21 @@
-"""Libraries of versions before, with voices in them, get history and scripts and lose nothing."""
+"""Libraries of all versions before, with voices in them, become libraries of head and lose nothing."""
 
 import pytest
 from alembic import command
+from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
 from engine.voice import codes_to_bytes
 from storage import migrations
+from storage.models import LEAD_BYTES
+from storage.samples import install_samples
 from storage.storage import Storage
 from tests.storage.making import clip, codes
 from tests.storage.speaking import card, spoken
 
 VOICE = "a" * 32
+VERSIONS = sorted(script.revision for script in ScriptDirectory.from_config(migrations.config()).walk_revisions())
+BEFORE = VERSIONS[:-1]
 
 
 def write_voice(url: str, version: str) -> None:
@@ -26,9 +31,15 @@ def write_voice(url: str, version: str) -> None:
             ),
             {"id": VOICE, "now": "2026-11-20 08:00:00.000000"},
         )
+        columns, values = (
+            "voice_id, position, transcript, duration, sample_rate, clip",
+            ":id, 0, 'Hello.', 0.1, 22050, :clip",
+        )
+        if version >= "0006":
+            columns, values = f"{columns}, lead", f"{values}, :lead"
         connection.execute(
-            text("INSERT INTO voice_references VALUES (:id, 0, 'Hello.', 0.1, 22050, :clip)"),
-            {"id": VOICE, "clip": clip()},
+            text(f"INSERT INTO voice_references ({columns}) VALUES ({values})"),
+            {"id": VOICE, "clip": clip(), "lead": bytes(LEAD_BYTES)},
         )
         connection.execute(
             text("INSERT INTO reference_codes VALUES (:id, 0, 'codec-a', :codes)"),
@@ -37,10 +48,13 @@ def write_voice(url: str, version: str) -> None:
     engine.dispose()
 
 
-@pytest.mark.parametrize("version", ["0001", "0002"])
-def test_a_library_of_a_version_before_keeps_its_voices(url: str, version: str) -> None:
+@pytest.mark.parametrize("version", BEFORE)
+def test_a_library_of_a_version_before_keeps_its_voices(empty_url: str, version: str) -> None:
+    url = empty_url
     write_voice(url, version)
     with Storage.open(url) as storage:
+        install_samples(storage.voices)
+        assert storage.voices.find("Ada").id == VOICE
         whole = storage.voices.load(VOICE)
         assert (whole.name, len(whole.references)) == ("Ada", 1)
         assert storage.storage_use().voices > len(clip())

@@ -1,0 +1,42 @@
+"""`library`: copy the whole library to another database."""
+
+from __future__ import annotations
+
+import typer
+
+from cli import options
+from cli.terminal import exit_on_error, say, status_line
+
+library = typer.Typer(help="The whole library: voices, history, scripts and keys of all owners.", no_args_is_help=True)
+
+
+@library.callback()
+def group() -> None:
+    """The whole library: voices, history, scripts and keys of all owners."""
+
+
+@library.command()
+def copy(
+    source: options.CopySource,
+    target: options.CopyTarget,
+    source_sounds: options.SourceSounds = None,
+    target_sounds: options.TargetSounds = None,
+) -> None:
+    """Copy the library to an empty database, and compare the copy. Stop the server first."""
+    from storage import Storage
+
+    with (
+        exit_on_error(),
+        Storage.open(source, sounds=source_sounds) as original,
+        Storage.open(target, sounds=target_sounds) as copied,
+    ):
+        try:
+            tables = original.copy_to(copied, lambda table, done, rows: status_line(f"{table} … {done} of {rows}"))
+        finally:
+            status_line("")
+        rows = sum(content.rows for content in tables.values())
+        sounds = sum(content.sounds for content in tables.values()) / 1e6
+        say(
+            f"Copied {tables['voices'].rows} voices and {tables['generations'].rows} takes, {rows} rows and "
+            f"{sounds:,.1f} MB of sound in all; read again, every row is the same."
+        )

@@ -1,0 +1,118 @@
+"""Sounds outside the database: a folder or an S3-compatible store, through fsspec."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fsspec.core import url_to_fs
+
+from engine.errors import DatabaseUnavailable
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+CACHE_BYTES = 64 << 20  # of clips that were read last
+
+
+@dataclass(frozen=True)
+class StoredSound:
+    """What a row has of a sound: its bytes, or no bytes and the name of its object, and that object's size in bytes."""
+
+    data: bytes
+    object: str | None = None
+    size: int = 0
+
+
+class ObjectStore:
+    """A folder in any file system that fsspec knows. Objects never change. Safe in any thread.
+
+    location: the URL, for error details. It contains no password: file systems read theirs from the environment.
+    """
+
+    def __init__(self, url: str | Path) -> None:
+        """url: a path, or a URL such as `s3://bucket/folder`. Raises DatabaseUnavailable."""
+        self.location = str(url)
+        self._cache: OrderedDict[str, bytes] = OrderedDict()
+        self._cached = 0
+        self._lock = threading.Lock()
+        place = self.location if "://" in self.location else str(Path(url).expanduser().absolute())
+        try:
+            self._files, self._folder = url_to_fs(place)
+        except ImportError as error:
+            raise DatabaseUnavailable("database.no_store_driver", detail=f"{self.location}: {error}") from error
+        except ValueError as error:
+            raise DatabaseUnavailable("database.bad_store", detail=f"{self.location}: {error}") from error
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write an object. Raises DatabaseUnavailable."""
+        path = self._path(name)
+
+        def write() -> None:
+            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+            self._files.pipe_file(path, data)
+
+        self._translated(write)
+
+    def read(self, name: str) -> bytes:
+        """Return an object. Raises DatabaseUnavailable, also for one that is not there."""
+        with self._lock:
+            if (known := self._cache.get(name)) is not None:
+                self._cache.move_to_end(name)
+                return known
+        data = self._translated(lambda: bytes(self._files.cat_file(self._path(name))))
+        with self._lock:
+            if self._cache.setdefault(name, data) is data:
+                self._cached += len(data)
+            while self._cached > CACHE_BYTES:
+                self._cached -= len(self._cache.popitem(last=False)[1])
+        return data
+
+    def delete(self, name: str) -> None:
+        """Delete an object, also one that was never written. Raises DatabaseUnavailable."""
+        with self._lock:
+            self._cached -= len(self._cache.pop(name, b""))
+
+        def delete() -> None:
+            with suppress(FileNotFoundError):
+                self._files.rm_file(self._path(name))
+
+        self._translated(delete)
+
+    def _path(self, name: str) -> str:
+        return f"{self._folder}/{name[:2]}/{name}"  # file systems are slow with many files in one folder
+
+    def _translated(self, work: Callable[[], Result]) -> Result:
+        """Raises DatabaseUnavailable for whatever the file system raises: each has errors of its own."""
+        try:
+            return work()
+        except Exception as error:
+            detail = f"{self.location}: {type(error).__name__}: {error}"
+            log.warning("The store of sounds failed. %s", detail)
+            raise DatabaseUnavailable("database.store_failed", detail=detail) from error
+
+
+Info = dict[Any, Any]  # of a session
+_STORE = "object store"
+
+
+def info_of(store: ObjectStore | None) -> Info:
+    """The `info` of sessions that read sounds from this store."""
+    return {_STORE: store}
+
+
+def read_sound(info: Info, data: bytes, name: str | None) -> bytes:
+    """Return a sound from what its row has. info: of the session. Raises DatabaseUnavailable."""
+    if name is None:
+        return data
+    store: ObjectStore | None = info.get(_STORE)
+    if store is None:
+        raise DatabaseUnavailable("database.no_store")
+    return store.read(name)

@@ -1,0 +1,46 @@
+"""The objects in the store of sounds: queries and changes within the caller's session.
+
+An object is noted before it is written, and kept in the transaction that stores the row that refers to it. So a crash
+in between leaves a note, and `unused` finds the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from sqlalchemy import delete, exists, or_, select, update
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from storage.models import AudioRow, ConsentRecordingRow, ReferenceRow, StoredObjectRow
+from storage.object_store import StoredSound
+
+REFERRING: tuple[InstrumentedAttribute[str | None], ...] = (
+    ReferenceRow.object,
+    AudioRow.object,
+    ConsentRecordingRow.object,
+)
+
+
+def note(*, session: Session, names: Iterable[str], now: datetime) -> None:
+    """Note objects that are about to be written."""
+    session.add_all(StoredObjectRow(name=name, size=0, created=now, kept=False) for name in names)
+
+
+def keep(*, session: Session, sounds: Iterable[StoredSound]) -> None:
+    """Mark the objects of these sounds as referred to."""
+    for sound in sounds:
+        if sound.object is not None:
+            kept = update(StoredObjectRow).where(StoredObjectRow.name == sound.object)
+            session.execute(kept.values(kept=True, size=sound.size))
+
+
+def unused(*, session: Session, before: datetime) -> list[str]:
+    """Return the objects that no row refers to, of those never kept only the ones noted before then."""
+    query = select(StoredObjectRow.name).where(or_(StoredObjectRow.kept, StoredObjectRow.created < before))
+    return list(session.scalars(query.where(*(~exists().where(each == StoredObjectRow.name) for each in REFERRING))))
+
+
+def forget(*, session: Session, names: Sequence[str]) -> None:
+    """Delete the notes of objects that are deleted."""
+    session.execute(delete(StoredObjectRow).where(StoredObjectRow.name.in_(names)))

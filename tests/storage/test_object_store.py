@@ -1,0 +1,140 @@
+"""Sounds outside the database: in a folder, and in an S3-compatible store."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from engine.errors import DatabaseUnavailable, NameTaken
+from storage import Storage
+from storage.database import Database
+from storage.object_store import ObjectStore
+from storage.repositories import stored_objects
+from tests.storage.making import clip, count, voice
+from tests.storage.speaking import FLAC, card, spoken
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    """A bucket of moto's server."""
+    moto = pytest.importorskip("moto.server", reason="moto, which plays an S3-compatible store, is not installed")
+    pytest.importorskip("s3fs")
+    server = moto.ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        environment.setenv("AWS_ACCESS_KEY_ID", "ada")
+        environment.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        environment.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        for proxy in ("http_proxy", "HTTP_PROXY", "AWS_CA_BUNDLE"):
+            environment.delenv(proxy, raising=False)
+        fsspec.filesystem("s3").mkdir("sounds")
+        yield "s3://sounds/reprise"
+        fsspec.filesystem("s3").clear_instance_cache()
+    server.stop()
+
+
+@pytest.fixture(params=["folder", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "folder":
+        return str(tmp_path / "sounds")
+    url = str(request.getfixturevalue("s3"))
+    files, folder = fsspec.url_to_fs(url)
+    if files.exists(folder):
+        files.rm(folder, recursive=True)
+    return url
+
+
+def objects(place: str) -> list[bytes]:
+    files, folder = fsspec.url_to_fs(place)
+    files.invalidate_cache()
+    return [files.cat_file(name) for name in files.find(folder)] if files.exists(folder) else []
+
+
+def test_sounds_lie_in_the_store_and_come_back(url: str, place: str) -> None:
+    with Storage.open(url, sounds=place) as storage:
+        saved = storage.voices.add(voice())
+        copy = storage.voices.duplicate(saved.id)
+        made = storage.history.add(spoken())
+        consent = storage.consents.add("Ada", "en", b"I agree.")
+        script = storage.scripts.create("Play", [card("Hello.")])
+        (first,) = storage.scripts.cards(script.id)
+        storage.scripts.attach(first.id, spoken())
+        assert made is not None
+        assert sorted(objects(place)) == sorted([*[clip(0), clip(1)] * 2, FLAC, FLAC, b"I agree."])
+    with Storage.open(url, sounds=place) as storage:
+        assert storage.voices.load(saved.id) == voice()
+        assert storage.voices.load(copy.id).references == voice().references
+        assert storage.history.audio(made.id) == FLAC
+        assert storage.consents.recording(consent.id) == b"I agree."
+        assert [sound for _, sound in storage.scripts.sounds(script.id)] == [FLAC]
+        assert storage.storage_use().voices > 2 * len(clip(0) + clip(1)) + len(b"I agree.")
+        storage.forget("local")
+        assert objects(place) == []
+    assert count(url, "stored_objects") == 0
+
+
+def test_what_is_refused_or_deleted_leaves_the_store(url: str, tmp_path: Path) -> None:
+    place = str(tmp_path / "sounds")
+    with Storage.open(url, sounds=place) as storage:
+        kept = storage.voices.add(voice())
+        with pytest.raises(NameTaken):
+            storage.voices.add(voice())
+        assert len(objects(place)) == 2
+        storage.voices.trash(kept.id)
+        assert len(objects(place)) == 2
+        storage.voices.empty_trash()
+    assert objects(place) == []
+
+
+def test_sounds_in_the_database_stay_readable_beside_those_in_a_store(url: str, tmp_path: Path) -> None:
+    with Storage.open(url) as storage:
+        before = storage.voices.add(voice("Ada"))
+    with Storage.open(url, sounds=tmp_path / "sounds") as storage:
+        after = storage.voices.add(voice("Bea"))
+        assert storage.voices.load(before.id).references[0].clip == clip(0)
+    with Storage.open(url) as storage, pytest.raises(DatabaseUnavailable, match="--sounds"):
+        storage.voices.load(after.id)
+
+
+def test_a_crash_before_the_row_leaves_nothing_for_long(url: str, tmp_path: Path) -> None:
+    place = tmp_path / "sounds"
+    database = Database.open(url, busy_timeout=1.0, sounds=place)
+    with closing(database):
+        for name, age in (("a" * 32, timedelta(hours=2)), ("b" * 32, timedelta(0))):
+            with database.write() as session:
+                stored_objects.note(session=session, names=[name], now=datetime.now(UTC) - age)
+            ObjectStore(place).write(name, b"sound")
+        database.maintain()
+    assert [path.name for path in place.rglob("*") if path.is_file()] == ["b" * 32]
+
+
+def test_a_store_that_fails_is_told_and_loses_nothing(url: str, tmp_path: Path) -> None:
+    place = tmp_path / "sounds"
+    with Storage.open(url, sounds=place) as storage:
+        kept = storage.voices.add(voice())
+        assert storage.voices.load(kept.id) == voice()
+        place.rename(tmp_path / "away")
+        place.touch()  # a file in place of the folder
+        with pytest.raises(DatabaseUnavailable, match="store of sounds does not answer") as caught:
+            storage.voices.add(voice("Bea"))
+        assert str(place) in caught.value.detail
+        assert [record.name for record in storage.voices.list()] == ["Ada"]
+        storage.voices.delete(kept.id)  # its objects go once the store is back
+        place.unlink()
+        (tmp_path / "away").rename(place)
+        storage.voices.purge_expired()
+        assert objects(str(place)) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "sentence"), [("nothing://here", "folder or a URL"), ("adl://here/there", "one more package")]
+)
+def test_a_store_that_cannot_be_is_refused(tmp_path: Path, place: str, sentence: str) -> None:
+    with pytest.raises(DatabaseUnavailable, match=sentence):
+        Storage.open(tmp_path / "voices.db", sounds=place)
+    assert not (tmp_path / "voices.db").exists()
