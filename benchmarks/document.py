@@ -112,8 +112,9 @@ def _codec_views(found: Result) -> list[Table]:
 
 @dataclass(frozen=True)
 class Section:
-    """One benchmark: name of its module and result, description, and function from a result to tables."""
+    """One benchmark: its module, the name of its result, description, and function from a result to tables."""
 
+    module: str
     name: str
     heading: str
     says: str
@@ -123,14 +124,22 @@ class Section:
 
 SECTIONS = (
     Section(
+        "benchmarks.speed.reference_baseline",
         "reference_baseline",
         "Against a plain port",
         "A small, straightforward program on the same weights: it multiplies the whole vocabulary, attends to all "
         "positions, does not batch, and decodes every chunk from the start again.",
         _reference_baseline,
     ),
-    Section("speaking", "Speaking", "One listener and a saved voice, timed from outside the engine.", _speaking),
     Section(
+        "benchmarks.speed.speaking",
+        "speaking",
+        "Speaking",
+        "One listener and a saved voice, timed from outside the engine.",
+        _speaking,
+    ),
+    Section(
+        "benchmarks.speed.first_audio",
         "first_audio",
         "First audio",
         "From the request to the first samples, by what is cached of the voice. Cold: the engine has just been loaded "
@@ -139,6 +148,7 @@ SECTIONS = (
         lambda found: [first_audio.table(found)],
     ),
     Section(
+        "benchmarks.speed.page_latency",
         "page_latency",
         "In the browser",
         "From the click to the first sample that the browser plays: Reprise's player (events into an audio worklet) "
@@ -147,12 +157,14 @@ SECTIONS = (
         on_gpu=False,
     ),
     Section(
+        "benchmarks.speed.throughput",
         "throughput",
         "Concurrent listeners",
         "Listeners who start at the same moment, each with its own text, against the same requests one by one.",
         lambda found: [throughput.table(found)],
     ),
     Section(
+        "benchmarks.speed.floor",
         "floor",
         "Memory bandwidth bound",
         "Every frame reads the weights, so the measured bandwidth divided by the bytes of a frame bounds the frame "
@@ -160,12 +172,14 @@ SECTIONS = (
         lambda found: [floor.table(found)],
     ),
     Section(
+        "benchmarks.memory.usage",
         "memory",
         "Memory",
         "The size of the engine's parts, and the memory of the process while loading and while speaking continuously.",
         lambda found: [memory.table(found)],
     ),
     Section(
+        "benchmarks.memory.codec_views",
         "codec_views",
         "The codec's views",
         "Encoder and decoder are loaded separately, each with only the weights it uses.",
@@ -188,7 +202,7 @@ def render(results: Mapping[str, Result]) -> str:
 
 
 def _section(section: Section, results: Mapping[str, Result]) -> str:
-    command = f"`python -m benchmarks.{section.name}`"
+    command = f"`python -m {section.module}`"
     parts = [f"## {section.heading}", f"{section.says} ({command})"]
     for name in (section.name, f"{section.name}-cuda"):
         if name in results:
