@@ -92,11 +92,12 @@ def wyoming(
     with exit_on_error():
         require("wyoming")
         from api.assistants.wyoming import create_server, serve
+        from api.context import ApiContext
 
         server = create_server(uri)
         with command.services() as services, suppress(KeyboardInterrupt):
             say(f"Reprise speaks Wyoming at {uri}")
-            asyncio.run(serve(services, server))
+            asyncio.run(serve(ApiContext.create(services), server))
 
 
 @main.command()
@@ -111,10 +112,10 @@ def mcp(
     with exit_on_error():
         require("mcp")
         with command.services() as services, suppress(KeyboardInterrupt):
-            from api.app import create_context
             from api.assistants.mcp import create_mcp
+            from api.context import ApiContext
 
-            create_mcp(create_context(services)).run("stdio")
+            create_mcp(ApiContext.create(services)).run("stdio")
 
 
 main.command()(speak)

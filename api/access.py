@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.errors import error_response, response_to
+from api.errors import refusal, response_to
 from engine.errors import RepriseError
 from studio.access import Access, Caller, KeyRefused
 
@@ -113,4 +113,4 @@ def _sentence(most: int) -> str:
 
 
 def _too_large(most: int) -> Response:
-    return error_response(413, _sentence(most))
+    return refusal(413, _sentence(most))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
-from api import batch, consents, errors, fish, health, live, models, speech, voices
+from api import consents, errors, fish, health, models, voices
 from api.access import AccessMiddleware, IsLocal
 from api.context import ApiContext
-from api.metrics import Metrics, MetricsMiddleware
+from api.metrics import MetricsMiddleware
+from api.speech import batch, create, live
 from studio.access import Access
-from studio.speech_service import SpeechService
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from studio.context import AppContext
 
 ROUTERS = (
-    speech.router,
+    create.router,
     batch.router,
     fish.router,
     live.router,
@@ -36,18 +36,13 @@ VERSION = "1"
 DESCRIPTION = "Speech in cloned voices: OpenAI's speech operations, with a seed, clips of voices, and more formats."
 
 
-def create_context(app: AppContext, access: Access | None = None) -> ApiContext:
-    """What the operations work with. access: of the callers; without it a new one."""
-    return ApiContext(app, SpeechService(app, access or Access(app.storage.keys)), Metrics(app.engine))
-
-
 def create_api(app: AppContext, is_local: IsLocal) -> ASGIApp:
     """Make the API's application. It starts nothing: `web.serve` passes it the requests of its paths.
 
     is_local: whether a request came from a program on this machine, and not from another site's page.
     """
     access = Access(app.storage.keys)
-    context = create_context(app, access)
+    context = ApiContext.create(app, access)
     api = FastAPI(
         title="Reprise",
         version=VERSION,

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import HTTPConnection
 
+from api.errors import ModelNotFound
+from api.metrics import Metrics
+from studio.access import Access
 from studio.speech_service import SpeechService
 
 if TYPE_CHECKING:
-    from api.metrics import Metrics
     from studio.context import AppContext
 
 # Names of OpenAI's models, which many clients send whatever the server: the loaded model responds to them.
@@ -31,15 +33,23 @@ class ApiContext:
     metrics: Metrics
     started: int = field(default_factory=lambda: int(time.time()))
 
+    @classmethod
+    def create(cls, app: AppContext, access: Access | None = None) -> ApiContext:
+        """Make it over an application's services. access: of the callers; without it a new one."""
+        return cls(app, SpeechService(app, access or Access(app.storage.keys)), Metrics(app.engine))
+
     @property
     def model(self) -> str:
         """The name of the loaded model; of a folder, its last part."""
         name = self.app.engine.name
         return Path(name).name if Path(name).is_absolute() else name
 
-    def knows_model(self, name: str) -> bool:
-        """Whether the loaded model responds to a name; also to dated ones of OpenAI's, such as tts-1-1106."""
-        return name == self.model or name.startswith(COMMON_MODELS)
+    def check_model(self, name: str) -> None:
+        """Raises ModelNotFound unless the loaded model responds to a name; also to dated ones, such as tts-1-1106."""
+        if name != self.model and not name.startswith(COMMON_MODELS):
+            raise ModelNotFound(
+                f"The model “{name}” is not loaded here; ask for {', '.join([self.model, *COMMON_MODELS])}."
+            )
 
 
 def context_of(connection: HTTPConnection) -> ApiContext:

@@ -27,6 +27,11 @@ from engine.errors import (
 from studio.access import KeyRefused, LimitReached
 from studio.error_sentences import error_sentence
 
+
+class ModelNotFound(InvalidInput):
+    """The loaded model does not respond to the name that a request has in `model`."""
+
+
 # The status, type and code of each kind of error; the first that fits.
 _KINDS: tuple[tuple[type[RepriseError], int, str, str | None], ...] = (
     (KeyRefused, 401, "invalid_request_error", "invalid_api_key"),
@@ -34,6 +39,7 @@ _KINDS: tuple[tuple[type[RepriseError], int, str, str | None], ...] = (
     (ConsentNotFound, 404, "invalid_request_error", "consent_not_found"),
     (VoiceProtected, 403, "invalid_request_error", "voice_protected"),
     (NameTaken, 409, "invalid_request_error", "name_taken"),
+    (ModelNotFound, 404, "invalid_request_error", "model_not_found"),
     (InvalidInput, 400, "invalid_request_error", None),
     (EngineBusy, 503, "server_error", "engine_busy"),
     (EngineClosed, 503, "server_error", "no_model"),
@@ -73,18 +79,14 @@ def without_validation_errors(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def error_response(
-    status: int,
-    message: str,
-    *,
-    type: str = "invalid_request_error",
-    param: str | None = None,
-    code: str | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> JSONResponse:
+def error_response(status: int, detail: ErrorDetail, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """A response with one error."""
-    body = ErrorBody(error=ErrorDetail(message=message, type=type, param=param, code=code))
-    return JSONResponse(body.model_dump(), status, {"Cache-Control": "no-store", **(headers or {})})
+    return JSONResponse(ErrorBody(error=detail).model_dump(), status, {"Cache-Control": "no-store", **(headers or {})})
+
+
+def refusal(status: int, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """The response to a request that HTTP itself does not allow."""
+    return error_response(status, ErrorDetail(message=message, type="invalid_request_error"), headers)
 
 
 def response_to(error: Exception) -> JSONResponse:
@@ -92,24 +94,25 @@ def response_to(error: Exception) -> JSONResponse:
     if isinstance(error, LimitReached):
         wait = {"Retry-After": str(math.ceil(error.wait))}
         limit = "insufficient_quota" if error.quota else "rate_limit_exceeded"
-        return error_response(429, str(error), type="requests", code=limit, headers=wait)
-    status, kind, code = status_of(error)
+        return error_response(429, ErrorDetail(message=str(error), type="requests", code=limit), wait)
+    status, _, _ = _kind(error)
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if status == 503:
         headers["Retry-After"] = str(_BUSY_SECONDS)
-    return error_response(status, str(error_sentence(error)), type=kind, code=code, headers=headers)
-
-
-def status_of(error: Exception) -> tuple[int, str, str | None]:
-    """The status, type and code of an error."""
-    found = ((status, kind, code) for each, status, kind, code in _KINDS if isinstance(error, each))
-    return next(found, (500, "server_error", None))
+    return error_response(status, detail_of(error), headers)
 
 
 def detail_of(error: Exception) -> ErrorDetail:
-    """An error for a response that has begun."""
-    _, kind, code = status_of(error)
-    return ErrorDetail(message=str(error_sentence(error)), type=kind, code=code)
+    """An error as a response tells it, also one that has begun."""
+    _, kind, code = _kind(error)
+    param = "model" if isinstance(error, ModelNotFound) else None
+    return ErrorDetail(message=str(error_sentence(error)), type=kind, param=param, code=code)
+
+
+def _kind(error: Exception) -> tuple[int, str, str | None]:
+    """The status, type and code of an error."""
+    found = ((status, kind, code) for each, status, kind, code in _KINDS if isinstance(error, each))
+    return next(found, (500, "server_error", None))
 
 
 def install(app: FastAPI) -> None:
@@ -120,11 +123,11 @@ def install(app: FastAPI) -> None:
 
     async def on_invalid(_request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        return invalid_response(error.errors())
+        return error_response(400, invalid_detail(error.errors()))
 
     async def on_http(_request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        return error_response(error.status_code, str(error.detail), headers=error.headers)
+        return refusal(error.status_code, str(error.detail), error.headers)
 
     async def on_gone(_request: Request, _error: Exception) -> Response:
         return Response(status_code=CLIENT_GONE)
@@ -142,9 +145,3 @@ def invalid_detail(errors: Any) -> ErrorDetail:
     place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
     message = f"{place or 'The request'}: {first['msg']}."
     return ErrorDetail(message=message, type="invalid_request_error", param=place or None)
-
-
-def invalid_response(errors: Any) -> JSONResponse:
-    """The response to a body that does not fit its model. errors: pydantic's."""
-    detail = invalid_detail(errors)
-    return error_response(400, detail.message, param=detail.param)

@@ -8,22 +8,22 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import msgpack
 from fastapi import APIRouter, File, Form, Request, UploadFile
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from api.access import caller_of
 from api.context import context_of
-from api.errors import CLIENT_GONE, documented, invalid_response
-from api.speech import CONTENT_TYPES, content_type, counted
-from api.streams import SpeechStream, Usage
+from api.errors import documented
+from api.speech.delivery import BINARY, AudioOutput, open_stream, respond
+from api.speech.request import read_body, validated
 from api.voices import ConsentField
-from engine.audio.stream import HIGHEST_RATE, LOWEST_RATE, StreamEncoder
+from engine.audio.stream import HIGHEST_RATE, LOWEST_RATE
 from engine.engine import MAX_SEED
 from engine.voice import MAX_TRANSCRIPT
 from studio.consents import given_consent
@@ -97,7 +97,11 @@ class ReferenceToDelete(BaseModel):
 
 
 _SCHEMA = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}}
-_KINDS = ("application/json", "application/msgpack")
+_READERS: dict[str, Callable[[bytes], Any]] = {
+    "application/json": json.loads,
+    "application/msgpack": msgpack.unpackb,
+    "application/x-msgpack": msgpack.unpackb,
+}
 
 
 @router.post(
@@ -105,39 +109,28 @@ _KINDS = ("application/json", "application/msgpack")
     operation_id="fish_tts",
     response_class=StreamingResponse,
     responses={
-        200: {"content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in CONTENT_TYPES.values()}},
+        200: {"content": BINARY},
         **documented(404, 408, 413, 415),
     },
-    openapi_extra={"requestBody": {"required": True, "content": {kind: {"schema": _SCHEMA} for kind in _KINDS}}},
+    openapi_extra={"requestBody": {"required": True, "content": {kind: {"schema": _SCHEMA} for kind in _READERS}}},
 )
 async def fish_tts(request: Request) -> Response:
     """Speak a text; the response begins with the first audio."""
     context, caller = context_of(request), caller_of(request)
-    try:
-        asked = FishRequest.model_validate(await _values(request))
-    except ValidationError as error:
-        return invalid_response(error.errors(include_url=False, include_context=False))
+    asked = validated(FishRequest, await read_body(request, _READERS))
     clip = asked.references[0] if asked.references else FishReference(audio=b"", text="")
-    speech = await run_in_threadpool(
-        context.speech.speak,
+    rate = asked.sample_rate or (FISH_PCM_RATE if asked.format == "pcm" else None)
+    stream = await open_stream(
+        context,
         caller,
         asked.text,
         SpokenBy(asked.reference_id, clip.audio or None, clip.text),
+        AudioOutput(asked.format, rate, asked.prosody.speed if asked.prosody else 1.0),
         seed=asked.seed,
         temperature=asked.temperature,
         top_p=asked.top_p,
     )
-    rate = asked.sample_rate or (FISH_PCM_RATE if asked.format == "pcm" else None)
-    speed = asked.prosody.speed if asked.prosody else 1.0
-    encoder = StreamEncoder(asked.format, speech.sample_rate, sample_rate=rate, speed=speed)
-    stream = SpeechStream(speech, encoder, Usage(len(asked.text)))
-    stream.watch(request.receive)
-    await stream.begin()
-    if stream.gone:
-        context.metrics.count(stream.usage, gone=True)
-        return Response(status_code=CLIENT_GONE)
-    kind = content_type(asked.format, stream.sample_rate)
-    return StreamingResponse(counted(context, stream, aiter(stream)), 200, {"Cache-Control": "no-store"}, kind)
+    return await respond(context, stream, request, {"Cache-Control": "no-store"})
 
 
 @router.get("/v1/references/list", operation_id="fish_list_references", responses=documented())
@@ -170,16 +163,3 @@ async def delete_reference(asked: ReferenceToDelete, request: Request) -> Refere
     context, caller = context_of(request), caller_of(request)
     record = await run_in_threadpool(context.speech.delete_voice, caller, asked.reference_id)
     return ReferenceDone(reference_id=record.name)
-
-
-async def _values(request: Request) -> Any:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    body = await request.body()
-    try:
-        if kind in ("application/msgpack", "application/x-msgpack"):
-            return msgpack.unpackb(body)
-        if kind in ("application/json", ""):
-            return json.loads(body)
-    except Exception as error:  # msgpack's have no common class
-        raise HTTPException(400, "The body is neither JSON nor MessagePack.") from error
-    raise HTTPException(415, "Send the request as application/json or application/msgpack.")

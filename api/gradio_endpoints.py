@@ -31,7 +31,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.access import caller_of
 from api.errors import invalid_detail
-from api.speech import CONTENT_TYPES, SpeechRequest, begin_speech, complete, counted
+from api.speech.create import begin_speech
+from api.speech.delivery import whole
+from api.speech.request import SpeechRequest
 from engine.errors import RepriseError
 from studio.access import Caller
 from studio.error_sentences import error_sentence
@@ -62,13 +64,12 @@ def create_endpoints(context: "ApiContext") -> ASGIApp:
             how = {"voice": voice, "response_format": format, "speed": speed, "seed": None if seed == -1 else seed}
             asked = SpeechRequest.model_validate({"input": text, **how})
             stream = await begin_speech(context, _caller(request), asked, None)
-            data = b"".join([part async for part in counted(context, stream, aiter(stream))])
+            audio = await whole(context, stream)
         except ValidationError as error:
             raise gr.Error(invalid_detail(error.errors()).message, print_exception=False) from error
         except RepriseError as error:
             raise _told(error) from error
-        audio = complete(data, asked.response_format)
-        return f"data:{CONTENT_TYPES[asked.response_format]};base64,{base64.b64encode(audio).decode()}"
+        return f"data:{stream.media_type};base64,{base64.b64encode(audio).decode()}"
 
     async def list_voices(request: gr.Request) -> list[dict[str, str]]:
         """List the caller's voices, then the sample voices: id, name, language and description."""

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 if TYPE_CHECKING:
-    from api.streams import Usage
+    from api.speech.stream import Usage
     from studio.model_manager import ModelManager
 
 _FIRST_AUDIO = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0, 30.0)  # seconds

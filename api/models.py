@@ -6,11 +6,9 @@ from typing import Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
-from starlette.responses import Response
 
 from api.context import COMMON_MODELS, ApiContext, context_of
 from api.errors import documented
-from api.speech import unknown_model
 
 router = APIRouter(tags=["models"])
 
@@ -39,11 +37,12 @@ async def list_models(request: Request) -> ModelList:
     return ModelList(data=[_model(context, name) for name in (context.model, *COMMON_MODELS)])
 
 
-@router.get("/v1/models/{model:path}", operation_id="retrieve_model", response_model=Model, responses=documented(404))
-async def retrieve_model(model: str, request: Request) -> Model | Response:
+@router.get("/v1/models/{model:path}", operation_id="retrieve_model", responses=documented(404))
+async def retrieve_model(model: str, request: Request) -> Model:
     """Describe a model."""
     context = context_of(request)
-    return _model(context, model) if context.knows_model(model) else unknown_model(context, model)
+    context.check_model(model)
+    return _model(context, model)
 
 
 def _model(context: ApiContext, name: str) -> Model:

@@ -23,7 +23,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.access import MOST_WITH_AUDIO, caller_of
-from api.speech import CONTENT_TYPES, SpeechRequest, begin_speech, complete, counted, data_url
+from api.speech.create import begin_speech
+from api.speech.delivery import whole
+from api.speech.request import SpeechRequest, data_url
 from engine.audio.stream import FASTEST, SLOWEST
 from engine.engine import MAX_SEED
 from engine.errors import RepriseError
@@ -96,11 +98,10 @@ class Tools:
             }
             asked = SpeechRequest.model_validate({"input": text, **how})
             stream = await begin_speech(self._context, _caller(call), asked, None)
-            data = b"".join([part async for part in counted(self._context, stream, aiter(stream))])
-        audio = base64.b64encode(complete(data, format)).decode()
+            audio = base64.b64encode(await whole(self._context, stream)).decode()
         told = f"{stream.usage.seconds / speed:.1f} s of speech in the voice “{voice}”, seed {stream.seed}."
         return [
-            AudioContent(type="audio", data=audio, mime_type=CONTENT_TYPES[format]),
+            AudioContent(type="audio", data=audio, mime_type=stream.media_type),
             TextContent(type="text", text=told),
         ]
 

@@ -33,16 +33,16 @@ from wyoming.tts import (
 )
 
 from api.errors import detail_of
-from api.streams import SpeechStream, Usage
-from engine.audio.stream import StreamEncoder
+from api.speech.delivery import AudioOutput, open_stream
 from engine.errors import InvalidInput, InvalidOption
-from studio.access import Access, Caller
-from studio.speech_service import SpeechService, SpokenBy
+from studio.access import Caller
+from studio.speech_service import SpokenBy
 
 if TYPE_CHECKING:
+    from api.context import ApiContext
+    from api.speech.stream import SpeechStream
     from engine.text import GrowingText
     from storage import VoiceRecord
-    from studio.context import AppContext
 
 WIDTH, CHANNELS = 2, 1  # bytes of a sample; mono
 _OURS = Attribution(name="Reprise", url="")
@@ -59,10 +59,9 @@ def create_server(uri: str) -> AsyncServer:
 class WyomingHandler(AsyncEventHandler):
     """One connection. Its texts are spoken one after the other; a client that is gone ends its speech at once."""
 
-    def __init__(self, app: AppContext, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, context: ApiContext, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         super().__init__(reader, writer)
-        self._app, self._speech = app, SpeechService(app, Access(app.storage.keys))
-        self._caller = Caller()
+        self._context, self._caller = context, Caller()
         self._voice: SynthesizeVoice | None = None  # of the text that is being written
         self._writing = False  # between synthesize-start and synthesize-stop
         self._text: GrowingText | None = None  # that is being written and spoken
@@ -115,17 +114,16 @@ class WyomingHandler(AsyncEventHandler):
 
     async def _write(self, piece: str) -> None:
         if self._text is None:
-            growing = self._app.engine.growing_text()
+            growing = self._context.app.engine.growing_text()
             await self._begin(self._voice, growing, AudioStop(), SynthesizeStopped())
             self._text = growing
-        await run_in_threadpool(self._speech.extend, self._caller, self._text, piece)
+        await run_in_threadpool(self._context.speech.extend, self._caller, self._text, piece)
 
     async def _begin(self, voice: SynthesizeVoice | None, text: str | GrowingText, *end: Eventable) -> None:
         """Begin to speak when the text before is spoken. end: what is sent after the audio."""
         await self._finish_sending()
         name = await run_in_threadpool(self._voice_name, voice)
-        speech = await run_in_threadpool(self._speech.speak, self._caller, text, SpokenBy(name))
-        stream = SpeechStream(speech, StreamEncoder("pcm", speech.sample_rate), Usage(0))
+        stream = await open_stream(self._context, self._caller, text, SpokenBy(name), AudioOutput("pcm"))
         self._sending = asyncio.create_task(self._send_audio(stream, end))
 
     async def _finish_sending(self) -> None:
@@ -180,12 +178,12 @@ class WyomingHandler(AsyncEventHandler):
         return voices[0].name if voices else None
 
     def _voices(self) -> list[VoiceRecord]:
-        return self._app.storage.voices.list(owner=self._caller.owner)
+        return self._context.app.storage.voices.list(owner=self._caller.owner)
 
 
-async def serve(app: AppContext, server: AsyncServer) -> None:
+async def serve(context: ApiContext, server: AsyncServer) -> None:
     """Serve until the process is told to stop."""
-    await server.run(lambda reader, writer: WyomingHandler(app, reader, writer))
+    await server.run(lambda reader, writer: WyomingHandler(context, reader, writer))
 
 
 def _described(record: VoiceRecord) -> TtsVoice:

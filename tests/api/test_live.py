@@ -11,7 +11,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from api import live
+from api.speech import live
 from tests.api.conftest import Server, bearer, decoded, same_sound
 from tests.paths import CLIP
 from tests.waiting import until

@@ -27,6 +27,7 @@ from wyoming.tts import (
 )
 
 from api.assistants.wyoming import create_server, serve
+from api.context import ApiContext
 from engine.errors import InvalidOption
 from tests.api.conftest import TEXT, Server
 from tests.looping import run
@@ -71,7 +72,7 @@ async def wyoming_port(server: Server) -> AsyncIterator[int]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    serving = asyncio.create_task(serve(server.app, create_server(f"tcp://127.0.0.1:{port}")))
+    serving = asyncio.create_task(serve(ApiContext.create(server.app), create_server(f"tcp://127.0.0.1:{port}")))
     while True:
         with suppress(OSError):
             _, writer = await asyncio.open_connection("127.0.0.1", port)

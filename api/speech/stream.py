@@ -20,8 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.types import Receive
 
+from engine.audio.stream import StreamFormat
+
 if TYPE_CHECKING:
     from engine.request import AudioChunk, SpeechResult
+
+
+MEDIA_TYPES: dict[StreamFormat, str] = {
+    "mp3": "audio/mpeg",
+    "opus": "audio/ogg",
+    "aac": "audio/aac",
+    "flac": "audio/flac",
+    "wav": "audio/wav",
+    "pcm": "audio/pcm",
+}
 
 
 class ChunkSource(Protocol):
@@ -41,6 +53,7 @@ class ChunkSource(Protocol):
 class Encoder(Protocol):
     """An `engine.audio.stream.StreamEncoder`."""
 
+    format: StreamFormat
     sample_rate: int
 
     def encode(self, samples: NDArray[np.floating]) -> bytes: ...
@@ -65,21 +78,33 @@ class Part:
     chunk: AudioChunk | None
 
 
+async def disconnected(receive: Receive) -> None:
+    """Wait until the client of a request whose body was read is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 class SpeechStream:
     """The encoded bytes of one speech, in the event loop that makes it. Iterate it once, after `begin`.
 
-    seed: of the speech. sample_rate: Hz of what is sent. gone: whether the client has left.
+    seed: of the speech. format, sample_rate (Hz): of what is sent. gone: whether the client has left.
     """
 
     def __init__(self, speech: ChunkSource, encoder: Encoder, usage: Usage, *, max_frames: int | None = None) -> None:
         """max_frames: the speech ends there."""
         self.usage, self.gone = usage, False
-        self.seed, self.sample_rate = speech.seed, encoder.sample_rate
+        self.seed, self.format, self.sample_rate = speech.seed, encoder.format, encoder.sample_rate
         self._speech, self._encoder, self._max_frames = speech, encoder, max_frames
         self._loop, self._parts = asyncio.get_running_loop(), asyncio.Queue[Part | Exception | None]()
         self._first: list[Part] = []
         self._watch: asyncio.Task[None] | None = None
         threading.Thread(target=self._work, name="reprise-api-speech", daemon=True).start()
+
+    @property
+    def media_type(self) -> str:
+        """The Content-Type of the bytes; of raw samples with what their reader has to know."""
+        kind = MEDIA_TYPES[self.format]
+        return f"{kind};rate={self.sample_rate};channels=1" if self.format == "pcm" else kind
 
     def watch(self, receive: Receive) -> None:
         """Cancel the speech when the client disconnects. receive: of its request, whose body was read."""
@@ -122,8 +147,7 @@ class SpeechStream:
         return part
 
     async def _watch_client(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
+        await disconnected(receive)
         self.gone = True
         self._speech.cancel()
 

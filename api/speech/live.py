@@ -37,14 +37,14 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from api.access import caller_of
 from api.context import ApiContext, context_of
 from api.errors import detail_of
-from api.reply import Reply
-from api.speech import PCM_RATE, SpeechRequest, data_url
-from api.streams import SpeechStream, Usage
-from engine.audio.stream import StreamEncoder, StreamFormat
+from api.speech.create import begin_speech
+from api.speech.reply import Reply
+from api.speech.request import SpeechRequest
+from engine.audio.stream import StreamFormat
 from engine.errors import InvalidInput, RepriseError
 from studio.access import Caller
 from studio.heard import HeardWords
-from studio.speech_service import MAX_CHARACTERS, SpokenBy
+from studio.speech_service import MAX_CHARACTERS
 
 IDLE_SECONDS = 300.0  # without a message of the client
 
@@ -148,9 +148,8 @@ class LiveSession:
     async def _configure(self, config: SessionConfig) -> None:
         if self._speaking:
             raise LiveError("The reply has begun: configure the session before it, or interrupt it.")
-        if not self._context.knows_model(config.model):
-            raise LiveError(f"The model “{config.model}” is not loaded here; ask for {self._context.model}.")
-        clip = data_url(config.ref_audio) if config.ref_audio else None
+        self._context.check_model(config.model)
+        clip = config.clip()
         if config.voice is not None and clip is None:
             await run_in_threadpool(self._context.speech.find_voice, self._caller, config.voice)
         self._config, self._clip = config, clip
@@ -183,20 +182,9 @@ class LiveSession:
 
     async def _begin(self) -> Reply:
         config, text = self._config, self._context.app.engine.growing_text()
-        speech = await run_in_threadpool(
-            self._context.speech.speak,
-            self._caller,
-            text,
-            SpokenBy(None if self._clip else config.voice, self._clip, config.ref_text),
-            seed=config.seed,
-            instructions=config.instructions,
-            language=config.language,
-        )
-        rate = config.sample_rate or (PCM_RATE if config.response_format == "pcm" else None)
-        encoder = StreamEncoder(config.response_format, speech.sample_rate, sample_rate=rate, speed=config.speed)
-        stream = SpeechStream(speech, encoder, Usage(0), max_frames=config.max_new_tokens)
-        words = HeardWords(speech.sample_rate, config.speed)
-        return Reply(self._socket, text, stream, words, config.response_format, self._context.metrics)
+        stream = await begin_speech(self._context, self._caller, config, self._clip, text)
+        words = HeardWords(self._context.app.engine.sample_rate, config.speed)
+        return Reply(self._socket, text, stream, words, self._context.metrics)
 
     @property
     def _speaking(self) -> bool:

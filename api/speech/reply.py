@@ -13,8 +13,7 @@ from api.errors import detail_of
 
 if TYPE_CHECKING:
     from api.metrics import Metrics
-    from api.streams import Part, SpeechStream
-    from engine.audio.stream import StreamFormat
+    from api.speech.stream import Part, SpeechStream
     from engine.text import GrowingText
     from studio.heard import HeardWords
 
@@ -28,11 +27,10 @@ class Reply:
         text: GrowingText,
         stream: SpeechStream,
         words: HeardWords,
-        format: StreamFormat,
         metrics: Metrics,
     ) -> None:
         self.text = text
-        self._socket, self._stream, self._words, self._format, self._metrics = socket, stream, words, format, metrics
+        self._socket, self._stream, self._words, self._metrics = socket, stream, words, metrics
         self._sentence = -1  # that is being sent
         self._sent_at: float | None = None  # when the first audio was
         self._task = asyncio.create_task(self._send())
@@ -94,7 +92,7 @@ class Reply:
                     "audio.start",
                     sentence_index=self._sentence,
                     sentence_text=part.chunk.text,
-                    format=self._format,
+                    format=self._stream.format,
                     sample_rate=self._stream.sample_rate,
                     seconds=round(before, 3),
                 )

@@ -13,8 +13,10 @@ from starlette.types import Receive
 from api.access import caller_of
 from api.context import ApiContext, context_of
 from api.errors import ErrorDetail, detail_of, documented, invalid_detail
-from api.speech import SpeechRequest, begin_speech, complete, content_type, data_url
-from engine.errors import InvalidInput
+from api.speech.create import begin_speech
+from api.speech.delivery import whole
+from api.speech.request import SpeechRequest
+from api.speech.stream import disconnected
 from studio.access import Caller
 
 MOST = 32
@@ -84,16 +86,8 @@ async def create_batch(asked: BatchRequest, request: Request) -> BatchResponse:
 async def _result(context: ApiContext, caller: Caller, index: int, values: dict[str, Any]) -> BatchResult:
     try:
         asked = SpeechRequest.model_validate(values)
-        if not context.knows_model(asked.model):
-            raise InvalidInput(f"The model “{asked.model}” is not loaded here; ask for {context.model}.")
-        stream = await begin_speech(context, caller, asked, data_url(asked.ref_audio) if asked.ref_audio else None)
-        gone = True
-        try:
-            data = b"".join([part async for part in stream])
-            gone = False
-        finally:
-            stream.close()
-            context.metrics.count(stream.usage, gone=gone)
+        stream = await begin_speech(context, caller, asked, asked.clip())
+        data = await whole(context, stream)
     except ValidationError as error:
         return BatchResult(index=index, status="error", error=invalid_detail(error.errors()))
     except Exception as error:
@@ -102,13 +96,12 @@ async def _result(context: ApiContext, caller: Caller, index: int, values: dict[
     return BatchResult(
         index=index,
         status="success",
-        audio_data=base64.b64encode(complete(data, asked.response_format)).decode(),
-        media_type=content_type(asked.response_format, stream.sample_rate),
+        audio_data=base64.b64encode(data).decode(),
+        media_type=stream.media_type,
         usage=ItemUsage(characters=usage.characters, frames=usage.frames, seconds=round(usage.seconds, 3)),
     )
 
 
 async def _cancel_when_gone(work: asyncio.Future[Any], receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    await disconnected(receive)
     work.cancel()

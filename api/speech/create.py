@@ -1,0 +1,110 @@
+"""`POST /v1/audio/speech`: OpenAI's speech operation, with what servers of open models add to it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response, StreamingResponse
+
+from api.access import caller_of
+from api.context import ApiContext, context_of
+from api.errors import CLIENT_GONE, detail_of, documented
+from api.speech.delivery import BINARY, left_before_audio, open_stream, respond, whole
+from api.speech.request import SpeechRequest, read_speech_request
+from api.speech.stream import SpeechStream
+from engine.errors import InvalidInput
+from engine.text import GrowingText
+from studio.access import Caller
+from studio.speech_service import SpokenBy
+
+router = APIRouter(tags=["speech"])
+
+_SCHEMA = SpeechRequest.model_json_schema()
+_REQUEST_BODY = {
+    "required": True,
+    "content": {"application/json": {"schema": _SCHEMA}, "multipart/form-data": {"schema": _SCHEMA}},
+}
+_SPEECH: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Audio, or server-sent events with audio in base64, while it is made.",
+        "content": {**BINARY, "text/event-stream": {"schema": {"type": "string"}}},
+    },
+    **documented(404, 408, 413, 415),
+}
+
+
+@router.post(
+    "/v1/audio/speech",
+    operation_id="create_speech",
+    response_class=StreamingResponse,
+    responses=_SPEECH,
+    openapi_extra={"requestBody": _REQUEST_BODY},
+)
+async def create_speech(request: Request) -> Response:
+    """Speak a text. The response begins with the first audio."""
+    context, caller = context_of(request), caller_of(request)
+    asked, clip = await read_speech_request(request)
+    stream = await begin_speech(context, caller, asked, clip)
+    headers = {
+        "Cache-Control": "no-store",
+        "X-Accel-Buffering": "no",  # a proxy that collects the response would undo the streaming
+        "X-Usage-Characters": str(len(asked.input)),
+        "X-Seed": str(stream.seed),
+    }
+    if asked.stream_format == "sse":
+        return await respond(context, stream, request, headers, _events(stream), "text/event-stream")
+    if asked.stream:
+        return await respond(context, stream, request, headers)
+    if await left_before_audio(context, stream, request):
+        return Response(status_code=CLIENT_GONE)
+    data = await whole(context, stream)
+    usage = {"X-Usage-Seconds": f"{stream.usage.seconds:.3f}", "X-Usage-Frames": str(stream.usage.frames)}
+    return Response(data, 200, {**headers, **usage}, stream.media_type)
+
+
+async def begin_speech(
+    context: ApiContext, caller: Caller, asked: SpeechRequest, clip: bytes | None, text: GrowingText | None = None
+) -> SpeechStream:
+    """Begin to speak what was asked. clip: of the voice. text: instead of the input. Raises RepriseError."""
+    context.check_model(asked.model)
+    if clip is None and asked.voice is None:
+        raise InvalidInput("voice: name a voice, or give a clip of one as ref_audio with its words as ref_text.")
+    return await open_stream(
+        context,
+        caller,
+        asked.input if text is None else text,
+        SpokenBy(None if clip else asked.voice, clip, asked.ref_text),
+        asked.output,
+        max_frames=asked.max_new_tokens,
+        seed=asked.seed,
+        instructions=asked.instructions,
+        language=asked.language,
+    )
+
+
+async def _events(stream: SpeechStream) -> AsyncIterator[bytes]:
+    """Server-sent events: audio in base64, then the usage; or an error, since the status was sent."""
+    try:
+        async for part in stream:
+            yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(part).decode()})
+    except Exception as error:
+        yield _event({"type": "error", "error": detail_of(error).model_dump()})
+        return
+    usage = stream.usage
+    told = {
+        "input_tokens": usage.characters,
+        "output_tokens": usage.frames,
+        "total_tokens": usage.characters + usage.frames,
+        "characters": usage.characters,
+        "frames": usage.frames,
+        "seconds": round(usage.seconds, 3),
+    }
+    yield _event({"type": "speech.audio.done", "usage": told})
+
+
+def _event(content: dict[str, Any]) -> bytes:
+    return f"data: {json.dumps(content, separators=(',', ':'))}\n\n".encode()

@@ -1,0 +1,120 @@
+"""From what a caller asks for to the bytes that it gets: the way of every speech of the API.
+
+stream = await open_stream(context, caller, text, SpokenBy("Clara"), AudioOutput("mp3"))
+return await respond(context, stream, request, headers)   # while it is made
+data = await whole(context, stream)                        # or all at once
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from api.errors import CLIENT_GONE
+from api.speech.stream import MEDIA_TYPES, SpeechStream, Usage
+from engine.audio.stream import StreamEncoder, StreamFormat
+
+if TYPE_CHECKING:
+    from api.context import ApiContext
+    from engine.text import GrowingText
+    from studio.access import Caller
+    from studio.speech_service import SpokenBy
+
+BINARY = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in MEDIA_TYPES.values()}  # for OpenAPI
+
+
+@dataclass(frozen=True)
+class AudioOutput:
+    """The audio that is asked for. sample_rate: Hz; None for the model's own. speed: the pitch stays."""
+
+    format: StreamFormat
+    sample_rate: int | None = None
+    speed: float = 1.0
+
+
+async def open_stream(
+    context: ApiContext,
+    caller: Caller,
+    text: str | GrowingText,
+    by: SpokenBy,
+    output: AudioOutput,
+    *,
+    max_frames: int | None = None,
+    seed: int | None = None,
+    temperature: float | None = None,
+    top_p: float | None = None,
+    instructions: str = "",
+    language: str = "",
+) -> SpeechStream:
+    """Begin to speak; the speech ends at `max_frames`. The options are those of `SpeechService.speak`."""
+    speech = await run_in_threadpool(
+        context.speech.speak,
+        caller,
+        text,
+        by,
+        seed=seed,
+        temperature=temperature,
+        top_p=top_p,
+        instructions=instructions,
+        language=language,
+    )
+    encoder = StreamEncoder(output.format, speech.sample_rate, sample_rate=output.sample_rate, speed=output.speed)
+    return SpeechStream(speech, encoder, Usage(len(text)), max_frames=max_frames)
+
+
+async def respond(
+    context: ApiContext,
+    stream: SpeechStream,
+    request: Request,
+    headers: Mapping[str, str],
+    content: AsyncIterator[bytes] | None = None,
+    media_type: str | None = None,
+) -> Response:
+    """A response that begins with the first audio, while more is made. A client that is gone ends its speech.
+
+    content: what is sent instead of the audio itself, of this media type.
+    """
+    if await left_before_audio(context, stream, request):
+        return Response(status_code=CLIENT_GONE)
+    parts = _counted(context, stream, content or aiter(stream))
+    return StreamingResponse(parts, 200, dict(headers), media_type or stream.media_type)
+
+
+async def left_before_audio(context: ApiContext, stream: SpeechStream, request: Request) -> bool:
+    """Wait for the first audio, and watch the client meanwhile and from then on. Returns whether it is gone."""
+    stream.watch(request.receive)
+    await stream.begin()
+    if stream.gone:
+        context.metrics.count(stream.usage, gone=True)
+    return stream.gone
+
+
+async def whole(context: ApiContext, stream: SpeechStream) -> bytes:
+    """All of a speech as one file."""
+    data = b"".join([part async for part in _counted(context, stream, aiter(stream))])
+    return _with_lengths(data) if stream.format == "wav" else data
+
+
+async def _counted(context: ApiContext, stream: SpeechStream, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The parts, with the speech counted when it is over."""
+    try:
+        async for part in parts:
+            yield part
+    except (asyncio.CancelledError, GeneratorExit):
+        stream.gone = True
+        raise
+    finally:
+        stream.close()
+        context.metrics.count(stream.usage, gone=stream.gone)
+
+
+def _with_lengths(wav: bytes) -> bytes:
+    """A wav that was written as a stream, with the lengths in its header."""
+    sizes = [(len(wav) - 8).to_bytes(4, "little"), (len(wav) - 44).to_bytes(4, "little")]
+    return wav[:4] + sizes[0] + wav[8:40] + sizes[1] + wav[44:]

@@ -1,0 +1,142 @@
+"""What a request for speech holds, in OpenAI's words with what servers of open models add, and how it is read."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from api.speech.delivery import AudioOutput
+from engine.audio.stream import FASTEST, HIGHEST_RATE, LOWEST_RATE, SLOWEST, StreamFormat
+from engine.engine import MAX_SEED
+from engine.errors import InvalidInput
+from studio.speech_service import MAX_CHARACTERS
+
+Body = TypeVar("Body", bound=BaseModel)
+
+PCM_RATE = 24_000  # Hz; OpenAI's raw samples have no header that would say so
+
+
+def _voice_name(voice: Any) -> Any:
+    """The name in OpenAI's two forms of a voice: a string, and an object with an id."""
+    return voice["id"] if isinstance(voice, dict) and set(voice) == {"id"} else voice
+
+
+_VOICE_SCHEMA = {
+    "anyOf": [
+        {"type": "string", "minLength": 1, "maxLength": 200},
+        {
+            "type": "object",
+            "properties": {"id": {"type": "string", "minLength": 1, "maxLength": 200}},
+            "required": ["id"],
+            "additionalProperties": False,
+        },
+    ],
+    "description": "Name or id of a saved voice, a name of OpenAI's voices, or an object with one of them as `id`.",
+}
+VoiceName = Annotated[
+    str, Field(min_length=1, max_length=200), BeforeValidator(_voice_name), WithJsonSchema(_VOICE_SCHEMA)
+]
+
+
+class SpeechRequest(BaseModel):
+    """What to say, and how. Fields of other servers that mean nothing here are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    model: str = Field("tts-1", max_length=200, description="The loaded model, or one of OpenAI's names for it.")
+    input: str = Field(min_length=1, max_length=MAX_CHARACTERS, description="The text.")
+    voice: VoiceName | None = Field(None, description="Required unless `ref_audio` is given.")
+    response_format: StreamFormat = "mp3"
+    speed: float = Field(1.0, ge=SLOWEST, le=FASTEST, allow_inf_nan=False, description="The pitch stays.")
+    instructions: str = Field(
+        "", max_length=4096, description="How to speak; without effect for a model without style tags."
+    )
+    stream_format: Literal["audio", "sse"] = "audio"
+    stream: bool = Field(True, description="False: the response begins when all is made, and its headers tell usage.")
+    seed: int | None = Field(None, ge=0, le=MAX_SEED, description="Equal seeds give equal speech.")
+    ref_audio: str | None = Field(
+        None, description="A clip of the voice, as a data URL (`data:audio/wav;base64,…`), or uploaded in a form."
+    )
+    ref_text: str = Field("", max_length=10_000, description="The words spoken in `ref_audio`.")
+    language: str = Field("", max_length=40, description="Refused where the model does not speak it.")
+    max_new_tokens: int | None = Field(None, ge=1, le=1_000_000, description="Most frames; the speech ends there.")
+    sample_rate: int | None = Field(
+        None, ge=LOWEST_RATE, le=HIGHEST_RATE, description="Hz. Default: 24,000 for pcm, else the model's own."
+    )
+
+    @property
+    def output(self) -> AudioOutput:
+        """The audio that is asked for."""
+        rate = self.sample_rate or (PCM_RATE if self.response_format == "pcm" else None)
+        return AudioOutput(self.response_format, rate, self.speed)
+
+    def clip(self) -> bytes | None:
+        """The clip of the voice in `ref_audio`. Raises InvalidInput."""
+        return data_url(self.ref_audio) if self.ref_audio else None
+
+
+async def read_speech_request(request: Request) -> tuple[SpeechRequest, bytes | None]:
+    """The request of a body, JSON or a form, and its clip.
+
+    Raises RequestValidationError, HTTPException, InvalidInput.
+    """
+    clip: bytes | None = None
+    if content_type(request) == "multipart/form-data":
+        async with request.form(max_files=1, max_fields=20) as form:
+            values: Any = {name: value for name, value in form.multi_items() if isinstance(value, str)}
+            upload = form.get("ref_audio")
+            clip = await upload.read() if isinstance(upload, UploadFile) else None
+    else:
+        values = await read_body(request, {"application/json": json.loads}, or_else="multipart/form-data")
+    asked = validated(SpeechRequest, values)
+    return asked, clip or asked.clip()
+
+
+async def read_body(request: Request, readers: Mapping[str, Callable[[bytes], Any]], *, or_else: str = "") -> Any:
+    """The content of a body. readers: by content type; without one the first reads it. or_else: a type read elsewhere.
+
+    Raises HTTPException.
+    """
+    kind = content_type(request)
+    read = readers.get(kind) if kind else next(iter(readers.values()))
+    if read is None:
+        raise HTTPException(415, f"Send the request as {' or '.join(filter(None, [*readers, or_else]))}.")
+    body = await request.body()
+    try:
+        return read(body)
+    except Exception as error:  # those of MessagePack have no common class
+        name = "MessagePack" if "msgpack" in kind else "JSON"
+        raise HTTPException(400, f"The body is not {name}.") from error
+
+
+def validated(model: type[Body], values: Any) -> Body:
+    """The content of a body as its model. Raises RequestValidationError, as FastAPI does."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise RequestValidationError(error.errors(include_url=False, include_context=False)) from error
+
+
+def content_type(request: Request) -> str:
+    """The content type of a request's body, without its parameters; "" where it has none."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def data_url(url: str, field: str = "ref_audio") -> bytes:
+    """The bytes of a data URL. Raises InvalidInput for any other: this server fetches nothing. field: that holds it."""
+    head, comma, data = url.partition(",")
+    if not (head.lower().startswith("data:") and comma):
+        raise InvalidInput(f"{field}: send the clip as a data URL (data:audio/wav;base64,…); no address is fetched.")
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidInput(f"{field}: the data URL does not hold base64.") from error
