@@ -23,7 +23,7 @@ from engine.errors import (
 )
 
 if TYPE_CHECKING:
-    from engine.engine import EncodedVoice, Engine, EngineStatus, SpeakOptions
+    from engine.engine import EncodedVoice, Engine, EngineStatus, OwnVoice, SpeakOptions
     from engine.request import AudioChunk, Speech, SpeechResult
     from engine.voice import Consent, Reference, Voice
 
@@ -42,6 +42,7 @@ __all__ = [
     "InvalidInput",
     "InvalidOption",
     "InvalidText",
+    "OwnVoice",
     "Reference",
     "ReleaseError",
     "RepriseError",
@@ -53,7 +54,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "engine.engine": ("EncodedVoice", "Engine", "EngineStatus", "SpeakOptions"),
+    "engine.engine": ("EncodedVoice", "Engine", "EngineStatus", "OwnVoice", "SpeakOptions"),
     "engine.request": ("AudioChunk", "Speech", "SpeechResult"),
     "engine.voice": ("Consent", "Reference", "Voice"),
 }

@@ -16,6 +16,7 @@ SIZE_LIMITS = {
     "intermediate_size": (1, 1 << 18),
     "max_seq_len": (1, 1 << 20),
 }
+_FLAGS = ("tie_word_embeddings", "attention_qkv_bias", "attention_o_bias", "attention_qk_norm", "rounded_rope")
 _WIDEST = 16  # all heads together, in multiples of the model's width
 _LARGEST_TABLE = 1 << 23  # positions times head_dim of the rotary table
 MAX_VOCABULARY = SIZE_LIMITS["vocab_size"][1]
@@ -63,7 +64,10 @@ def listed(names: list[str], most: int = 8) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
-    """Sizes of one decoder-only transformer. Widths in channels, `max_seq_len` in positions."""
+    """Sizes of one decoder-only transformer. Widths in channels, `max_seq_len` in positions.
+
+    rounded_rope: whether its rotary table is rounded to bf16, as S2's is.
+    """
 
     vocab_size: int
     n_layer: int
@@ -79,13 +83,20 @@ class TransformerConfig:
     attention_qkv_bias: bool = False
     attention_o_bias: bool = False
     attention_qk_norm: bool = False
+    rounded_rope: bool = True
 
     def __post_init__(self) -> None:
         for name, (low, high) in SIZE_LIMITS.items():
             check_whole("The model's config", name, getattr(self, name), low, high)
         check_number("The model's config", "rope_base", self.rope_base, 1, 1e12)
         check_number("The model's config", "norm_eps", self.norm_eps, 0, 1)
-        for name in ("tie_word_embeddings", "attention_qkv_bias", "attention_o_bias", "attention_qk_norm"):
+        for name in (
+            "tie_word_embeddings",
+            "attention_qkv_bias",
+            "attention_o_bias",
+            "attention_qk_norm",
+            "rounded_rope",
+        ):
             check_flag("The model's config", name, getattr(self, name))
         if self.n_head * self.head_dim > _WIDEST * self.dim or self.max_seq_len * self.head_dim > _LARGEST_TABLE:
             raise InvalidConfig(

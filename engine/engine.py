@@ -23,6 +23,7 @@ from engine.errors import (
 )
 from engine.families.family import Architecture, PromptReference, PromptVoice
 from engine.families.registry import read_release
+from engine.languages import language_name
 from engine.models.compiling import compile_blocks
 from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
@@ -44,6 +45,7 @@ from engine.serving.memory import (
 )
 from engine.serving.model_runner import ModelRunner
 from engine.serving.prefix_cache import PrefixCache
+from engine.serving.speaker_embeddings import SpeakerEmbeddings
 from engine.serving.step_runners import GraphMode
 from engine.text import GrowingText, Segment, normalise, plan_segments
 from engine.voice import Consent, Reference, Voice
@@ -59,14 +61,30 @@ PREFIX_BYTES, HOST_PREFIX_BYTES = 512 << 20, 2 << 30
 
 @dataclass(frozen=True)
 class SpeakOptions(SamplingOptions):
-    """Sampling options of a request. seed: 0 to 2³¹ - 1; equal seeds give equal speech; None picks one at random."""
+    """Sampling options of a request.
+
+    seed: 0 to 2³¹ - 1; equal seeds give equal speech; None picks one at random. language: of the text, a name such as
+    `german` or a tag such as `de-AT`; "" leaves it to the model. Models that are not told a language ignore it.
+    """
 
     seed: int | None = None
+    language: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.seed is not None and not 0 <= self.seed <= MAX_SEED:
             raise InvalidOption("option.seed", seed=str(self.seed), most=str(MAX_SEED))
+
+
+@dataclass(frozen=True)
+class OwnVoice:
+    """A voice of the model's own: one of `Abilities.speakers`, or a description where the model takes one.
+
+    description: of a voice, or how a named speaker shall speak.
+    """
+
+    speaker: str = ""
+    description: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,7 +143,7 @@ class Engine:
         release = read_release(folder)
         self._profile, self.abilities = release.profile, release.abilities
         self.notice = Sentence(self._profile.notice)
-        self.default_options = SpeakOptions(self._profile.temperature)
+        self.default_options = SpeakOptions(self._profile.temperature, self._profile.top_p, self._profile.top_k)
         architecture, self._codec_config = release.architecture, release.architecture.codec
         self._precision = precision or choose_precision(device, architecture)
         plan = self._plan(architecture, device, slots or (CPU_SLOTS if device.type == "cpu" else GPU_SLOTS))
@@ -144,6 +162,7 @@ class Engine:
         self.codec_fingerprint = release.fingerprint(decoder)
         self.style_tags, self.english_only = self._profile.style_tags, self.abilities.english_only
         self._encoder = ClipEncoder(lambda: release.load_encoder(device), self.codec_fingerprint, device)
+        self._embeddings = SpeakerEmbeddings(lambda: release.load_speaker_encoder(device))
         self._prefixes = PrefixCache(device, _prefix_bytes(device, plan), HOST_PREFIX_BYTES)
         self._runner = ModelRunner(
             model,
@@ -170,7 +189,8 @@ class Engine:
             self._profile.context_positions,
         )
         self._closed = False
-        self._pipeline.loop.idle_work.begin(self._encoder.warm_up())
+        if self.abilities.clones:
+            self._pipeline.loop.idle_work.begin(self._encoder.warm_up())
         report("Ready", 1.0)
 
     @classmethod
@@ -237,17 +257,25 @@ class Engine:
             references: (clip, transcript) pairs: a file's bytes or path, and the words spoken in it. Each reference is
                 a speaker of its own, `<|speaker:0|>` and on.
 
-        Raises: UnusableReference for a clip that cannot be cloned from, InvalidInput for a missing transcript or name.
+        A model that does not need the words clones a clip without a transcript from its speaker embedding alone.
+
+        Raises: UnusableReference for a clip that cannot be cloned from, InvalidInput for a missing transcript or name,
+        and for a model that does not clone.
         """
         self._check_open()
+        self._check_clones()
         if not references:
             raise InvalidInput("reference.none")
         made: list[Reference] = []
         notes: list[Sentence] = []
         for source, transcript in references:
-            if not transcript.strip():
+            if not transcript.strip() and self.abilities.needs_words:
                 raise InvalidInput("reference.no_words")
             clip = prepare_reference(source, self.sample_rate, device=self.device)
+            if not transcript.strip():
+                made.append(self._reference(clip, ""))
+                notes += clip.notes
+                continue
             spoken, note = transcript_for(clip, normalise(transcript))
             fit = check_transcript(spoken, clip.spoken)
             notes += [*clip.notes, *([note] if note else []), *([fit.sentence] if fit.light != "green" else [])]
@@ -265,6 +293,7 @@ class Engine:
     def reencode(self, voice: Voice) -> Voice:
         """Encode a voice's clips again with this engine's codec. Raises UnusableReference when a clip was not kept."""
         self._check_open()
+        self._check_clones()
         if any(not reference.clip for reference in voice.references):
             raise UnusableReference("voices.no_clip", name=voice.name)
         made = tuple(replace(r, codes=self._encoder.encode(self._decode(r.clip), r.clip)) for r in voice.references)
@@ -277,15 +306,13 @@ class Engine:
         Raises InvalidCodes, UnusableReference as `reencode` does, EngineClosed, EngineFailed.
         """
         self._check_open()
-        codes = [
-            self._prompt_reference(reference).codes.numpy() for reference in self._with_own_codes(voice).references
-        ]
+        codes = [self._codes(reference).numpy() for reference in self._with_own_codes(voice).references]
         return self._pipeline.codec_worker.decode(np.concatenate(codes, axis=1))
 
     def speak(
         self,
         text: str | GrowingText,
-        voice: Voice | Sequence[Voice] | None = None,
+        voice: Voice | Sequence[Voice] | OwnVoice | None = None,
         options: SpeakOptions | None = None,
         *,
         owner: str = "",
@@ -295,7 +322,7 @@ class Engine:
         Args:
             text: any length; `<|speaker:i|>` switches between the references of the voice or voices. Or a text of
                 `growing_text`, for one speech that continues as it grows.
-            voice: one voice; several, for several speakers; or None, and the model picks a voice.
+            voice: one voice; several, for several speakers; one of the model's own; or None, and the model picks one.
             owner: name of the request's owner. Owners get equal shares of the turns, however many requests they have.
 
         Returns: an iterator of AudioChunk; its `result` is set at the end.
@@ -303,11 +330,9 @@ class Engine:
         """
         self._check_open()
         options = options or self.default_options
-        voices = [] if voice is None else [voice] if isinstance(voice, Voice) else list(voice)
-        references = [r for v in voices for r in self._with_own_codes(v).references]
-        segments = text if isinstance(text, GrowingText) else self._segments(text, len(references))
+        prompted = self._prompted(voice, self._language(options.language))
+        segments = text if isinstance(text, GrowingText) else self._segments(text, len(prompted.references))
         seed = secrets.randbelow(MAX_SEED + 1) if options.seed is None else options.seed
-        prompted = PromptVoice([self._prompt_reference(reference) for reference in references])
         return Speech(Request(self._pipeline, segments, prompted, options, seed, owner))
 
     def growing_text(self) -> GrowingText:
@@ -322,11 +347,14 @@ class Engine:
         """
         if self._closed or voice.codec_fingerprint != self.codec_fingerprint:
             return
-        prompted = PromptVoice([self._prompt_reference(reference) for reference in voice.references])
+        if self.abilities.embeds and not all(reference.clip for reference in voice.references):
+            return  # such a voice was never spoken with
+        prompted = PromptVoice([self._prompt_reference(reference, voice.name) for reference in voice.references])
         for prefix in self._pipeline.prompts.prefixes(prompted):
             self._pipeline.loop.forget(prefix)
         for reference in voice.references:
             self._encoder.forget(reference.codes)
+            self._embeddings.forget(reference.clip)
 
     def status(self) -> EngineStatus:
         """The current state of the engine."""
@@ -352,6 +380,38 @@ class Engine:
             self._closed = True
             self._pipeline.loop.close()
             self._encoder.release()
+
+    def _prompted(self, voice: Voice | Sequence[Voice] | OwnVoice | None, language: str) -> PromptVoice:
+        """What prompts need of a voice. Raises InvalidCodes, InvalidInput, InvalidOption, UnusableReference."""
+        able = self.abilities
+        if voice is None and able.speakers:
+            voice = OwnVoice(able.speakers[0])
+        if isinstance(voice, OwnVoice):
+            speaker = voice.speaker.strip().lower()
+            if speaker and speaker not in able.speakers:
+                raise InvalidOption("option.speaker", name=voice.speaker[:80], known=", ".join(able.speakers) or "—")
+            if voice.description and not (able.describes or (speaker and able.instructs)):
+                raise InvalidOption("option.description")
+            return PromptVoice((), speaker, voice.description.strip(), language)
+        voices = [] if voice is None else [voice] if isinstance(voice, Voice) else list(voice)
+        if voices:
+            self._check_clones()
+        references = [(reference, v.name) for v in voices for reference in self._with_own_codes(v).references]
+        return PromptVoice([self._prompt_reference(each, name) for each, name in references], language=language)
+
+    def _language(self, language: str) -> str:
+        """The model's name of a language. Raises InvalidOption for one that it does not have."""
+        known, wanted = self.abilities.languages, language.strip().lower()
+        if not known or wanted in ("", "auto"):
+            return ""
+        name = wanted if wanted in known else language_name(wanted)
+        if name not in known:
+            raise InvalidOption("option.language", language=language[:40], known=", ".join(known))
+        return name
+
+    def _check_clones(self) -> None:
+        if not self.abilities.clones:
+            raise InvalidInput("engine.no_cloning")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -392,7 +452,16 @@ class Engine:
     def _with_own_codes(self, voice: Voice) -> Voice:
         return voice if voice.codec_fingerprint == self.codec_fingerprint else self.reencode(voice)
 
-    def _prompt_reference(self, reference: Reference) -> PromptReference:
+    def _prompt_reference(self, reference: Reference, name: str) -> PromptReference:
+        """What a prompt needs of a reference. name: of its voice."""
+        if not reference.transcript.strip() and self.abilities.needs_words:
+            raise InvalidInput("reference.no_words")
+        if self.abilities.embeds and not reference.clip:
+            raise UnusableReference("voices.no_clip", name=name)
+        embedding = self._embeddings.embed(reference.clip, self._decode) if self.abilities.embeds else None
+        return PromptReference(reference.transcript, self._codes(reference), embedding)
+
+    def _codes(self, reference: Reference) -> Tensor:
         codes = reference.codes
         if codes.ndim != 2 or codes.shape[0] != len(self._codec_config.codebook_sizes):
             raise InvalidCodes("codes.other_codebooks")
@@ -400,7 +469,7 @@ class Engine:
             int(row.max(initial=0)) >= size for row, size in zip(codes, self._codec_config.codebook_sizes, strict=True)
         ):
             raise InvalidCodes("codes.outside")
-        return PromptReference(reference.transcript, torch.from_numpy(codes.astype(np.int64)))
+        return torch.from_numpy(codes.astype(np.int64))
 
     def _reference(self, clip: Clip, transcript: str) -> Reference:
         file = encode_audio(clip.samples.cpu().numpy(), clip.sample_rate, "flac")
@@ -455,4 +524,4 @@ def choose_device(device: str) -> torch.device:
     return chosen
 
 
-__all__ = ["BUNDLED", "EncodedVoice", "Engine", "EngineStatus", "SpeakOptions"]
+__all__ = ["BUNDLED", "EncodedVoice", "Engine", "EngineStatus", "OwnVoice", "SpeakOptions"]

@@ -23,12 +23,14 @@ class RMSNorm(nn.Module):
         return F.rms_norm(x, (x.shape[-1],), eps=self.eps) * self.weight  # one kernel, in fp32 inside
 
 
-def rotary_table(positions: Tensor, head_dim: int, base: float, *, fp32_positions: int | None = None) -> Tensor:
+def rotary_table(
+    positions: Tensor, head_dim: int, base: float, *, fp32_positions: int | None = None, rounded: bool = True
+) -> Tensor:
     """Return cos + i sin of the rotary angles: integer positions `[…]` → complex64 `[…, head_dim / 2]`.
 
-    The values are rounded to bf16: the releases were trained with bf16 tables, and their outputs drift without it.
-
     Args:
+        rounded: whether values are rounded to bf16. The S2 releases were trained with bf16 tables, and their outputs
+            drift without it.
         fp32_positions: angles are fp32 products up to this position, as in a release's table, and fp64 products
             beyond, where fp32 would lose what the rounding keeps. None: fp32 everywhere.
     """
@@ -39,7 +41,8 @@ def rotary_table(positions: Tensor, head_dim: int, base: float, *, fp32_position
     if fp32_positions is not None:
         beyond = torch.remainder(positions.double() * frequencies.double(), 2 * math.pi).float()
         angles = torch.where(positions < fp32_positions, angles, beyond)
-    return torch.view_as_complex(torch.stack((angles.cos(), angles.sin()), dim=-1).to(torch.bfloat16).float())
+    table = torch.stack((angles.cos(), angles.sin()), dim=-1)
+    return torch.view_as_complex(table.to(torch.bfloat16).float() if rounded else table)
 
 
 def rotate(x: Tensor, rope: Tensor) -> Tensor:

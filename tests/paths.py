@@ -7,6 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FIXTURES = ROOT / "tests" / "fixtures"
 MINIATURE = FIXTURES / "s2_tiny"  # a release in miniature, with the tensors that the public reference computed from it
+QWEN = FIXTURES / "qwen3_tts_tiny"  # the same for Qwen3-TTS; see `scripts/make_qwen3_tts.py`
 SPEECH = FIXTURES / "speech"
 CLIP = SPEECH / "flite_slt.flac"  # three seconds of a woman's voice
 BUNDLED = ROOT / "assets" / "bundled"

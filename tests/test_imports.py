@@ -93,6 +93,7 @@ RULES = (
             "engine.models",
             "engine.codec",
             "engine.text",
+            "engine.layers",
             "engine.config",
             "engine.errors",
             "engine.files",
@@ -101,6 +102,7 @@ RULES = (
     ),
     Rule("engine.serving.scheduler", ("engine.errors",), "the scheduler decides, it computes nothing"),
     Rule("engine.serving.pacing", (), "pacing is arithmetic"),
+    Rule("engine.languages", (), "names of languages are a leaf"),
     Rule("engine.byte_lru", (), "a cache knows nothing of what it keeps"),
 )
 

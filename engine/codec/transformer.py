@@ -6,6 +6,7 @@ Shapes: B batch, T new positions, D width, H heads, d head width, W window.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -46,13 +47,14 @@ class Window:
     mask: Tensor
 
 
-def rotary_factors(position: Tensor, new: int, head_dim: int, base: float) -> Tensor:
+def rotary_factors(position: Tensor, new: int, head_dim: int, base: float, *, rounded: bool = True) -> Tensor:
     """Return the rotary factors of the `new` positions from `position` `[B]` on: complex64 `[B, new, 1, head_dim / 2]`.
 
-    Up to the end of the release's longest table they equal its values bit by bit.
+    Up to the end of the S2 release's longest table they equal its values bit by bit. rounded: as in `rotary_table`.
     """
     positions = position[:, None] + torch.arange(new, device=position.device)
-    return rotary_table(positions, head_dim, base, fp32_positions=_RELEASED_POSITIONS)[:, :, None]
+    table = rotary_table(positions, head_dim, base, fp32_positions=_RELEASED_POSITIONS, rounded=rounded)
+    return table[:, :, None]
 
 
 def windows(new: int, past: int, size: int, seen: Tensor) -> list[Window]:
@@ -69,6 +71,19 @@ def windows(new: int, past: int, size: int, seen: Tensor) -> list[Window]:
     return found
 
 
+class WindowedSizes(Protocol):
+    """Sizes of an attention within a window of positions, its own included."""
+
+    @property
+    def dim(self) -> int: ...
+    @property
+    def n_head(self) -> int: ...
+    @property
+    def head_dim(self) -> int: ...
+    @property
+    def window_size(self) -> int: ...
+
+
 class LayerScale(nn.Module):
     """A learned factor per channel on the output of a sublayer."""
 
@@ -83,7 +98,7 @@ class LayerScale(nn.Module):
 class WindowedAttention(SelfAttention):
     """Causal attention within the window, on `[B, T, D]`."""
 
-    def __init__(self, config: WindowedTransformerConfig) -> None:
+    def __init__(self, config: WindowedSizes) -> None:
         super().__init__(config.dim, config.n_head, config.n_head, config.head_dim)
         self.past = config.window_size - 1
 

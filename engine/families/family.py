@@ -120,14 +120,17 @@ class Prompts(Protocol):
 class Abilities:
     """What a release can do beside speaking.
 
-    clones: whether voices can be made of clips. needs_words: whether a clip needs its transcript. speakers: names of
-    the model's own voices. describes: whether a voice can be described in words. languages: that can be asked for, as
-    in the release; empty where the model is not told. english_only: whether it speaks English only.
+    clones: whether voices can be made of clips. needs_words: whether a clip needs its transcript. embeds: whether there
+    is a speaker encoder for clips. speakers: names of the model's own voices. instructs: whether these follow
+    instructions. describes: whether a voice can be described in words. languages: that can be asked for, as in the
+    release; empty where the model is not told. english_only: whether it speaks English only.
     """
 
     clones: bool = True
     needs_words: bool = True
+    embeds: bool = False
     speakers: tuple[str, ...] = ()
+    instructs: bool = False
     describes: bool = False
     languages: tuple[str, ...] = ()
     english_only: bool = False

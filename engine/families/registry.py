@@ -6,14 +6,16 @@ from pathlib import Path
 from engine.config import shown
 from engine.errors import InvalidConfig
 from engine.families.family import Release
+from engine.families.qwen3_tts.release import Qwen3TTSRelease
 from engine.families.s2.release import S2Release
 from engine.files.bounded import read_object
 
 _READERS: dict[str, Callable[[Path], Release]] = {
     "fish_qwen3_omni": S2Release,
     "dual_ar": S2Release,
+    "qwen3_tts": Qwen3TTSRelease,
 }
-_KNOWN = "fish_qwen3_omni (S2) and dual_ar (S1)"
+_KNOWN = "fish_qwen3_omni (S2), dual_ar (S1) and qwen3_tts (Qwen3-TTS)"
 
 
 def read_release(folder: Path) -> Release:

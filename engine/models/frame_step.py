@@ -73,7 +73,7 @@ class FrameStep:
 
     def __init__(self, slow: SlowStack, fast: FastStack, residual_size: int) -> None:
         self.slow, self._fast, self._residual_size = slow, fast, residual_size
-        self._rules = slow.rules
+        self._rules, self.candidates = slow.rules, slow.rules.candidates
         self.draws = self._rules.draws + slow.num_codebooks - 1
 
     def semantic(self, state: DecodeState, view: KVView, noise: Tensor) -> tuple[Tensor, Tensor]:

@@ -154,7 +154,8 @@ class Transformer(nn.Module):
         self.layers = nn.ModuleList(TransformerBlock(config) for _ in range(config.n_layer))
         self.norm = UnfusedRMSNorm(config.dim, config.norm_eps)
         positions = torch.arange(config.max_seq_len, device="cpu")  # the table has values on the meta device, too
-        self.register_buffer("rope", rotary_table(positions, config.head_dim, config.rope_base), persistent=False)
+        table = rotary_table(positions, config.head_dim, config.rope_base, rounded=config.rounded_rope)
+        self.register_buffer("rope", table, persistent=False)
 
     def arrange_for_rows(self) -> None:
         """Arrange fp32 weights on a CPU for products of single rows, in place: half of the time, other rounding.

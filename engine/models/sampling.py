@@ -141,10 +141,12 @@ Draw = Callable[[Tensor, Tensor], Tensor]
 class SamplingRules(Protocol):
     """How a family draws the tokens of a frame. What it keeps of earlier draws is int64 `[B, W]`, called `drawn`.
 
-    draws: of noise that the semantic token takes.
+    draws: of noise that the semantic token takes. candidates: a power of two, at least the usual top_k; steps that are
+        recorded ahead draw from so many.
     """
 
     draws: int
+    candidates: int
 
     def nothing_drawn(self, rows: int, device: torch.device) -> Tensor:
         """Return what is kept before the first frame."""

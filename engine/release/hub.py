@@ -13,12 +13,15 @@ BUNDLED = Path(__file__).resolve().parents[2] / "assets" / "bundled"
 Progress = Callable[[str, float], None]
 """Called during a download with a description and the finished share, 0 to 1."""
 
+# Notices of models that are not downloaded yet, by the Hub's name of their makers.
+_NOTICES = {"qwen": "model.notice_qwen"}
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILES = [
     "*.json",
     "*.safetensors",
     "*.pth",
     "tokenizer.tiktoken",
+    "merges.txt",
     "lexicon.json.gz",
 ]
 
@@ -52,7 +55,8 @@ def notice_of(model: str) -> Sentence:
     from huggingface_hub import try_to_load_from_cache
 
     known = try_to_load_from_cache(model, "reprise.json")
-    return Sentence(Profile.load(Path(known).parent).notice if isinstance(known, str) else Profile.notice)
+    usual = Profile(notice=_NOTICES.get(model.partition("/")[0].lower(), Profile.notice))
+    return Sentence(Profile.load(Path(known).parent, usual).notice if isinstance(known, str) else usual.notice)
 
 
 def _download(repo: str, progress: Progress | None) -> Path:

@@ -1,12 +1,12 @@
 """The profile of a release: its optional `reprise.json`."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from engine.config import check_flag, check_number, check_text, check_whole, listed
 from engine.errors import InvalidConfig
 from engine.files.bounded import read_object
-from engine.models.sampling import SamplingOptions
+from engine.models.sampling import MAX_TOP_K, SamplingOptions
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Profile:
     context_positions: positions of earlier turns that stay in context in a long text; 1024 are about 40 s of speech.
         A model trained on fewer turns drops words with more.
     style_tags: whether tags such as `[whisper]` change how the model speaks.
-    temperature: default temperature of this model; see `SamplingOptions`.
+    temperature, top_p, top_k: default options of this model; see `SamplingOptions`.
     notice: licence notice, shown where the model is named: a sentence's key (`engine.sentences`) or a text.
     """
 
@@ -25,19 +25,21 @@ class Profile:
     context_positions: int = 1024
     style_tags: bool = True
     temperature: float = SamplingOptions.temperature
+    top_p: float = SamplingOptions.top_p
+    top_k: int = SamplingOptions.top_k
     notice: str = "model.notice_fish"
 
     @classmethod
-    def load(cls, folder: Path) -> "Profile":
-        """Read `reprise.json` of a release folder; the defaults where there is none. Raises InvalidConfig."""
+    def load(cls, folder: Path, usual: "Profile | None" = None) -> "Profile":
+        """Read `reprise.json` of a release folder over the `usual` profile of its family. Raises InvalidConfig."""
         path = folder / "reprise.json"
         if not path.exists():
-            return cls()
+            return usual or cls()
         values = read_object(path)
         unknown = sorted(set(values) - {f.name for f in fields(cls)})
         if unknown:
             raise InvalidConfig(f"reprise.json has settings that Reprise does not know: {listed(unknown)}.")
-        return cls(**values)
+        return replace(usual or cls(), **values)
 
     def __post_init__(self) -> None:
         check_whole("reprise.json", "max_segment_bytes", self.max_segment_bytes, 8, 100_000)
@@ -45,4 +47,6 @@ class Profile:
         check_flag("reprise.json", "style_tags", self.style_tags)
         if self.temperature != 0:
             check_number("reprise.json", "temperature", self.temperature, 0, 2)
+        check_number("reprise.json", "top_p", self.top_p, 0, 1)
+        check_whole("reprise.json", "top_k", self.top_k, 1, MAX_TOP_K)
         check_text("reprise.json", "notice", self.notice, 2_000)

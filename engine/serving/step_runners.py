@@ -17,7 +17,6 @@ from engine.serving.graphs import CapturedGraphs, GraphCapture, GraphKey, Traced
 from engine.serving.slots import SlotPool
 
 SHORTEST_SPAN = 256
-FEWEST_CANDIDATES = 32
 
 # What is captured: the whole frame, the Fast AR alone, or nothing.
 GraphMode = Literal["frame", "fast", "off"]
@@ -50,7 +49,9 @@ class EagerStepRunner:
         index = torch.tensor(slots, device=self._slots.device)
         rows = self._slots.state.take(index)
         positions = [self._slots.next_position(slot) for slot in slots]
-        candidates = _at_least(_powers(FEWEST_CANDIDATES, MAX_TOP_K), max(self._slots.top_k(slot) for slot in slots))
+        candidates = _at_least(
+            _powers(self._frame.candidates, MAX_TOP_K), max(self._slots.top_k(slot) for slot in slots)
+        )
         noise = self._frame.noise(rows, candidates)
         semantic, vector = self._frame.semantic(rows, ExactRowsView(self._slots.cache, slots, positions), noise)
         codes = self._codes(rows, vector, semantic, noise)
@@ -61,11 +62,11 @@ class EagerStepRunner:
 
     def capture_next(self) -> bool:
         """Capture one of the missing graphs of usual top-k options; False when none is missing."""
-        return any(self._capture((count, FEWEST_CANDIDATES)) for count in self._batches)
+        return any(self._capture((count, self._frame.candidates)) for count in self._batches)
 
     def _capture(self, key: GraphKey) -> bool:
         """Capture `key` if it is worth a graph and has none. Returns whether it tried."""
-        wanted = key[1] == FEWEST_CANDIDATES and self._graphs.is_missing(key)
+        wanted = key[1] == self._frame.candidates and self._graphs.is_missing(key)
         if wanted:
             self._inputs[key] = self._inputs_for(*key)
             self._graphs.capture(key, self._fast, *self._inputs[key])
@@ -117,15 +118,15 @@ class TracedStepRunner:
 
     def run(self, slots: Sequence[int]) -> tuple[Tensor, Sequence[int]]:
         """As `EagerStepRunner.run`."""
-        replay = self._graphs.get((len(slots), FEWEST_CANDIDATES))
-        if replay is None or any(self._slots.top_k(slot) > FEWEST_CANDIDATES for slot in slots):
+        replay = self._graphs.get((len(slots), self._frame.candidates))
+        if replay is None or any(self._slots.top_k(slot) > self._frame.candidates for slot in slots):
             return self._eager.run(slots)
         self._index[len(slots)].copy_(torch.tensor(slots))
         return replay(), range(len(slots))
 
     def capture_next(self) -> bool:
         """Trace the frame of one more number of rows; False when none is missing."""
-        return any(self._capture((count, FEWEST_CANDIDATES)) for count in range(1, self._slots.count + 1))
+        return any(self._capture((count, self._frame.candidates)) for count in range(1, self._slots.count + 1))
 
     def _capture(self, key: GraphKey) -> bool:
         """Capture `key` if it is missing. Returns whether it tried."""
@@ -142,7 +143,7 @@ class TracedStepRunner:
     def _step(self, index: Tensor, buffer: Tensor, *state: Tensor) -> Tensor:
         all_rows = DecodeState(*state)
         rows = all_rows.take(index)
-        noise = self._frame.noise(rows, FEWEST_CANDIDATES)
+        noise = self._frame.noise(rows, self._frame.candidates)
         semantic, vector = self._frame.semantic(rows, TracedRowsView(buffer, index, rows.position), noise)
         codes = self._frame.codes(rows.options, vector, semantic, noise)
         moved = self._frame.next_state(rows, semantic, codes)

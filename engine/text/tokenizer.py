@@ -100,7 +100,7 @@ def _fast_tokenizer(path: Path) -> _Made:
     data = read_regular(path, _MAX_BYTES)
     if data.count(b",") > _MAX_ENTRIES:  # the library allocates hundreds of bytes for each, even if it refuses them
         raise ValueError("it has too many entries")
-    tokenizer = _without_panic(lambda: FastTokenizer.from_buffer(data))
+    tokenizer = without_panic(lambda: FastTokenizer.from_buffer(data))
     tokenizer.no_padding()
     tokenizer.no_truncation()
 
@@ -125,7 +125,7 @@ def _tiktoken(folder: Path) -> _Made:
     known = [*ranks.values(), *special.values()]
     if any(type(each) is not int or not 0 <= each < MAX_VOCABULARY for each in known) or len({*known}) < len(known):
         raise ValueError("its ids are not whole numbers, each once")
-    encoding = _without_panic(
+    encoding = without_panic(
         lambda: tiktoken.Encoding("release", pat_str=_TIKTOKEN_SPLIT, mergeable_ranks=ranks, special_tokens=special)
     )
 
@@ -136,7 +136,7 @@ def _tiktoken(folder: Path) -> _Made:
     return encode, special.get, 1 + max(known, default=-1)
 
 
-def _without_panic(make: Callable[[], Any]) -> Any:
+def without_panic(make: Callable[[], Any]) -> Any:
     """Call a library written in Rust. Raises ValueError for its untyped errors and its panics."""
     try:
         return make()

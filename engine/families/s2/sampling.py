@@ -17,7 +17,7 @@ class RepetitionAwareRules:
     drawn: the semantic tokens of the last frames, `[B, REPETITION_WINDOW]`, -1 for the first frame and before it.
     """
 
-    draws = 2
+    draws, candidates = 2, 32
 
     def nothing_drawn(self, rows: int, device: torch.device) -> Tensor:
         return torch.full((rows, REPETITION_WINDOW), -1, device=device)

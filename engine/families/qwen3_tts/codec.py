@@ -1,0 +1,381 @@
+"""The 12 Hz speech tokenizer of Qwen3-TTS: an encoder view to clone and a decoder view to speak.
+
+Source: the package qwen-tts 0.1.1. The encoder is that of Kyutai's Mimi as transformers has it, the decoder a causal
+convolutional network behind a transformer. The two sides have codebooks of their own.
+Shapes: B batch, D latent width, K codebooks, T frames, t latents.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from engine.codec.layers import CausalConv1d, CausalConvTranspose1d, ConvNeXtBlock
+from engine.codec.streaming import (
+    BlockSequential,
+    SequentialState,
+    StatelessLayer,
+    StreamingModule,
+    StreamingSequential,
+    StreamingState,
+    extend,
+)
+from engine.codec.transformer import (
+    AttentionState,
+    LayerScale,
+    TransformerState,
+    Window,
+    WindowedAttention,
+    rotary_factors,
+    windows,
+)
+from engine.codec.views import DecoderView, EncoderView
+from engine.errors import InvalidCodes
+from engine.families.qwen3_tts.codec_config import CodecTransformerConfig, SpeechTokenizerConfig
+from engine.layers import FeedForward, RMSNorm
+
+_DILATIONS = (1, 3, 9)
+
+
+class Elu(StatelessLayer):
+    """ELU."""
+
+    def forward(self, x: Tensor, state: StreamingState | None = None) -> Tensor:
+        return F.elu(x)
+
+
+class Clamp(StatelessLayer):
+    """Cuts audio off at -1 and 1."""
+
+    def forward(self, x: Tensor, state: StreamingState | None = None) -> Tensor:
+        return x.clamp(-1, 1)
+
+
+class SnakeBeta(StatelessLayer):
+    """x + β sin²(αx) per channel; the release stores log α and -log β."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.alpha, self.beta = nn.Parameter(torch.ones(channels, 1)), nn.Parameter(torch.ones(channels, 1))
+
+    def forward(self, x: Tensor, state: StreamingState | None = None) -> Tensor:
+        wave = torch.sin(self.alpha * x)
+        return torch.addcmul(x, wave * self.beta, wave)
+
+
+class EncoderResidual(BlockSequential):
+    """ELU, conv of 3 to half of the width, ELU, conv of 1; plus the input."""
+
+    def __init__(self, channels: int) -> None:
+        half = channels // 2
+        super().__init__(Elu(), CausalConv1d(channels, half, 3), Elu(), CausalConv1d(half, channels, 1))
+
+    def forward(self, x: Tensor, state: SequentialState | None = None) -> Tensor:
+        return x + super().forward(x, state)
+
+
+class DecoderResidual(BlockSequential):
+    """Snake, dilated conv of 7, snake, conv of 1; plus the input."""
+
+    def __init__(self, channels: int, dilation: int) -> None:
+        super().__init__(
+            SnakeBeta(channels),
+            CausalConv1d(channels, channels, 7, dilation=dilation),
+            SnakeBeta(channels),
+            CausalConv1d(channels, channels, 1),
+        )
+
+    def forward(self, x: Tensor, state: SequentialState | None = None) -> Tensor:
+        return x + super().forward(x, state)
+
+
+@dataclass
+class DownsampleState(StreamingState):
+    """Past inputs of the next output, and whether there were any: int64 `[B]`."""
+
+    past: Tensor
+    begun: Tensor
+
+
+class Downsample(StreamingModule[DownsampleState]):
+    """A causal convolution of stride 2 whose first input also stands for those before it. t must be even."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(dim, dim, 4, stride=2, bias=False)
+
+    def init_state(self, batch: int) -> DownsampleState:
+        weight = self.conv.weight
+        return DownsampleState(
+            weight.new_zeros(batch, self.conv.in_channels, 2), weight.new_zeros(batch, dtype=torch.int64)
+        )
+
+    def forward(self, x: Tensor, state: DownsampleState | None = None) -> Tensor:
+        if state is None:
+            x = F.pad(x, (2, 0), mode="replicate")
+        else:
+            state.past.copy_(torch.where(state.begun[:, None, None] > 0, state.past, x[..., :1]))
+            state.begun.fill_(1)
+            x = extend(state.past, x)
+        out: Tensor = self.conv(x)
+        return out
+
+
+class EncoderBlock(nn.Module):
+    """Attention and a GELU feed-forward, each behind a LayerNorm and scaled, on `[B, t, D]`."""
+
+    def __init__(self, config: CodecTransformerConfig) -> None:
+        super().__init__()
+        self.attention = WindowedAttention(config)
+        self.attention_norm = nn.LayerNorm(config.dim, config.norm_eps)
+        self.ffn_norm = nn.LayerNorm(config.dim, config.norm_eps)
+        self.fc1 = nn.Linear(config.dim, config.intermediate_size, bias=False)
+        self.fc2 = nn.Linear(config.intermediate_size, config.dim, bias=False)
+        self.attention_layer_scale, self.ffn_layer_scale = LayerScale(config.dim), LayerScale(config.dim)
+
+    def forward(self, x: Tensor, rope: Tensor, seen: list[Window], state: AttentionState | None) -> Tensor:
+        x = x + self.attention_layer_scale(self.attention(self.attention_norm(x), rope, seen, state))
+        out: Tensor = x + self.ffn_layer_scale(self.fc2(F.gelu(self.fc1(self.ffn_norm(x)))))
+        return out
+
+
+class DecoderBlock(nn.Module):
+    """Attention and SwiGLU, each behind an RMSNorm and scaled, on `[B, T, D]`."""
+
+    def __init__(self, config: CodecTransformerConfig) -> None:
+        super().__init__()
+        self.attention = WindowedAttention(config)
+        self.feed_forward = FeedForward(config.dim, config.intermediate_size)
+        self.attention_norm = RMSNorm(config.dim, config.norm_eps)
+        self.ffn_norm = RMSNorm(config.dim, config.norm_eps)
+        self.attention_layer_scale, self.ffn_layer_scale = LayerScale(config.dim), LayerScale(config.dim)
+
+    def forward(self, x: Tensor, rope: Tensor, seen: list[Window], state: AttentionState | None) -> Tensor:
+        x = x + self.attention_layer_scale(self.attention(self.attention_norm(x), rope, seen, state))
+        out: Tensor = x + self.ffn_layer_scale(self.feed_forward(self.ffn_norm(x)))
+        return out
+
+
+class CodecTransformer(StreamingModule[TransformerState]):
+    """Blocks on `[B, D, t]`, between the layers that a subclass adds."""
+
+    def __init__(self, config: CodecTransformerConfig, block: type[EncoderBlock] | type[DecoderBlock]) -> None:
+        super().__init__()
+        self.config = config
+        self.layers = nn.ModuleList(block(config) for _ in range(config.n_layer))
+
+    def init_state(self, batch: int) -> TransformerState:
+        layers = tuple(block.attention.init_state(batch) for block in self.layers)  # type: ignore[union-attr, operator]
+        device = next(self.parameters()).device
+        return TransformerState(layers, torch.zeros(batch, dtype=torch.int64, device=device))
+
+    def forward(self, x: Tensor, state: TransformerState | None = None) -> Tensor:
+        new, size = x.shape[2], self.config.window_size
+        position = x.new_zeros(1, dtype=torch.int64) if state is None else state.position
+        rope = rotary_factors(position, new, self.config.head_dim, self.config.rope_base, rounded=False)
+        seen = windows(new, 0 if state is None else size - 1, size, position)
+        x = self.enter(x.transpose(1, 2))
+        for i, block in enumerate(self.layers):
+            x = block(x, rope, seen, None if state is None else state.layers[i])
+        if state is not None:
+            state.position += new
+        return self.leave(x).transpose(1, 2)
+
+    def enter(self, x: Tensor) -> Tensor:
+        """Change latents before the blocks."""
+        return x
+
+    def leave(self, x: Tensor) -> Tensor:
+        """Change latents behind the blocks."""
+        return x
+
+
+class DecoderTransformer(CodecTransformer):
+    """Blocks of another width than the latents, and a norm."""
+
+    def __init__(self, config: CodecTransformerConfig, latent_dim: int) -> None:
+        super().__init__(config, DecoderBlock)
+        self.input_proj, self.output_proj = nn.Linear(latent_dim, config.dim), nn.Linear(config.dim, latent_dim)
+        self.norm = RMSNorm(config.dim, config.norm_eps)
+
+    def enter(self, x: Tensor) -> Tensor:
+        out: Tensor = self.input_proj(x)
+        return out
+
+    def leave(self, x: Tensor) -> Tensor:
+        out: Tensor = self.output_proj(self.norm(x))
+        return out
+
+
+def _codebooks(config: SpeechTokenizerConfig) -> nn.ParameterList:
+    shape = config.codebook_size, config.codebook_dim
+    return nn.ParameterList(nn.Parameter(torch.empty(shape)) for _ in range(config.num_codebooks))
+
+
+class EncoderQuantizer(nn.Module):
+    """Latents → codes: one semantic codebook, and residual ones beside it; both sides have a projection."""
+
+    def __init__(self, config: SpeechTokenizerConfig) -> None:
+        super().__init__()
+        self.semantic_proj = nn.Conv1d(config.encoder_dim, config.codebook_dim, 1, bias=False)
+        self.residual_proj = nn.Conv1d(config.encoder_dim, config.codebook_dim, 1, bias=False)
+        self.entries = _codebooks(config)
+
+    def encode(self, latents: Tensor) -> Tensor:
+        """Quantize latents `[B, D, T]` → codes `[B, K, T]` int64."""
+        first, *rest = self.entries
+        codes = [_nearest(self.semantic_proj(latents).transpose(1, 2), first)]
+        residual = self.residual_proj(latents).transpose(1, 2)
+        for entries in rest:
+            codes.append(_nearest(residual, entries))
+            residual = residual - F.embedding(codes[-1], entries)
+        return torch.stack(codes, dim=1)
+
+
+def _nearest(wanted: Tensor, entries: Tensor) -> Tensor:
+    """Return the entries nearest to `[B, T, d]` → `[B, T]` int64."""
+    distances = torch.cdist(wanted.flatten(0, 1).float()[None], entries.float()[None])[0]
+    return distances.argmin(-1).view(wanted.shape[:2])
+
+
+class DecoderQuantizer(nn.Module):
+    """Codes → latents."""
+
+    def __init__(self, config: SpeechTokenizerConfig) -> None:
+        super().__init__()
+        self.size = config.codebook_size
+        self.semantic_proj = nn.Conv1d(config.codebook_dim, config.decoder_quantizer_dim, 1, bias=False)
+        self.residual_proj = nn.Conv1d(config.codebook_dim, config.decoder_quantizer_dim, 1, bias=False)
+        self.entries = _codebooks(config)
+
+    def decode(self, codes: Tensor) -> Tensor:
+        """Look up codes `[B, K, T]`, clamped into their codebooks → latents `[B, D, T]`.
+
+        Raises InvalidCodes for another number of codebooks.
+        """
+        if codes.shape[1] != len(self.entries):
+            raise InvalidCodes("codes.codebooks", count=codes.shape[1], wanted=len(self.entries))
+        rows = codes.clamp(0, self.size - 1).unbind(1)
+        first, *rest = [F.embedding(row, entries) for row, entries in zip(rows, self.entries, strict=True)]
+        total = rest[0]
+        for each in rest[1:]:
+            total = total + each
+        latents: Tensor = self.semantic_proj(first.transpose(1, 2)) + self.residual_proj(total.transpose(1, 2))
+        return latents
+
+
+@dataclass
+class SpeechEncoderState(StreamingState):
+    """State of a streaming encoder."""
+
+    encoder: SequentialState
+    transformer: TransformerState
+    downsample: DownsampleState
+
+
+class SpeechEncoder(EncoderView):
+    """Audio → codes."""
+
+    def __init__(self, config: SpeechTokenizerConfig) -> None:
+        super().__init__()
+        self.config: SpeechTokenizerConfig = config
+        width = config.filters
+        layers: list[StreamingModule[Any]] = [CausalConv1d(1, width, 7)]
+        for rate in config.encoder_rates:
+            layers += [EncoderResidual(width), Elu(), CausalConv1d(width, 2 * width, 2 * rate, stride=rate)]
+            width *= 2
+        self.encoder = StreamingSequential(*layers, Elu(), CausalConv1d(width, config.encoder_dim, 3))
+        self.transformer = CodecTransformer(config.encoder_transformer, EncoderBlock)
+        self.downsample = Downsample(config.encoder_dim)
+        self.quantizer = EncoderQuantizer(config)
+
+    def init_state(self, batch: int = 1) -> SpeechEncoderState:
+        return SpeechEncoderState(
+            self.encoder.init_state(batch), self.transformer.init_state(batch), self.downsample.init_state(batch)
+        )
+
+    def run(self, audio: Tensor, state: SpeechEncoderState | None = None) -> Tensor:
+        latents = self.encoder(audio, state.encoder if state else None)
+        latents = self.transformer(latents, state.transformer if state else None)
+        return self.quantizer.encode(self.downsample(latents, state.downsample if state else None))
+
+
+@dataclass
+class SpeechDecoderState(StreamingState):
+    """State of a streaming decoder."""
+
+    pre_conv: StreamingState
+    transformer: TransformerState
+    upsample: SequentialState
+    decoder: SequentialState
+
+
+class SpeechDecoder(DecoderView):
+    """Codes → audio."""
+
+    def __init__(self, config: SpeechTokenizerConfig) -> None:
+        super().__init__()
+        self.config: SpeechTokenizerConfig = config
+        latent = config.latent_dim
+        self.quantizer = DecoderQuantizer(config)
+        self.pre_conv = CausalConv1d(config.decoder_quantizer_dim, latent, 3)
+        self.transformer = DecoderTransformer(config.decoder_transformer, latent)
+        self.upsample = StreamingSequential(
+            *(
+                StreamingSequential(CausalConvTranspose1d(latent, latent, factor, stride=factor), ConvNeXtBlock(latent))
+                for factor in config.upsample_factors
+            )
+        )
+        width = config.decoder_dim
+        layers: list[StreamingModule[Any]] = [CausalConv1d(latent, width, 7)]
+        for rate in config.decoder_rates:
+            layers.append(
+                BlockSequential(
+                    SnakeBeta(width),
+                    CausalConvTranspose1d(width, width // 2, 2 * rate, stride=rate),
+                    *(DecoderResidual(width // 2, dilation) for dilation in _DILATIONS),
+                )
+            )
+            width //= 2
+        self.decoder = StreamingSequential(*layers, SnakeBeta(width), CausalConv1d(width, 1, 7), Clamp())
+
+    def init_state(self, batch: int = 1) -> SpeechDecoderState:
+        return SpeechDecoderState(
+            self.pre_conv.init_state(batch),
+            self.transformer.init_state(batch),
+            self.upsample.init_state(batch),
+            self.decoder.init_state(batch),
+        )
+
+    def run(self, codes: Tensor, state: SpeechDecoderState | None = None) -> Tensor:
+        latents = self.pre_conv(self.quantizer.decode(codes), state.pre_conv if state else None)
+        latents = self.transformer(latents, state.transformer if state else None)
+        latents = self.upsample(latents, state.upsample if state else None)
+        audio: Tensor = self.decoder(latents, state.decoder if state else None)
+        return audio
+
+
+class SpeechTokenizer(nn.Module):
+    """Both views in one module, for checking a file's names and for testing the views against it."""
+
+    def __init__(self, config: SpeechTokenizerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder, self.decoder = SpeechEncoder(config), SpeechDecoder(config)
+
+
+def fingerprint(decoder: SpeechDecoder) -> str:
+    """Return 32 hex digits that identify the meaning of the codes: a hash of the decoder's codebooks and projections.
+
+    Weights must be in fp32, the loader's default.
+    """
+    config, quantizer = decoder.config, decoder.quantizer
+    sizes = [config.sample_rate, config.frame_length, config.codebook_dim, *config.codebook_sizes]
+    digest = hashlib.sha256(json.dumps(["qwen3_tts_tokenizer_12hz", 1, sizes]).encode())
+    for weight in (*quantizer.entries, quantizer.semantic_proj.weight, quantizer.residual_proj.weight):
+        digest.update(weight.detach().to("cpu", torch.float32).numpy().astype("<f4").tobytes())
+    return digest.hexdigest()[:32]

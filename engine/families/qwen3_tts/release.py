@@ -1,0 +1,118 @@
+"""A Qwen3-TTS release, as the engine asks for it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from engine.codec.views import DecoderView
+from engine.errors import InvalidCheckpoint
+from engine.families.family import Abilities
+from engine.families.qwen3_tts.codec import SpeechDecoder, SpeechEncoder, fingerprint
+from engine.families.qwen3_tts.codec_config import SpeechTokenizerConfig, read_codec_config
+from engine.families.qwen3_tts.config import TalkerConfig, read_config, read_generation
+from engine.families.qwen3_tts.prompt import TalkerPrompts
+from engine.families.qwen3_tts.speaker_encoder import EcapaTdnn
+from engine.families.qwen3_tts.talker import CodePredictor, Talker
+from engine.families.qwen3_tts.tokenizer import TextTokenizer
+from engine.families.qwen3_tts.weights import (
+    load_speaker_encoder,
+    load_speech_decoder,
+    load_speech_encoder,
+    load_speech_model,
+)
+from engine.models.quantization import Precision
+from engine.release.profile import Profile
+
+_NOTICE = "model.notice_qwen"
+
+
+@dataclass(frozen=True)
+class TalkerArchitecture:
+    """Sizes of a Qwen3-TTS model and its codec."""
+
+    config: TalkerConfig
+    codec: SpeechTokenizerConfig
+
+    def stacks(self) -> tuple[Talker, CodePredictor]:
+        talker = Talker(self.config, penalty=1.0)
+        return talker, CodePredictor(self.config, talker)
+
+    def views(self) -> tuple[SpeechEncoder, SpeechDecoder]:
+        return SpeechEncoder(self.codec), SpeechDecoder(self.codec)
+
+
+@dataclass(frozen=True)
+class TalkerModel:
+    """Talker and code predictor, loaded."""
+
+    slow: Talker
+    fast: CodePredictor
+
+
+class Qwen3TTSRelease:
+    """A release folder whose sizes and tokenizer are read; see `engine.families.family.Release`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        config, codec, options = read_config(folder), read_codec_config(folder), read_generation(folder)
+        tokenizer = TextTokenizer(folder)
+        _check(config, codec, tokenizer)
+        self._penalty = options.repetition_penalty
+        usual = Profile(
+            style_tags=False,
+            temperature=options.temperature,
+            top_p=options.top_p,
+            top_k=options.top_k,
+            notice=_NOTICE,
+        )
+        self.profile = Profile.load(folder, usual)
+        self.architecture = TalkerArchitecture(config, codec)
+        self.prompts = TalkerPrompts(config, tokenizer)
+        self.abilities = Abilities(
+            clones=config.kind == "base",
+            needs_words=False,
+            embeds=config.speaker_encoder is not None,
+            speakers=tuple(name for name, _, _ in config.speakers),
+            instructs=config.instructs,
+            describes=config.kind == "voice_design",
+            languages=tuple(name for name, _ in config.languages if "dialect" not in name),
+        )
+
+    def load_model(self, dtype: torch.dtype, device: torch.device, precision: Precision | None) -> TalkerModel:
+        config = self.architecture.config
+        return TalkerModel(
+            *load_speech_model(self._folder, config, self._penalty, dtype=dtype, device=device, precision=precision)
+        )
+
+    def load_encoder(self, device: torch.device) -> SpeechEncoder:
+        return load_speech_encoder(self._folder, self.architecture.codec, device)
+
+    def load_decoder(self, device: torch.device) -> SpeechDecoder:
+        return load_speech_decoder(self._folder, self.architecture.codec, device)
+
+    def load_speaker_encoder(self, device: torch.device) -> EcapaTdnn | None:
+        return load_speaker_encoder(self._folder, self.architecture.config, device)
+
+    def fingerprint(self, decoder: DecoderView) -> str:
+        assert isinstance(decoder, SpeechDecoder)
+        return fingerprint(decoder)
+
+
+def _check(config: TalkerConfig, codec: SpeechTokenizerConfig, tokenizer: TextTokenizer) -> None:
+    """Raise InvalidCheckpoint for files that do not belong together."""
+    if codec.num_codebooks != config.num_codebooks or codec.codebook_size != config.semantic_codebook_size:
+        raise InvalidCheckpoint(
+            f"The speech tokenizer has {codec.num_codebooks} codebooks of {codec.codebook_size} and the talker "
+            f"{config.num_codebooks} of {config.semantic_codebook_size}; the files do not belong together."
+        )
+    if tokenizer.size > config.text_vocab_size:
+        raise InvalidCheckpoint(
+            f"The tokenizer has tokens up to {tokenizer.size - 1}, the model's vocabulary ends at "
+            f"{config.text_vocab_size - 1}; the files do not belong together."
+        )
+    if config.speaker_encoder is not None and config.speaker_encoder.sample_rate != codec.sample_rate:
+        raise InvalidCheckpoint(
+            f"The speaker encoder hears {config.speaker_encoder.sample_rate} Hz and the speech tokenizer "
+            f"{codec.sample_rate} Hz; Reprise reads releases in which they agree."
+        )

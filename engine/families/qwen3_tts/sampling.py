@@ -1,0 +1,55 @@
+"""The sampling rules of Qwen3-TTS.
+
+Source: `generate` of transformers as the package qwen-tts 0.1.1 calls it: a penalty on all tokens drawn before, no end
+among the first two, then temperature, top-k and top-p in this order.
+"""
+
+import torch
+from torch import Tensor
+
+from engine.models.sampling import Draw, RowOptions
+
+_EARLIEST_END = 2  # frames
+
+
+class RepetitionPenaltyRules:
+    """Every token that was drawn before is less likely (Keskar et al. 2019).
+
+    drawn: 1 for each of the semantic tokens and the end that was drawn, `[B, S + 1]`.
+    """
+
+    draws, candidates = 1, 64
+
+    def __init__(self, semantic_codebook_size: int, penalty: float) -> None:
+        self._size, self._penalty = semantic_codebook_size, penalty
+
+    def nothing_drawn(self, rows: int, device: torch.device) -> Tensor:
+        return torch.zeros(rows, self._size + 1, dtype=torch.long, device=device)
+
+    def semantic(self, logits: Tensor, options: RowOptions, drawn: Tensor, frame: Tensor, noise: Tensor) -> Tensor:
+        logits = logits.float()
+        penalised = torch.where(logits > 0, logits / self._penalty, logits * self._penalty)
+        logits = torch.where(drawn > 0, penalised, logits)
+        is_end = torch.arange(logits.shape[-1], device=logits.device) == self._size
+        logits = logits.masked_fill(is_end & (frame < _EARLIEST_END)[:, None], -torch.inf)
+        return draw(logits, options, noise[:, 0])
+
+    def residual(self, options: RowOptions, candidates: int) -> Draw:
+        return lambda logits, noise: draw(logits.float(), options, noise)
+
+    def remember(self, drawn: Tensor, frame: Tensor, semantic: Tensor) -> Tensor:
+        return drawn.scatter(1, semantic[:, None], 1)
+
+
+def draw(logits: Tensor, options: RowOptions, noise: Tensor) -> Tensor:
+    """Draw from logits `[B, V]` → values `[B]`, by the Gumbel trick with noise `[B, C]`; C at least every top_k."""
+    count = min(noise.shape[-1], logits.shape[-1])
+    greedy = options.temperature == 0
+    scores, values = (logits / options.temperature.masked_fill(greedy, 1.0)).topk(count, dim=-1)
+    rank = torch.arange(count, device=logits.device)
+    scores = scores.masked_fill(rank >= options.top_k, -torch.inf)
+    mass = scores.softmax(-1)
+    # The likeliest value stays; another one stays while those before it have less than top_p.
+    beyond = (mass.cumsum(-1) - mass >= options.top_p) & (rank > 0)
+    scores = scores.masked_fill(beyond | (greedy & (rank > 0)), -torch.inf)
+    return values.gather(-1, (scores + noise[:, :count]).argmax(-1, keepdim=True)).squeeze(1)

@@ -1,0 +1,142 @@
+"""Talker and code predictor: Qwen3-TTS's slow and fast stack.
+
+Source: the package qwen-tts 0.1.1. B batch, T positions, D width, K codebooks, S semantic tokens.
+"""
+
+from collections.abc import Callable
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from engine.families.qwen3_tts.config import TalkerConfig
+from engine.families.qwen3_tts.sampling import RepetitionPenaltyRules
+from engine.models.kv_cache import GrowingView
+from engine.models.layers import BatchInvariantLinear, embedding, linear
+from engine.models.stacks import FastStack, SlowStack
+
+NOTHING = -1
+"""In a column: no token in this row."""
+SPEAKER = -2
+"""In the second row of a column: the prompt's vector; the rows below identify it."""
+TRAILING = 512
+"""Most text tokens that enter with the frames of one turn."""
+
+
+class TextProjection(nn.Module):
+    """From the width of text embeddings to the talker's."""
+
+    def __init__(self, text_dim: int, dim: int) -> None:
+        super().__init__()
+        self.linear_fc1 = BatchInvariantLinear(text_dim, text_dim)
+        self.linear_fc2 = BatchInvariantLinear(text_dim, dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.linear_fc2(F.silu(self.linear_fc1(x)))
+        return out
+
+
+class Talker(SlowStack):
+    """The transformer over time. Text and speech run side by side: a column is the sum of a text token and a codec
+    token or a frame.
+
+    Columns are `[B, K + 1, T]`: a text token, a codec token or the semantic code of a frame, the residual codes of that
+    frame. The residual codes are read only below a semantic code.
+    """
+
+    trailing = TRAILING
+
+    def __init__(self, config: TalkerConfig, penalty: float) -> None:
+        super().__init__(
+            config.slow,
+            num_codebooks=config.num_codebooks,
+            semantic_codebook_size=config.semantic_codebook_size,
+            normed_vectors=True,
+            rules=RepetitionPenaltyRules(config.semantic_codebook_size, penalty),
+        )
+        dim = config.slow.dim
+        self.residual_size = config.fast.vocab_size
+        self.text_embeddings = embedding(config.text_vocab_size, config.text_dim)
+        self.text_projection = TextProjection(config.text_dim, dim)
+        self.codec_embeddings = embedding(config.slow.vocab_size, dim)
+        self.residual_embeddings = embedding((config.num_codebooks - 1) * self.residual_size, dim)
+        self.head = BatchInvariantLinear(dim, config.semantic_codebook_size + 1, bias=False)
+
+    @property
+    def column_rows(self) -> int:
+        return self.num_codebooks + 1
+
+    def embed(self, columns: Tensor, vector: Tensor | None = None) -> Tensor:
+        text, codec, residual = columns[:, 0], columns[:, 1], columns[:, 2:]
+        said = self.text_projection(self.text_embeddings(text.clamp(min=0)))
+        coded = self.codec_embeddings(codec.clamp(min=0))
+        is_frame = (codec >= 0) & (codec < self.semantic_codebook_size)
+        offsets = torch.arange(0, residual.shape[1] * self.residual_size, self.residual_size, device=residual.device)
+        below = torch.where(is_frame[:, None], residual, 0) + offsets[:, None]
+        x = torch.where((codec >= 0)[..., None], coded, 0)
+        x = x + torch.where(is_frame[..., None], self.residual_embeddings(below).sum(1), 0)
+        x = x + torch.where((text >= 0)[..., None], said, 0)
+        if vector is not None:
+            x = torch.where((codec == SPEAKER)[..., None], x + vector.to(x), x)
+        return x
+
+    def logits(self, normed: Tensor) -> Tensor:
+        out: Tensor = self.head(normed)
+        return out
+
+    def next_column(self, codes: Tensor, text: Tensor | None) -> Tensor:
+        assert text is not None
+        return torch.cat((text[:, None], codes), dim=1)
+
+
+class CodePredictor(FastStack):
+    """The residual codes of one frame. Position 0 takes the talker's vector, position i ≥ 1 the value of codebook
+    i - 1, embedded with the talker's tables; the output at position i predicts codebook i with a head of its own."""
+
+    def __init__(self, config: TalkerConfig, talker: Talker) -> None:
+        super().__init__(config.fast)
+        self.codebooks = config.num_codebooks
+        size, dim = config.fast.vocab_size, config.fast.dim
+        self.heads = nn.ModuleList(BatchInvariantLinear(dim, size, bias=False) for _ in range(self.codebooks - 1))
+        self.project: nn.Module = (
+            nn.Identity() if config.slow.dim == dim else BatchInvariantLinear(config.slow.dim, dim)
+        )
+        self._talker = (talker,)  # in a tuple: its weights are not this module's
+
+    def logits(self, vectors: Tensor, codes: Tensor) -> Tensor:
+        """Compute the logits of all positions at once: vectors `[N, D]`, codes `[N, K]` → `[N, K - 1, size]`."""
+        values = [self._embed(codes[:, i], i) for i in range(self.codebooks - 1)]
+        inputs = self.project(torch.stack([vectors, *values], dim=1))
+        normed = self.norm(self.run(inputs))[:, 1:]
+        return torch.stack([head(x) for head, x in zip(self.heads, torch.unbind(normed, 1), strict=True)], dim=1)
+
+    def generate(
+        self,
+        vector: Tensor,
+        semantic_codes: Tensor,
+        sample: Callable[[Tensor, int], Tensor],
+        size: int | None = None,
+    ) -> Tensor:
+        view = GrowingView(self.config.n_layer)
+        # The inputs of the first two positions are known, so one pass takes both: K - 1 passes, not K.
+        x = torch.stack((vector, self._embed(semantic_codes, 0)), dim=1)
+        codes = [semantic_codes]
+        for codebook, module in enumerate(self.heads, start=1):
+            head = cast(BatchInvariantLinear, module)
+            hidden = self.run(self.project(x), view)
+            last = self.norm(hidden if codebook > 1 else hidden[:, 1:])
+            logits = head(last) if size in (None, head.out_features) else linear(last, head.weight[:size])
+            codes.append(sample(logits.squeeze(1), codebook))
+            if codebook < self.codebooks - 1:
+                x = self._embed(codes[-1], codebook).unsqueeze(1)
+        return torch.stack(codes, dim=1)
+
+    def _embed(self, codes: Tensor, codebook: int) -> Tensor:
+        """Embed codes `[B]` of a codebook → `[B, D]` of the talker."""
+        (talker,) = self._talker
+        if codebook == 0:
+            semantic: Tensor = talker.codec_embeddings(codes)
+            return semantic
+        residual: Tensor = talker.residual_embeddings(codes + (codebook - 1) * talker.residual_size)
+        return residual

@@ -1,0 +1,22 @@
+"""Names of languages by their tags, as models call them."""
+
+_NAMES = {
+    "ar": "arabic",
+    "de": "german",
+    "en": "english",
+    "es": "spanish",
+    "fr": "french",
+    "it": "italian",
+    "ja": "japanese",
+    "ko": "korean",
+    "nl": "dutch",
+    "pl": "polish",
+    "pt": "portuguese",
+    "ru": "russian",
+    "zh": "chinese",
+}
+
+
+def language_name(tag: str) -> str:
+    """Return the English name of a language from its tag, such as `de-AT`, in lower case; "" for an unknown one."""
+    return _NAMES.get(tag.lower().replace("_", "-").partition("-")[0], "")

@@ -1,0 +1,46 @@
+"""Speaker embeddings of clips, for models that have a speaker encoder. The last ones are cached."""
+
+import hashlib
+import threading
+from collections.abc import Callable
+
+from torch import Tensor
+
+from engine.byte_lru import ByteLRU
+from engine.families.family import SpeakerEncoder
+
+_CACHE_BYTES = 4 << 20
+
+
+class SpeakerEmbeddings:
+    """Embeds clips, each once while it is cached. Thread-safe.
+
+    load: makes the speaker encoder, or None for a model without one; called on first use.
+    """
+
+    def __init__(self, load: Callable[[], SpeakerEncoder | None]) -> None:
+        self._load = load
+        self._encoder: SpeakerEncoder | None = None
+        self._loaded = False
+        self._lock = threading.Lock()  # one clip at a time: they share one device
+        self._cache: ByteLRU[bytes, Tensor] = ByteLRU(_CACHE_BYTES)
+
+    def embed(self, clip: bytes, decode: Callable[[bytes], Tensor]) -> Tensor | None:
+        """Embed a clip's file → `[D]` on the CPU; None for a model without speaker encoder.
+
+        decode: its samples `[n]`.
+        """
+        key = hashlib.sha256(clip).digest()
+        with self._lock:
+            if not self._loaded:
+                self._encoder, self._loaded = self._load(), True
+            if self._encoder is None:
+                return None
+            if (kept := self._cache.get(key)) is None:
+                kept = self._encoder.embed(decode(clip)).float().cpu()
+                self._cache.put(key, kept, kept.nbytes)
+            return kept
+
+    def forget(self, clip: bytes) -> None:
+        """Drop the embedding of a clip's file."""
+        self._cache.pop(hashlib.sha256(clip).digest())

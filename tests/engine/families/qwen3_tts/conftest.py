@@ -1,0 +1,56 @@
+"""The miniature Qwen3-TTS release, and what the public package computed from it (`scripts/make_qwen3_tts.py`)."""
+
+import json
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from engine.families.qwen3_tts.release import Qwen3TTSRelease, TalkerModel
+from tests.paths import QWEN
+
+CPU = torch.device("cpu")
+
+
+@cache
+def golden() -> dict[str, Tensor]:
+    return load_file(QWEN / "golden.safetensors")
+
+
+def cases() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((QWEN / "cases.json").read_text())
+    return found
+
+
+def as_kind(folder: Path, kind: str) -> Path:
+    """Make the release of another kind in a folder: the same weights without the speaker encoder, another config."""
+    shutil.copytree(QWEN, folder, ignore=shutil.ignore_patterns("golden*", "cases*"), dirs_exist_ok=True)
+    if kind != "base":
+        shutil.copy(QWEN / f"{kind}.json", folder / "config.json")
+        weights = load_file(folder / "model.safetensors")
+        own = {name: weight for name, weight in weights.items() if not name.startswith("speaker_encoder.")}
+        save_file(own, folder / "model.safetensors")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def release() -> Qwen3TTSRelease:
+    return Qwen3TTSRelease(QWEN)
+
+
+@pytest.fixture(scope="session")
+def model(release: Qwen3TTSRelease) -> TalkerModel:
+    return release.load_model(torch.float32, CPU, None)
+
+
+@pytest.fixture(scope="session")
+def releases(tmp_path_factory: pytest.TempPathFactory, release: Qwen3TTSRelease) -> dict[str, Qwen3TTSRelease]:
+    """The release of each kind."""
+    folder = tmp_path_factory.mktemp("qwen")
+    others = {kind: Qwen3TTSRelease(as_kind(folder / kind, kind)) for kind in ("custom_voice", "voice_design")}
+    return {"base": release, **others}

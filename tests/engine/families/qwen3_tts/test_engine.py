@@ -1,0 +1,207 @@
+"""The engine with a Qwen3-TTS release: cloning, speaking, named speakers, descriptions, and what it refuses."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine import Engine, OwnVoice, SpeakOptions, Speech, Voice, request
+from engine.engine import choose_device
+from engine.errors import InvalidConfig, InvalidInput, InvalidOption, ReleaseIncomplete, UnusableReference
+from storage.storage import Storage
+from tests.engine.families.qwen3_tts.conftest import as_kind
+from tests.paths import CLIP, MINIATURE, QWEN
+
+WORDS = "The words of the clip."
+TEXT = "The quick brown fox says yes."
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_turns() -> Iterator[None]:
+    """Random weights hardly ever draw the end: turns are cut after 14 frames."""
+    with pytest.MonkeyPatch.context() as patch:
+        budget: Callable[[str, float], int] = request.frame_budget
+        patch.setattr(request, "frame_budget", lambda text, rate: min(14, budget(text, rate)))
+        yield
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    loaded = Engine.load(QWEN, "cpu", slots=3)
+    yield loaded
+    loaded.close()
+
+
+@pytest.fixture(scope="module")
+def voice(engine: Engine) -> Voice:
+    return engine.encode_voice("Slt", [(CLIP, WORDS)]).voice
+
+
+def alike(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two takes are equal but for the rounding of other chunks."""
+    return len(one) == len(other) and np.allclose(one, other, rtol=0, atol=1e-4)
+
+
+def assembled(speech: Speech) -> np.ndarray:
+    """The take: a chunk that starts earlier replaces what came after its start."""
+    audio = np.zeros(0, np.float32)
+    for chunk in speech:
+        audio = np.concatenate((audio[: chunk.start], chunk.samples))
+    return audio
+
+
+def take(
+    engine: Engine, voice: Voice | OwnVoice | None, text: str = TEXT, seed: int = 1, language: str = ""
+) -> np.ndarray:
+    speech = engine.speak(text, voice, SpeakOptions(0.9, 1.0, 50, seed=seed, language=language))
+    audio = assembled(speech)
+    assert speech.result is not None
+    assert len(audio) == speech.result.frames * engine.frame_length > 0
+    return audio
+
+
+def test_a_release_is_loaded_and_described(engine: Engine) -> None:
+    status = engine.status()
+    assert (engine.sample_rate, engine.frame_length, engine.frame_rate) == (24_000, 1920, 12.5)
+    assert (status.precision, status.slots) == ("fp32", 3)
+    assert status.graphs.startswith("frame")
+    assert engine.default_options == SpeakOptions(0.9, 1.0, 50)
+    assert engine.notice.key == "model.notice_qwen"
+    assert engine.abilities.languages == ("english", "german", "chinese")
+    assert not engine.abilities.needs_words
+
+
+def test_a_cloned_voice_speaks_alike_alone_and_in_company(engine: Engine, voice: Voice) -> None:
+    alone = take(engine, voice)
+    others = [engine.speak(TEXT, voice, SpeakOptions(0.9, 1.0, 50, seed=seed)) for seed in (1, 2)]
+    together = assembled(others[0])
+    assert alike(alone, together)
+    assert not alike(alone, take(engine, voice, seed=2))
+    for other in others:
+        other.close()
+
+
+def test_the_voice_of_a_second_request_is_not_computed_again(engine: Engine, voice: Voice) -> None:
+    first = engine.speak("The fox is lazy.", voice, SpeakOptions(0, seed=1))
+    list(first)
+    second = engine.speak("A dog jumps over it.", voice, SpeakOptions(0, seed=1))
+    list(second)
+    assert second.result is not None
+    assert second.result.stages is not None
+    # Role, tags, speaker and the transcript beside the clip's first frames.
+    assert 10 < second.result.stages.reused < second.result.stages.positions
+    assert engine.status().prefixes[0] > 0
+
+
+def test_a_clip_without_words_is_cloned_by_its_embedding(engine: Engine, voice: Voice) -> None:
+    made = engine.encode_voice("Slt", [(CLIP, "")]).voice
+    assert made.references[0].transcript == ""
+    assert not alike(take(engine, made), take(engine, voice))
+    speech = engine.speak(TEXT, made, SpeakOptions(0.9, 1.0, 50, seed=1))
+    list(speech)
+    assert speech.result is not None
+    assert speech.result.stages is not None
+    assert speech.result.stages.positions < 15  # the clip is not in the prompt
+
+
+def test_a_long_text_is_spoken_in_turns_of_their_own(engine: Engine, voice: Voice) -> None:
+    speech = engine.speak(" ".join(f"This is the long sentence of number {i}." for i in range(14)), voice)
+    assert {chunk.segment for chunk in speech} == {0, 1}
+
+
+def test_a_language_changes_the_speech_and_others_are_refused(engine: Engine, voice: Voice) -> None:
+    assert alike(take(engine, voice, language="de-AT"), take(engine, voice, language="German"))
+    assert not alike(take(engine, voice, language="de"), take(engine, voice))
+    with pytest.raises(InvalidOption, match="does not speak sv; it has english, german, chinese"):
+        engine.speak(TEXT, voice, SpeakOptions(language="sv"))
+
+
+def test_a_saved_voice_keeps_its_codes_of_both_codecs(engine: Engine, shared_weights: None, tmp_path: Path) -> None:
+    first = Engine.load(MINIATURE, "cpu", slots=1)
+    storage = Storage.open(tmp_path / "library.db")
+    record = storage.voices.add(first.encode_voice("Anna", [(CLIP, WORDS)]).voice)
+    made: list[str] = []
+
+    def reencode(voice: Voice) -> Voice:
+        made.append(voice.codec_fingerprint)
+        return engine.reencode(voice)
+
+    for _ in range(2):
+        again = storage.voices.ready(record.id, engine.codec_fingerprint, reencode)
+        assert again.references[0].codes.shape[0] == 4
+    assert made == [first.codec_fingerprint]  # once
+    kept = storage.voices.ready(record.id, first.codec_fingerprint, reencode)
+    assert kept.references[0].codes.shape[0] == 10
+    assert len(take(engine, again))
+    first.close()
+    storage.close()
+
+
+def test_words_and_clips_are_asked_for_where_a_model_needs_them(engine: Engine, shared_weights: None) -> None:
+    wordless = engine.encode_voice("Slt", [(CLIP, "")]).voice
+    clipless = Voice("Slt", tuple(_without_clip(wordless)), engine.codec_fingerprint)
+    with pytest.raises(UnusableReference, match="no clip"):
+        engine.speak(TEXT, clipless)
+    first = Engine.load(MINIATURE, "cpu", slots=1)
+    with pytest.raises(InvalidInput, match="Type the words"):
+        first.speak(TEXT, wordless)
+    first.close()
+
+
+def _without_clip(voice: Voice) -> Iterator[object]:
+    from dataclasses import replace
+
+    yield from (replace(reference, clip=b"") for reference in voice.references)
+
+
+def test_named_speakers_speak_and_do_not_clone(tmp_path: Path, voice: Voice) -> None:
+    engine = Engine(str(tmp_path), as_kind(tmp_path, "custom_voice"), choose_device("cpu"), slots=1)
+    assert engine.abilities.speakers == ("vivian", "dylan", "ryan")
+    ryan = take(engine, OwnVoice("Ryan"))
+    assert not alike(ryan, take(engine, OwnVoice("vivian")))
+    assert not alike(ryan, take(engine, OwnVoice("ryan", "You are calm.")))
+    assert alike(take(engine, None), take(engine, OwnVoice("vivian")))
+    with pytest.raises(InvalidOption, match="no voice called Eve; it has: vivian, dylan, ryan"):
+        engine.speak(TEXT, OwnVoice("Eve"))
+    for refused in (lambda: engine.speak(TEXT, voice), lambda: engine.encode_voice("Slt", [(CLIP, WORDS)])):
+        with pytest.raises(InvalidInput, match="does not clone"):
+            refused()
+    engine.close()
+
+
+def test_a_described_voice_speaks(tmp_path: Path) -> None:
+    engine = Engine(str(tmp_path), as_kind(tmp_path, "voice_design"), choose_device("cpu"), slots=1)
+    low, high = (take(engine, OwnVoice(description=f"A {kind} voice.")) for kind in ("low", "young"))
+    assert not alike(low, high)
+    engine.close()
+
+
+def test_base_models_take_no_description(engine: Engine) -> None:
+    with pytest.raises(InvalidOption, match="description"):
+        engine.speak(TEXT, OwnVoice(description="A low voice."))
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "error", "match"),
+    [
+        ("config.json", '"qwen3_tts"', '"qwen9_tts"', InvalidConfig, r"qwen9_tts.*Reprise reads .*qwen3_tts"),
+        ("config.json", '"base"', '"singing"', InvalidConfig, "tts_model_type"),
+        ("config.json", '"hidden_act": "silu"', '"hidden_act": "gelu"', InvalidConfig, "hidden_act"),
+        ("config.json", '"codec_pad_id"', '"codec_padding"', InvalidConfig, "codec_pad_id"),
+        ("speech_tokenizer/config.json", '"encoder_config"', '"encoder"', InvalidConfig, "encoder_config"),
+        ("merges.txt", None, None, ReleaseIncomplete, "merges.txt"),
+    ],
+)
+def test_releases_that_cannot_be_used_say_why(
+    tmp_path: Path, file: str, old: str | None, new: str | None, error: type[Exception], match: str
+) -> None:
+    path = as_kind(tmp_path, "base") / file
+    if old is None or new is None:
+        path.unlink()
+    else:
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+    with pytest.raises(error, match=match):
+        Engine.load(tmp_path, "cpu")

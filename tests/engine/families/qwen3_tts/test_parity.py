@@ -1,0 +1,123 @@
+"""Prompts, logits, greedy frames, codes, audio and speaker embeddings are those of the public package."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from engine.families.family import PromptReference, PromptVoice
+from engine.families.qwen3_tts.release import Qwen3TTSRelease, TalkerModel
+from engine.models.prompt import Prompt
+from engine.models.sampling import SamplingOptions
+from engine.serving.graphs import TorchScriptCapture
+from engine.serving.model_runner import ModelRunner
+from engine.serving.prefix_cache import PrefixCache
+from tests.engine.families.qwen3_tts.conftest import CPU, cases, golden
+
+TRANSCRIPT = "The words of it."
+Releases = dict[str, Qwen3TTSRelease]
+
+
+def kind_of(case: dict[str, Any]) -> str:
+    return "custom_voice" if "speaker" in case else "voice_design" if case["instruct"] else "base"
+
+
+def voice_of(case: dict[str, Any]) -> PromptVoice:
+    references = []
+    if kind_of(case) == "base":
+        transcript = "" if case["name"] == "embedding" else TRANSCRIPT
+        references = [PromptReference(transcript, golden()["clip_codes"], golden()["clip_embedding"])]
+    language = case.get("language", "").lower()
+    return PromptVoice(references, case.get("speaker", "").lower(), case["instruct"], language)
+
+
+def prompt_of(case: dict[str, Any], releases: Releases) -> Prompt:
+    conversation = releases[kind_of(case)].prompts.conversation(voice_of(case), 1024, 0)
+    return conversation.prompt_for(case["text"], 100)[0]
+
+
+def close(found: Tensor, wanted: Tensor) -> None:
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case["name"])
+@torch.inference_mode()
+def test_a_prompt_is_that_of_the_package(case: dict[str, Any], releases: Releases, model: TalkerModel) -> None:
+    tensors, name = golden(), case["name"]
+    ids = releases["base"].prompts._tokenizer.encode(
+        f"<|im_start|>assistant\n{case['text']}<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert ids == tensors[f"{name}.input_ids"].tolist()
+    prompt = prompt_of(case, releases)
+    close(model.slow.embed(prompt.columns[None], prompt.vector)[0], tensors[f"{name}.prompt"])
+    assert prompt.trailing is not None
+    text = model.slow.text_projection(model.slow.text_embeddings(prompt.trailing))
+    wanted = tensors[f"{name}.trailing"]
+    close(text[: len(wanted)], wanted)
+    close(text[-1], model.slow.text_projection(model.slow.text_embeddings(torch.tensor(_pad(releases)))))
+
+
+def _pad(releases: Releases) -> int:
+    return releases["base"].architecture.config.marks.text_pad
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case["name"])
+@torch.inference_mode()
+def test_logits_are_those_of_the_package(case: dict[str, Any], releases: Releases, model: TalkerModel) -> None:
+    """Teacher forcing: the talker's logits of each frame, and the predictor's of each residual codebook."""
+    tensors, name = golden(), case["name"]
+    codes, prompt = tensors[f"{name}.codes"], prompt_of(case, releases)
+    assert prompt.trailing is not None
+    steps = torch.arange(codes.shape[1] - 1).clamp(max=len(prompt.trailing) - 1)
+    columns = [prompt.columns, torch.cat((prompt.trailing[steps][None], codes[:, :-1]))]
+    normed = model.slow.norm(model.slow.run(model.slow.embed(torch.cat(columns, dim=1)[None], prompt.vector)))
+    last = normed[0, prompt.columns.shape[1] - 1 :]
+    wanted, config = tensors[f"{name}.logits"], releases["base"].architecture.config
+    heads = [*range(config.semantic_codebook_size), config.marks.end]
+    close(model.slow.logits(last), wanted[:, heads])
+    close(model.fast.logits(last, codes.T), tensors[f"{name}.residual"])
+
+
+@pytest.mark.parametrize("recorded", [False, True], ids=["eager", "recorded"])
+def test_greedy_frames_are_those_of_the_package(releases: Releases, model: TalkerModel, recorded: bool) -> None:
+    """All cases together, as requests of one batch: text that trails, penalties and residual codes are in the step."""
+    tensors, spoken = golden(), cases()
+    runner = ModelRunner(
+        model,
+        64,
+        slots=len(spoken),
+        positions=256,
+        prefixes=PrefixCache(CPU, 1 << 20, 0),
+        capture=TorchScriptCapture() if recorded else None,
+        mode="frame" if recorded else "off",
+    )
+    while recorded and runner.capture_next():
+        pass
+    assert runner.graph_state.startswith("frame" if recorded else "off")
+    for slot, case in enumerate(spoken):
+        runner.begin(slot, prompt_of(case, releases), SamplingOptions(temperature=0, top_k=50), key=slot)
+        while not runner.prefill(slot):
+            pass
+    frames = np.stack([runner.step(range(len(spoken))).frames() for _ in range(12)], axis=-1)
+    for slot, case in enumerate(spoken):
+        np.testing.assert_array_equal(frames[slot, 1:], tensors[f"{case['name']}.codes"].numpy(), case["name"])
+
+
+def test_codes_of_a_clip_are_those_of_the_package(release: Qwen3TTSRelease) -> None:
+    clip = golden()["clip"]
+    assert len(clip) % release.architecture.codec.frame_length == 0
+    assert torch.equal(release.load_encoder(CPU).encode(clip[None, None])[0], golden()["clip_codes"])
+
+
+def test_audio_of_codes_is_that_of_the_package(release: Qwen3TTSRelease) -> None:
+    audio = release.load_decoder(CPU).decode(golden()["decoder_codes"][None])[0, 0]
+    close(audio, golden()["decoder_audio"])
+    assert audio.abs().max() > 0.05
+
+
+def test_the_embedding_of_a_clip_is_that_of_the_package(release: Qwen3TTSRelease) -> None:
+    encoder = release.load_speaker_encoder(CPU)
+    assert encoder is not None
+    close(encoder.embed(golden()["clip"]), golden()["clip_embedding"])
