@@ -45,6 +45,9 @@ def serve(
     graphs: options.Graphs = "frame",
     compiled: options.Compiled = False,
     speakers: options.Speakers = None,
+    cluster: options.Cluster = None,
+    replicas: options.Replicas = "1",
+    replica_gpus: options.ReplicaGpus = None,
     models: options.Models = None,
     share: options.Share = False,
     auth: options.Auth = None,
@@ -57,7 +60,9 @@ def serve(
     source = context.get_parameter_source("model")
     if models and source is not None and source.name == "DEFAULT":
         model = models[0]
-    context.obj = command = CommandContext(model, device, database, sounds, precision, graphs, compiled, speakers)
+    context.obj = command = CommandContext(
+        model, device, database, sounds, precision, graphs, compiled, speakers, cluster, replicas, replica_gpus
+    )
     if context.invoked_subcommand:
         return
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")

@@ -18,11 +18,11 @@ from cli.terminal import status_line
 from engine.errors import InvalidOption
 
 if TYPE_CHECKING:
-    from engine.engine import Engine
     from engine.sentences import Sentence
     from storage import Storage, VoiceLibrary
     from studio.context import AppContext
     from studio.model_manager import ModelManager
+    from studio.speech_engine import SpeechEngine
 
 LoadingProgress = Callable[[str, float], None]
 
@@ -39,6 +39,9 @@ class CommandContext:
     graphs: str | None = None
     compiled: bool = False
     slots: int | None = None
+    cluster: str | None = None
+    replicas: str = "1"
+    replica_gpus: float | None = None
 
     @contextmanager
     def storage(self) -> Iterator[Storage]:
@@ -60,7 +63,7 @@ class CommandContext:
             yield storage.voices
 
     @contextmanager
-    def engine(self) -> Iterator[Engine]:
+    def engine(self) -> Iterator[SpeechEngine]:
         """The engine with the model of the command line."""
         with closing(self._load(self.model, _show_loading)) as engine:
             yield engine
@@ -74,10 +77,12 @@ class CommandContext:
         from engine.release.hub import find_release
         from studio.model_manager import ModelCatalog, ModelManager
 
-        def load(model: str, progress: LoadingProgress) -> Engine:
+        def load(model: str, progress: LoadingProgress) -> SpeechEngine:
             gc.collect()  # frees the memory of the previous model before the next one measures what is free
             return self._load(model, progress)
 
+        if notices and self.cluster:
+            raise InvalidOption("On a cluster there is one model: leave out --models, or --cluster.")
         catalog = ModelCatalog(notices, find_release, load) if notices else None
         with closing(ModelManager(self._load(self.model, _show_loading), catalog)) as manager:
             yield manager
@@ -90,9 +95,7 @@ class CommandContext:
         with self.storage() as storage, self.models(notices or {}) as manager:
             yield AppContext.create(manager, storage)
 
-    def _load(self, model: str, progress: LoadingProgress) -> Engine:
-        from engine.engine import Engine
-
+    def _load(self, model: str, progress: LoadingProgress) -> SpeechEngine:
         options: dict[str, Any] = {
             "precision": self.precision,
             "graphs": self.graphs,
@@ -100,7 +103,28 @@ class CommandContext:
             "slots": self.slots,
         }
         given = {name: value for name, value in options.items() if value}
+        if self.cluster:
+            return self._connect(self.cluster, given)
+        from engine.engine import Engine
+
         return Engine.load(model, self.device, progress=progress, **given)
+
+    def _connect(self, address: str, given: dict[str, Any]) -> SpeechEngine:
+        """The engine on a cluster. Raises InvalidOption, EngineFailed."""
+        require("ray")
+        from studio.cluster.deployment import ClusterSettings, connect
+        from studio.cluster.messages import EngineSettings
+
+        settings = EngineSettings(self.model, self.device, **given)
+        return connect(ClusterSettings(address, settings, parse_replicas(self.replicas), self.replica_gpus))
+
+
+def parse_replicas(text: str) -> tuple[int, int]:
+    """The least and the most replicas, from a text such as 2 or 1-8. Raises InvalidOption."""
+    least, _, most = text.partition("-")
+    if not (least.isdecimal() and (most or least).isdecimal() and 1 <= int(least) <= int(most or least)):
+        raise InvalidOption(f"“{text}” is no number of replicas: write it as 2, or as 1-8 for the least and the most.")
+    return int(least), int(most or least)
 
 
 def context_of(context: typer.Context, **options: str | None) -> CommandContext:

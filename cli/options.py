@@ -64,6 +64,30 @@ Speakers = Annotated[
         show_default=False,
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        envvar="REPRISE_CLUSTER",
+        help="Speak on a Ray cluster: its address, HOST:PORT, or auto for the one of this machine, which is started "
+        "where there is none. Needs ray[serve].",
+        show_default=False,
+    ),
+]
+Replicas = Annotated[
+    str,
+    typer.Option(
+        envvar="REPRISE_REPLICAS", help="Engines on the cluster: a number, or the least and the most, such as 1-8."
+    ),
+]
+ReplicaGpus = Annotated[
+    float | None,
+    typer.Option(
+        envvar="REPRISE_REPLICA_GPUS",
+        min=0.0,
+        help="GPUs of each of them; with 0.5, two share one. Default: one where the cluster has GPUs.",
+        show_default=False,
+    ),
+]
 Models = Annotated[
     list[str] | None,
     typer.Option(

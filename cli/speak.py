@@ -18,9 +18,10 @@ from engine.errors import InvalidInput, InvalidOption
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular
 
 if TYPE_CHECKING:
-    from engine.engine import Engine, SpeakOptions
+    from engine.engine import SpeakOptions
     from engine.request import SpeechResult
     from engine.voice import Voice
+    from studio.speech_engine import SpeechEngine
     from studio.takes.buffer import TakeBuffer
 
 
@@ -90,12 +91,12 @@ def _voice_id(command: CommandContext, name: str) -> str:
         return library.find(name).id
 
 
-def _saved_voice(command: CommandContext, engine: Engine, voice_id: str) -> Voice:
+def _saved_voice(command: CommandContext, engine: SpeechEngine, voice_id: str) -> Voice:
     with command.library() as library:
         return library.ready(voice_id, engine.codec_fingerprint, engine.reencode)
 
 
-def _one_off_voice(engine: Engine, reference: Path | None, transcript: str) -> Voice:
+def _one_off_voice(engine: SpeechEngine, reference: Path | None, transcript: str) -> Voice:
     assert reference is not None, "checked before the engine was loaded"
     made = engine.encode_voice("reference", [(reference, transcript)])
     for note in made.notes:
@@ -103,7 +104,7 @@ def _one_off_voice(engine: Engine, reference: Path | None, transcript: str) -> V
     return made.voice
 
 
-def _speak(engine: Engine, text: str, voice: Voice, how: SpeakOptions) -> tuple[TakeBuffer, SpeechResult]:
+def _speak(engine: SpeechEngine, text: str, voice: Voice, how: SpeakOptions) -> tuple[TakeBuffer, SpeechResult]:
     from studio.takes.buffer import TakeBuffer
 
     take = TakeBuffer(engine.sample_rate)

@@ -28,7 +28,7 @@ from engine.models.compiling import compile_blocks
 from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import BUNDLED, Progress, find_release
-from engine.request import Request, Speech, SpeechPipeline
+from engine.request import Request, Speech, SpeechPipeline, SpokenSegment
 from engine.sentences import Sentence
 from engine.serving.clip_encoder import ClipEncoder
 from engine.serving.codec_worker import CodecWorker
@@ -311,19 +311,22 @@ class Engine:
 
     def speak(
         self,
-        text: str | GrowingText,
+        text: str | GrowingText | Sequence[Segment],
         voice: Voice | Sequence[Voice] | OwnVoice | None = None,
         options: SpeakOptions | None = None,
         *,
         owner: str = "",
+        spoken: Sequence[SpokenSegment] = (),
     ) -> Speech:
         """Speak `text` as a stream.
 
         Args:
             text: any length; `<|speaker:i|>` switches between the references of the voice or voices. Or a text of
-                `growing_text`, for one speech that continues as it grows.
+                `growing_text`, for one speech that continues as it grows; or its segments.
             voice: one voice; several, for several speakers; one of the model's own; or None, and the model picks one.
             owner: name of the request's owner. Owners get equal shares of the turns, however many requests they have.
+            spoken: its first segments, as another engine with this model has spoken them (`Speech.spoken`): the speech
+                begins after them, and with the same seed it has the same codes as if it had begun with them.
 
         Returns: an iterator of AudioChunk; its `result` is set at the end.
         Raises: InvalidText, InvalidCodes, EngineClosed; EngineBusy when slots and queue are full.
@@ -331,13 +334,18 @@ class Engine:
         self._check_open()
         options = options or self.default_options
         prompted = self._prompted(voice, self._language(options.language))
-        segments = text if isinstance(text, GrowingText) else self._segments(text, len(prompted.references))
+        segments = self._segments(text, len(prompted.references)) if isinstance(text, str) else text
         seed = secrets.randbelow(MAX_SEED + 1) if options.seed is None else options.seed
-        return Speech(Request(self._pipeline, segments, prompted, options, seed, owner))
+        return Speech(Request(self._pipeline, segments, prompted, options, seed, owner, spoken))
 
     def growing_text(self) -> GrowingText:
         """A text that is spoken while it is written; for one `speak`."""
-        return GrowingText(self._profile.max_segment_bytes, self._check_pronounceable)
+        return GrowingText(self.max_segment_bytes, self.check_text)
+
+    @property
+    def max_segment_bytes(self) -> int:
+        """Most bytes of UTF-8 that a segment has."""
+        return self._profile.max_segment_bytes
 
     def forget(self, voice: Voice) -> None:
         """Drop the cached data of a deleted voice: keys and values of its prompt, codes of its clips.
@@ -431,7 +439,7 @@ class Engine:
         """The segments of a text for so many speakers. Raises InvalidText."""
         segments = plan_segments(text, max_bytes=self._profile.max_segment_bytes)
         self._check_speakers([segment.speaker for segment in segments], speakers)
-        self._check_pronounceable(text)
+        self.check_text(text)
         return segments
 
     def _check_speakers(self, speakers: Sequence[int | None], known: int) -> None:
@@ -444,7 +452,8 @@ class Engine:
                 else InvalidText("text.no_speaker", speaker=str(highest))
             )
 
-    def _check_pronounceable(self, text: str) -> None:
+    def check_text(self, text: str) -> None:
+        """Raises InvalidText for words that the model cannot speak."""
         unspoken = self._pipeline.prompts.unspoken(text)
         if unspoken:
             raise InvalidText("text.not_english", words=", ".join(unspoken[:5]))

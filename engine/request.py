@@ -61,6 +61,14 @@ class SegmentResult:
 
 
 @dataclass(frozen=True)
+class SpokenSegment:
+    """A segment that was spoken, for an engine that speaks on from there. codes: int64 `[K, T]`."""
+
+    result: SegmentResult
+    codes: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class FirstAudioTimings:
     """Stages of the time to the first audio, in seconds; their sum is `SpeechResult.first_audio`.
 
@@ -154,6 +162,11 @@ class Speech(Iterator[AudioChunk]):
         return self._request.result
 
     @property
+    def spoken(self) -> tuple[SpokenSegment, ...]:
+        """The segments that were spoken so far; the audio of the last one may still follow. For any thread."""
+        return tuple(self._request.spoken)
+
+    @property
     def place(self) -> int | None:
         """Number of waiting turns before its next one; None while it waits for none. For any thread."""
         return self._request.place
@@ -179,7 +192,8 @@ class Request:
     not end, or end too soon.
 
     text: its segments; or a text that grows, whose segments are taken as they come. The request waits for them without
-    a slot. owner: requests of one owner share their turns.
+    a slot. owner: requests of one owner share their turns. spoken: segments from the beginning of the text that were
+    spoken before, as another engine says; the request begins after them.
     Raises EngineBusy when the engine is full, and InvalidInput for a voice too long.
     """
 
@@ -191,8 +205,10 @@ class Request:
         options: SamplingOptions,
         seed: int,
         owner: str = "",
+        spoken: Sequence[SpokenSegment] = (),
     ) -> None:
         self.seed = seed
+        self.spoken: list[SpokenSegment] = []
         self.result: SpeechResult | None = None
         self._pipeline, self._options = pipeline, options
         self._growing = text if isinstance(text, GrowingText) else None
@@ -208,6 +224,9 @@ class Request:
         self._frames = 0  # in the take so far
         self._accepted_frames = 0  # of the turns that stand
         self._results: list[SegmentResult] = []
+        for segment in spoken:
+            self._accept(segment)
+        self._frames = self._accepted_frames
         self._ticket = pipeline.loop.scheduler.enter(owner)
         self._events = EventStream(partial(pipeline.loop.leave, self._ticket), READER_TIMEOUT)
         if self._growing is not None:
@@ -301,13 +320,19 @@ class Request:
             self._begin_turn(segment=turn.segment, attempt=turn.attempt + 1, start=turn.start)
             return
         turn.accepted = True
-        self._stream, self._accepted_frames = turn.stream, turn.start + turn.frames
+        self._stream = turn.stream
         text = self._segments[turn.segment].text
-        if turn.stop == "end" and turn.codes:
-            self._conversation.append(text, torch.from_numpy(np.stack(turn.codes, axis=1)))
         stop_reason: StopReason = "length" if turn.stop is None or turn.stop == "loop" else turn.stop
-        self._results.append(SegmentResult(text, stop_reason, turn.frames, turn.attempt))
+        codes = np.stack(turn.codes, axis=1) if turn.codes else np.zeros((0, 0), np.int64)
+        self._accept(SpokenSegment(SegmentResult(text, stop_reason, turn.frames, turn.attempt), codes))
         self._continue()
+
+    def _accept(self, segment: SpokenSegment) -> None:
+        self._accepted_frames += segment.result.frames
+        if segment.result.stop_reason == "end" and segment.codes.size:
+            self._conversation.append(segment.result.text, torch.from_numpy(segment.codes))
+        self._results.append(segment.result)
+        self.spoken.append(segment)
 
     def _chunk(self, turn: Turn, audio: AudioDecoded) -> AudioChunk:
         elapsed = time.perf_counter() - self._requested_at

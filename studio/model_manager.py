@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.engine import EncodedVoice, Engine, EngineStatus, SpeakOptions
-    from engine.request import AudioChunk, Speech, SpeechResult
+    from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
+    from engine.request import AudioChunk, SpeechResult
     from engine.text import GrowingText
     from engine.voice import Consent, Voice
+    from studio.speech_engine import SpeechEngine, SpeechStream
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class ModelCatalog:
 
     notices: Mapping[str, Sentence]
     fetch: Callable[[str, Progress], object]
-    load: Callable[[str, Progress], Engine]
+    load: Callable[[str, Progress], SpeechEngine]
 
 
 @dataclass(frozen=True)
@@ -82,14 +83,16 @@ class ModelChanging(EngineBusy):
 class ModelManager:
     """The methods of an engine, raising what they raise; ModelChanging while another model is loaded."""
 
-    def __init__(self, engine: Engine, catalog: ModelCatalog | None = None, *, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, engine: SpeechEngine, catalog: ModelCatalog | None = None, *, patience: float = PATIENCE
+    ) -> None:
         self.speed = SpeedEstimator()
         self.started = time.monotonic()
         self._catalog, self._patience = catalog, patience
         self._changed = threading.Condition()
-        self._engine: Engine | None = engine
+        self._engine: SpeechEngine | None = engine
         self._status = engine.status()  # the last one
-        self._last: Engine | _EngineInfo = engine
+        self._last: SpeechEngine | _EngineInfo = engine
         self._users = 0  # callers that use the engine
         self._loading: ModelLoading | None = None
         self._closing = False  # the engine is about to be closed; new callers are refused
@@ -268,7 +271,7 @@ class ModelManager:
             engine.close()
         return shown.name
 
-    def _load(self, catalog: ModelCatalog, model: str, before: str) -> Engine:
+    def _load(self, catalog: ModelCatalog, model: str, before: str) -> SpeechEngine:
         try:
             return catalog.load(model, self._report)
         except Exception:
@@ -281,20 +284,20 @@ class ModelManager:
             raise
 
     @property
-    def _shown(self) -> Engine | _EngineInfo:
+    def _shown(self) -> SpeechEngine | _EngineInfo:
         return self._engine or self._last
 
     # ---- users of the engine
 
     @contextmanager
-    def _used(self) -> Iterator[Engine]:
+    def _used(self) -> Iterator[SpeechEngine]:
         engine = self._enter()
         try:
             yield engine
         finally:
             self._leave()
 
-    def _enter(self) -> Engine:
+    def _enter(self) -> SpeechEngine:
         with self._changed:
             if self._closing:
                 raise ModelChanging("engine.model_loading")
@@ -313,7 +316,7 @@ class MeasuredSpeech:
     """A `Speech` that reports its progress to the speed estimator. It is over when it is garbage collected."""
 
     def __init__(
-        self, speech: Speech, speed: SpeedEstimator, characters: int, sample_rate: int, over: Callable[[], None]
+        self, speech: SpeechStream, speed: SpeedEstimator, characters: int, sample_rate: int, over: Callable[[], None]
     ) -> None:
         self.sample_rate = sample_rate  # Hz
         self._speech = speech

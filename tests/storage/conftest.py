@@ -17,7 +17,7 @@ from storage.models import Base, ErasureRow
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[str]:
+def postgresql_server() -> Iterator[str]:
     """The URL of a PostgreSQL database in a cluster of our own, reached by a socket in a private folder."""
     found = shutil.which("initdb") or next(map(str, Path("/usr/lib/postgresql").glob("*/bin/initdb")), None)
     if found is None:
@@ -50,14 +50,14 @@ def cluster() -> Iterator[str]:
             run("pg_ctl", "stop", "-m", "immediate", "-w")
 
 
-def _with_driver(cluster: str, database: str = "postgres") -> str:
-    return cluster.replace("postgresql:", "postgresql+psycopg:").replace("/postgres?", f"/{database}?")
+def _with_driver(postgresql_server: str, database: str = "postgres") -> str:
+    return postgresql_server.replace("postgresql:", "postgresql+psycopg:").replace("/postgres?", f"/{database}?")
 
 
 @pytest.fixture
-def empty_postgresql(cluster: str) -> str:
+def empty_postgresql(postgresql_server: str) -> str:
     """The URL of a PostgreSQL database without tables, with the driver named for SQLAlchemy."""
-    url = _with_driver(cluster)
+    url = _with_driver(postgresql_server)
     engine = create_engine(url)
     with engine.begin() as connection:
         connection.execute(text("DROP SCHEMA public CASCADE"))
@@ -67,12 +67,12 @@ def empty_postgresql(cluster: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def migrated_postgresql(cluster: str) -> Iterator[Engine]:
+def migrated_postgresql(postgresql_server: str) -> Iterator[Engine]:
     """A PostgreSQL database with the tables of head."""
-    engine = create_engine(_with_driver(cluster), isolation_level="AUTOCOMMIT", poolclass=NullPool)
+    engine = create_engine(_with_driver(postgresql_server), isolation_level="AUTOCOMMIT", poolclass=NullPool)
     with engine.connect() as connection:
         connection.execute(text("CREATE DATABASE migrated"))
-    migrated = create_engine(_with_driver(cluster, "migrated"))
+    migrated = create_engine(_with_driver(postgresql_server, "migrated"))
     with migrated.begin() as connection:
         migrations.upgrade(connection)
     yield migrated

@@ -1,0 +1,52 @@
+# Reprise in a container. CPU:   docker build -t reprise .
+#                         CUDA:  docker build -t reprise:cuda --build-arg DEVICE=cuda .
+# BASE is any image with Python 3.11 to 3.13 and its module venv. For a build that is the same every time, name it by
+# digest; the Python packages are those of requirements-lock.txt.
+ARG BASE=docker.io/library/python:3.12-slim-bookworm
+
+FROM ${BASE} AS build
+ARG DEVICE=cpu
+ARG EXTRAS="psycopg[binary]"
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PYTHONDONTWRITEBYTECODE=1
+COPY requirements.txt requirements-lock.txt /build/
+# PyTorch's index has the build without CUDA; that of PyPI contains CUDA's libraries.
+RUN python3 -m venv /opt/venv \
+    && if [ "$DEVICE" = cpu ]; then \
+        /opt/venv/bin/pip install --index-url https://download.pytorch.org/whl/cpu \
+            --constraint /build/requirements-lock.txt torch torchaudio; \
+    fi \
+    && /opt/venv/bin/pip install --constraint /build/requirements-lock.txt -r /build/requirements.txt ${EXTRAS}
+
+FROM ${BASE}
+# libgomp is OpenMP, which PyTorch uses on CPUs.
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends libgomp1=12.* \
+    && rm -rf /var/lib/apt/lists/* \
+    && groupadd --gid 10001 reprise \
+    && useradd --uid 10001 --gid reprise --create-home --shell /usr/sbin/nologin reprise \
+    && install -d -o reprise -g reprise -m 700 /data /models
+COPY --from=build /opt/venv /opt/venv
+COPY app.py LICENSE /app/
+COPY assets/ /app/assets/
+COPY engine/ /app/engine/
+COPY storage/ /app/storage/
+COPY studio/ /app/studio/
+COPY web/ /app/web/
+COPY api/ /app/api/
+COPY cli/ /app/cli/
+ENV PATH=/opt/venv/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    HF_HOME=/models \
+    REPRISE_DATABASE=/data/voices.db \
+    REPRISE_HOST=0.0.0.0 \
+    REPRISE_PORT=7860
+WORKDIR /app
+USER 10001:10001
+# /data: the library, unless REPRISE_DATABASE names a server. /models: downloaded models.
+VOLUME ["/data", "/models"]
+EXPOSE 7860
+HEALTHCHECK --interval=30s --timeout=5s --start-period=10m --retries=3 \
+    CMD ["python3", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:7860/health/ready', timeout=4)"]
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["python3", "app.py"]
+CMD ["--no-open"]

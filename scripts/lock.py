@@ -1,0 +1,48 @@
+"""Write requirements-lock.txt: the versions of this environment of all that requirements.txt needs.
+
+python -m scripts.lock
+"""
+
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAD = "# The versions that the container is built with; written by `python -m scripts.lock`.\n"
+FURTHER = ("psycopg[binary]",)
+
+
+def locked() -> dict[str, str]:
+    """Versions by name, of the requirements and of what they require on Linux."""
+    lines = (ROOT / "requirements.txt").read_text("utf-8").splitlines()
+    open_ = [Requirement(text) for line in lines if (text := line.partition("#")[0].strip())]
+    open_ += [Requirement(text) for text in FURTHER]
+    found: dict[str, str] = {}
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while open_:
+        wanted = open_.pop()
+        name, extras = canonicalize_name(wanted.name), frozenset(wanted.extras)
+        if (name, extras) in seen:
+            continue
+        seen.add((name, extras))
+        try:
+            found[name] = version(name).partition("+")[0]
+        except PackageNotFoundError:
+            continue
+        for text in requires(name) or []:
+            inner = Requirement(text)
+            if inner.marker is None or any(inner.marker.evaluate({"extra": extra}) for extra in {"", *extras}):
+                open_.append(inner)
+    return found
+
+
+def main() -> None:
+    """Write the file."""
+    text = "".join(f"{name}=={number}\n" for name, number in sorted(locked().items()))
+    (ROOT / "requirements-lock.txt").write_text(HEAD + text, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Connecting to a Ray cluster, or starting one on this machine, and deploying the engine on it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.engine import CPU_SLOTS, GPU_SLOTS, QUEUE
+from engine.errors import EngineFailed, first_line
+from studio.cluster import autoscaling
+from studio.cluster.engine import ClusterEngine
+from studio.cluster.messages import EngineSettings
+
+if TYPE_CHECKING:
+    from ray.serve import Application
+
+log = logging.getLogger(__name__)
+
+AUTO, LOCAL = "auto", "local"
+APPLICATION = "reprise"
+ROOT = Path(__file__).resolve().parents[2]
+DRAIN_SECONDS = 120.0  # that the speeches of a replica have to end before it is stopped
+STATS_SECONDS = 1.0  # between two reports of a replica
+HEALTH_SECONDS = 5.0
+# A program that has lost the head would be ended by Ray after a minute; the page goes on with a sentence.
+_RECONNECT_VARIABLE, _RECONNECT_SECONDS = "RAY_gcs_rpc_server_reconnect_timeout_s", str(10 * 365 * 24 * 3600)
+
+
+@dataclass(frozen=True)
+class ClusterSettings:
+    """Where replicas run and how many.
+
+    address: of a cluster (`HOST:PORT`); `auto` is one that runs on this machine, else a new one for this
+        process, as `local` always is.
+    replicas: the least and the most. gpus: of each replica; below 1, several share a GPU; None: one where there is any.
+    cpus: that Ray reserves for each replica. cluster_cpus: of a new cluster; None: those of the machine.
+    """
+
+    address: str
+    engine: EngineSettings
+    replicas: tuple[int, int] = (1, 1)
+    gpus: float | None = None
+    cpus: float = 1.0
+    cluster_cpus: int | None = None
+
+
+def connect(settings: ClusterSettings) -> ClusterEngine:
+    """Connect to the cluster, deploy the engine unless it is deployed with these settings, and wait until it is ready.
+
+    A deployment with other settings is replaced replica by replica, and speeches under way end on the old ones.
+    The deployment stays when the engine is closed, unless the cluster was started here. Raises EngineFailed.
+    """
+    import ray
+    from ray import serve
+
+    started = _connect(ray, settings)
+    try:
+        serve.start(proxy_location="Disabled", logging_config={"enable_access_log": False, "log_level": "WARNING"})
+        handle = _deployed(serve, settings)
+        host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
+
+        def close() -> None:
+            if started:
+                serve.shutdown()  # waits for speeches as long as a replica drains
+            ray.shutdown()
+
+        return ClusterEngine(handle, (host, int(port)), close)
+    except EngineFailed:
+        ray.shutdown()
+        raise
+    except Exception as error:
+        ray.shutdown()
+        raise EngineFailed("cluster.not_deployed", why=first_line(error)) from error
+
+
+def _connect(ray: Any, settings: ClusterSettings) -> bool:
+    """Return whether a cluster was started here. Raises EngineFailed."""
+    os.environ.setdefault(_RECONNECT_VARIABLE, _RECONNECT_SECONDS)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # 15 by default: listeners would wait for any other program
+    # Processes of Ray that start here find Reprise; on other machines it has to be installed in the same folder.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "namespace": APPLICATION}
+    if settings.address != LOCAL:
+        try:
+            ray.init(settings.address, **quiet)
+            return False
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            if settings.address != AUTO:
+                raise EngineFailed("cluster.unreachable", address=settings.address) from error
+    ray.init(LOCAL, num_cpus=settings.cluster_cpus, include_dashboard=False, **quiet)
+    return True
+
+
+def _deployed(serve: Any, settings: ClusterSettings) -> Any:
+    """A handle of the deployment. Raises EngineFailed."""
+    running = serve.status().applications.get(APPLICATION)
+    if running is not None and running.status == "RUNNING":
+        handle = serve.get_app_handle(APPLICATION)
+        if handle.properties.remote().result(timeout_s=30).settings == settings.engine:
+            return handle
+    try:
+        return serve.run(application(settings), name=APPLICATION, route_prefix=None)
+    except RuntimeError as error:
+        raise EngineFailed("cluster.not_deployed", why=first_line(error)) from error
+
+
+def application(settings: ClusterSettings) -> Application:
+    """The application of Serve: one deployment of replicas."""
+    import ray
+    from ray import serve
+    from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
+
+    from studio.cluster import router
+    from studio.cluster.replica import EngineReplica
+
+    # Serve's own processes then need nothing of ours.
+    ray.cloudpickle.register_pickle_by_value(router)
+    ray.cloudpickle.register_pickle_by_value(autoscaling)
+    gpus = settings.gpus
+    if gpus is None:
+        gpus = 1.0 if ray.cluster_resources().get("GPU", 0) >= 1 and settings.engine.device != "cpu" else 0.0
+    slots = settings.engine.slots or (GPU_SLOTS if gpus else CPU_SLOTS)
+    least, most = settings.replicas
+    deployment = serve.deployment(EngineReplica).options(
+        name="engine",
+        ray_actor_options={
+            "num_cpus": settings.cpus,
+            "num_gpus": gpus,
+            "runtime_env": {"env_vars": {"PYTHONPATH": str(ROOT)}},
+        },
+        max_ongoing_requests=slots + QUEUE,  # the engine's own queue gives owners equal shares
+        autoscaling_config=AutoscalingConfig(
+            min_replicas=least,
+            initial_replicas=least,
+            max_replicas=most,
+            metrics_interval_s=STATS_SECONDS,
+            look_back_period_s=10.0,
+            upscale_delay_s=5.0,
+            downscale_delay_s=300.0,
+            policy=AutoscalingPolicy(policy_function=autoscaling.policy),
+        ),
+        request_router_config=RequestRouterConfig(
+            request_router_class=router.VoiceRouter, request_routing_stats_period_s=STATS_SECONDS
+        ),
+        graceful_shutdown_timeout_s=DRAIN_SECONDS,
+        graceful_shutdown_wait_loop_s=0.5,
+        health_check_period_s=HEALTH_SECONDS,
+        max_constructor_retry_count=1,
+    )
+    return deployment.bind(settings.engine)

@@ -1,0 +1,494 @@
+"""The engine that the faces use, whose replicas speak."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import secrets
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from engine.engine import MAX_SEED, EncodedVoice, EngineStatus, SpeakOptions
+from engine.errors import EngineClosed, EngineFailed, RepriseError
+from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
+from engine.request import AudioChunk, SpeechResult, SpokenSegment
+from engine.text import GrowingText, Segment
+from engine.voice import Consent, Voice
+from studio.cluster.messages import EngineProperties, ReplicaStatus, SpeakRequest, Waiting, voice_key
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from ray.serve.handle import DeploymentHandle
+
+    from engine.sentences import Sentence
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+ATTEMPTS = 4  # of a call, each on another replica where there is one
+RETRY_SECONDS = 0.5  # before the next attempt
+STATUS_SECONDS = 1.0  # that a status is used again
+STATUS_PATIENCE = 5.0  # seconds
+WATCH_SECONDS = 1.0  # between two looks for the cluster's head
+MISSES = 3  # looks without an answer, after which the cluster counts as lost
+
+
+class ClusterEngine:
+    """The interface of `Engine` over the replicas of a deployment. Thread-safe.
+
+    A speech whose replica dies goes on at another one: from the end of the last segment whose audio has arrived, with
+    the same seed, and so with the same codes. Its listener hears a pause, and at most what followed that segment again:
+    the chunk's `start` goes back to there.
+    """
+
+    def __init__(
+        self, handle: DeploymentHandle, head: tuple[str, int], on_close: Callable[[], None] = lambda: None
+    ) -> None:
+        """handle: of the deployment of `EngineReplica`. head: address of the cluster's control store (GCS).
+
+        on_close: called at the end. Raises EngineFailed where no replica answers.
+        """
+        self._handle, self._head, self._on_close = handle, head, on_close
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="reprise-cluster", daemon=True)
+        self._thread.start()
+        self._speeches: weakref.WeakSet[ClusterSpeech] = weakref.WeakSet()
+        self._lost = self._closed = False
+        self._over = threading.Event()
+        self._status: tuple[float, EngineStatus] | None = None
+        self._watcher = threading.Thread(target=self._watch, name="reprise-cluster-watch", daemon=True)
+        self._watcher.start()
+        self.properties: EngineProperties = self._ask("properties")
+
+    # ---- properties of the engine
+
+    @property
+    def name(self) -> str:
+        return self.properties.name
+
+    @property
+    def device(self) -> str:
+        return self.properties.device
+
+    @property
+    def notice(self) -> Sentence:
+        return self.properties.notice
+
+    @property
+    def sample_rate(self) -> int:
+        return self.properties.sample_rate
+
+    @property
+    def frame_length(self) -> int:
+        return self.properties.frame_length
+
+    @property
+    def frame_rate(self) -> float:
+        return self.properties.frame_rate
+
+    @property
+    def slots(self) -> int:
+        return self.properties.slots
+
+    @property
+    def codec_fingerprint(self) -> str:
+        return self.properties.codec_fingerprint
+
+    @property
+    def default_options(self) -> SpeakOptions:
+        return self.properties.default_options
+
+    @property
+    def style_tags(self) -> bool:
+        return self.properties.style_tags
+
+    @property
+    def english_only(self) -> bool:
+        return self.properties.english_only
+
+    def replicas(self) -> list[ReplicaStatus]:
+        """The state of each replica. Raises EngineFailed."""
+        self._check_open()
+        try:
+            found = self._handle.broadcast("status").results(timeout_s=STATUS_PATIENCE)
+        except Exception as error:
+            raise EngineFailed("cluster.no_replica") from error
+        return [each for each in found if isinstance(each, ReplicaStatus)]
+
+    def status(self) -> EngineStatus:
+        """The sum of all replicas. The last one known where the cluster does not answer."""
+        if self._status is None or time.monotonic() - self._status[0] > STATUS_SECONDS:
+            try:
+                found = [each.status for each in self.replicas()]
+            except (EngineFailed, EngineClosed):
+                found = []
+            if found:
+                self._status = time.monotonic(), _sum(found)
+        if self._status is None:
+            raise EngineFailed("cluster.no_replica")
+        return self._status[1]
+
+    # ---- methods of the engine
+
+    def encode_voice(
+        self,
+        name: str,
+        references: Sequence[tuple[bytes | str | Path, str]],
+        *,
+        language: str = "en",
+        description: str = "",
+        consent: Consent | None = None,
+    ) -> EncodedVoice:
+        """As `Engine.encode_voice`."""
+        clips = [
+            (clip if isinstance(clip, bytes) else read_regular(Path(clip), MAX_CLIP_FILE_BYTES), transcript)
+            for clip, transcript in references
+        ]
+        made: EncodedVoice = self._ask("encode_voice", name, clips, language, description, consent)
+        return made
+
+    def reencode(self, voice: Voice) -> Voice:
+        """As `Engine.reencode`."""
+        made: Voice = self._ask("reencode", voice)
+        return made
+
+    def reconstruct(self, voice: Voice) -> NDArray[np.float32]:
+        """As `Engine.reconstruct`."""
+        samples: NDArray[np.float32] = self._ask("reconstruct", self._with_own_codes(voice))
+        return samples
+
+    def speak(
+        self,
+        text: str | GrowingText,
+        voice: Voice | Sequence[Voice] | None = None,
+        options: SpeakOptions | None = None,
+        *,
+        owner: str = "",
+    ) -> ClusterSpeech:
+        """As `Engine.speak`. What that raises for text and voice is raised when the speech is iterated.
+
+        Of a growing text, each part that can be spoken is a request of its own that continues those before.
+        """
+        self._check_open()
+        options = options or self.default_options
+        if options.seed is None:
+            options = replace(options, seed=secrets.randbelow(MAX_SEED + 1))
+        voices = [] if voice is None else [voice] if isinstance(voice, Voice) else list(voice)
+        request = SpeakRequest(
+            "" if isinstance(text, GrowingText) else text,
+            tuple(self._with_own_codes(each) for each in voices),
+            options,
+            owner,
+        )
+        speech = ClusterSpeech(self, request, text if isinstance(text, GrowingText) else None)
+        self._speeches.add(speech)
+        return speech
+
+    def growing_text(self) -> GrowingText:
+        """As `Engine.growing_text`."""
+        return GrowingText(self.properties.max_segment_bytes, self._check_text)
+
+    def forget(self, voice: Voice) -> None:
+        """As `Engine.forget`, on all replicas. A replica that does not answer is logged."""
+        try:
+            self._handle.broadcast("forget", voice).results(timeout_s=STATUS_PATIENCE)
+        except Exception as error:
+            log.warning("A deleted voice may still be cached by a replica: %s", type(error).__name__)
+
+    def close(self) -> None:
+        """End all speeches, and what `on_close` ends."""
+        if self._closed:
+            return
+        self._closed = True
+        for speech in list(self._speeches):
+            speech.cancel()
+        self._over.set()
+        self._watcher.join()
+        self._on_close()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> Callable[[], object]:
+        """Run a coroutine on the engine's own loop; returns what cancels it, from any thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).cancel
+
+    def stream(self, request: SpeakRequest) -> Any:
+        """Send a request to a replica; returns Serve's asynchronous generator of its items."""
+        call = self._handle.options(stream=True).speak
+        return call.remote(request, voice_key=voice_key(request.voices))
+
+    @property
+    def failure(self) -> RepriseError | None:
+        """Why nothing can be spoken now; None where it can."""
+        if self._closed:
+            return EngineClosed()
+        return EngineFailed("cluster.lost") if self._lost else None
+
+    def _check_open(self) -> None:
+        if (failure := self.failure) is not None:
+            raise failure
+
+    def _check_text(self, text: str) -> None:
+        self._ask("check_text", text)
+
+    def _with_own_codes(self, voice: Voice) -> Voice:
+        """The voice without its clips, which no replica needs then."""
+        if voice.codec_fingerprint != self.codec_fingerprint:
+            voice = self.reencode(voice)
+        return replace(voice, references=tuple(replace(each, clip=b"") for each in voice.references))
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        """Call a method of any replica. Raises the error that it returns, EngineFailed, EngineClosed."""
+        self._check_open()
+        asked = asyncio.run_coroutine_threadsafe(self._asked(method, arguments), self._loop)
+        while True:
+            try:
+                answer = asked.result(WATCH_SECONDS)
+                break
+            except TimeoutError:
+                if (failure := self.failure) is not None:
+                    asked.cancel()
+                    raise failure from None
+            except CancelledError:
+                raise EngineClosed() from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def _asked(self, method: str, arguments: tuple[Any, ...]) -> Any:
+        for attempt in range(ATTEMPTS):
+            try:
+                return await getattr(self._handle, method).remote(*arguments)
+            except _lost_replica() as error:
+                log.warning("A replica was lost during %s: %s", method, type(error).__name__)
+                await asyncio.sleep(RETRY_SECONDS * attempt)
+        return EngineFailed("cluster.no_replica")
+
+    def _watch(self) -> None:
+        """Look for the head: Ray's own calls wait for it without an end."""
+        missed = 0
+        while not self._over.wait(WATCH_SECONDS):
+            try:
+                socket.create_connection(self._head, WATCH_SECONDS).close()
+                missed = 0
+            except OSError:
+                missed += 1
+            lost = missed >= MISSES
+            if lost and not self._lost:
+                log.error("The cluster's head at %s:%d does not answer.", *self._head)
+                self._lost = True
+                for speech in list(self._speeches):
+                    speech.fail(EngineFailed("cluster.lost"))
+            self._lost = lost
+
+
+class ClusterSpeech:
+    """As `engine.request.Speech`, of a speech that replicas make."""
+
+    def __init__(self, engine: ClusterEngine, request: SpeakRequest, growing: GrowingText | None) -> None:
+        self.result: SpeechResult | None = None
+        self.place: int | None = None
+        assert request.options.seed is not None, "the engine has chosen one"
+        self.seed = request.options.seed
+        self.replica_losses = 0
+        self._items: queue.SimpleQueue[AudioChunk | SpeechResult | Exception] = queue.SimpleQueue()
+        self._began = time.perf_counter()
+        self._ended = False
+        self._chunk_end = 0  # samples
+        work = _Work(engine, request, growing, self._items, weakref.ref(self))
+        self._work = work
+        self._stop = engine.start(work.run())
+        weakref.finalize(self, self._stop)
+
+    def __iter__(self) -> ClusterSpeech:
+        return self
+
+    def __next__(self) -> AudioChunk:
+        if self._ended:
+            raise StopIteration
+        item = self._items.get()
+        self.place = None
+        if isinstance(item, AudioChunk):
+            self._chunk_end = item.start + len(item.samples)
+            return item
+        self._ended = True
+        if isinstance(item, Exception):
+            raise item
+        self.result = item
+        raise StopIteration
+
+    def cancel(self) -> None:
+        """Stop, from any thread. The audio so far stays; the result says `cancelled`."""
+        self._stop()
+        self._items.put(self._work.cancelled_result())
+
+    def fail(self, error: RepriseError) -> None:
+        """End with an error, from any thread."""
+        self._stop()
+        self._items.put(error)
+
+    def close(self) -> None:
+        """Cancel, and free the request's memory."""
+        self.cancel()
+        self._ended = True
+
+
+class _Work:
+    """Takes the items of a speech from replicas to its reader, and goes on where a replica is lost.
+
+    It is separate from the speech, so that a speech that nobody holds any more is freed, and then cancelled.
+    """
+
+    def __init__(
+        self,
+        engine: ClusterEngine,
+        request: SpeakRequest,
+        growing: GrowingText | None,
+        items: queue.SimpleQueue[AudioChunk | SpeechResult | Exception],
+        speech: weakref.ref[ClusterSpeech],
+    ) -> None:
+        self._engine, self._request, self._growing = engine, request, growing
+        self._items, self._speech = items, speech
+        self._began = time.perf_counter()
+        self._segments: list[Segment] = []
+        self._spoken: list[SpokenSegment] = []  # also those whose audio is still under way
+        self._end = 0  # samples of the take that have arrived
+        self._first_audio: float | None = None
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        try:
+            await (self._speak() if self._growing is None else self._speak_growing(self._growing))
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            log.exception("A speech failed.")
+            self._items.put(EngineFailed("cluster.no_replica") if not isinstance(error, RepriseError) else error)
+
+    async def _speak(self) -> None:
+        self._items.put(await self._completed())
+
+    async def _speak_growing(self, text: GrowingText) -> None:
+        loop = asyncio.get_running_loop()
+        text.changed = lambda: loop.call_soon_threadsafe(self._changed.set)
+        result: SpeechResult | Exception | None = None
+        while True:
+            self._changed.clear()
+            self._segments += text.take()
+            if len(self._spoken) < len(self._segments):
+                self._request = replace(self._request, text=tuple(self._segments))
+                result = await self._completed()
+                if isinstance(result, Exception):
+                    break
+            elif text.over:
+                break
+            else:
+                await self._changed.wait()
+        self._items.put(result or self._result("end"))
+
+    async def _completed(self) -> SpeechResult | Exception:
+        """Have the request spoken to its end by one replica after the other. Returns its result, or its error."""
+        attempt = 0
+        while True:
+            self._spoken = self._arrived()
+            request = replace(self._request, spoken=tuple(self._spoken))
+            before = len(self._spoken)
+            items = None
+            try:
+                items = self._engine.stream(request)
+                async for item in items:
+                    if isinstance(item, AudioChunk):
+                        self._chunk(item)
+                    elif isinstance(item, SpokenSegment):
+                        self._spoken.append(item)
+                    elif isinstance(item, Waiting):
+                        if (speech := self._speech()) is not None:
+                            speech.place = item.place
+                    elif isinstance(item, SpeechResult):
+                        return replace(item, elapsed=self._elapsed(), first_audio=self._first_audio)
+                    elif isinstance(item, Exception):
+                        return item
+                return EngineFailed("cluster.no_replica")
+            except _lost_replica() as error:
+                attempt = 1 if len(self._arrived()) > before else attempt + 1
+                log.warning("A replica was lost while it spoke: %s", type(error).__name__)
+                if (speech := self._speech()) is not None:
+                    speech.replica_losses += 1
+                if attempt >= ATTEMPTS:
+                    return EngineFailed("cluster.no_replica")
+                await asyncio.sleep(RETRY_SECONDS * (attempt - 1))
+            except asyncio.CancelledError:
+                if items is not None:
+                    items.cancel()
+                raise
+
+    def _chunk(self, chunk: AudioChunk) -> None:
+        elapsed = self._elapsed()
+        if self._first_audio is None:
+            self._first_audio = elapsed
+        self._end = chunk.start + len(chunk.samples)
+        segments = max(chunk.segments, len(self._segments))
+        self._items.put(replace(chunk, elapsed=elapsed, segments=segments))
+
+    def _arrived(self) -> list[SpokenSegment]:
+        """The segments whose audio has arrived as a whole."""
+        arrived, samples = [], 0
+        for segment in self._spoken:
+            samples += segment.result.frames * self._engine.frame_length
+            if samples > self._end:
+                break
+            arrived.append(segment)
+        return arrived
+
+    def cancelled_result(self) -> SpeechResult:
+        """The result of a speech that was cancelled now."""
+        return replace(self._result("end"), stop_reason="cancelled")
+
+    def _result(self, stop_reason: Any) -> SpeechResult:
+        frames = self._end // self._engine.frame_length
+        return SpeechResult(
+            stop_reason,
+            frames,
+            frames / self._engine.frame_rate,
+            self._elapsed(),
+            self._first_audio,
+            self._request.options.seed or 0,
+            tuple(segment.result for segment in self._spoken),
+        )
+
+    def _elapsed(self) -> float:
+        return time.perf_counter() - self._began
+
+
+def _lost_replica() -> tuple[type[Exception], ...]:
+    """What Ray raises for a call whose replica has died, is being replaced, or cannot be reached."""
+    from ray.exceptions import RayError
+    from ray.serve.exceptions import RayServeException
+
+    return RayError, RayServeException
+
+
+def _sum(found: Sequence[EngineStatus]) -> EngineStatus:
+    first, memory = found[0], [each.device_memory for each in found if each.device_memory is not None]
+    return replace(
+        first,
+        speaking=sum(each.speaking for each in found),
+        waiting=sum(each.waiting for each in found),
+        slots=sum(each.slots for each in found),
+        prefixes=(sum(each.prefixes[0] for each in found), sum(each.prefixes[1] for each in found)),
+        device_memory=sum(memory) if memory else None,
+    )
+
+
+__all__ = ["ClusterEngine", "ClusterSpeech"]

@@ -1,0 +1,222 @@
+"""One engine of the deployment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from engine.engine import QUEUE, EncodedVoice, Engine
+from engine.errors import EngineFailed, RepriseError
+from engine.request import Speech
+from studio.cluster.autoscaling import BUSY, QUEUED_SECONDS
+from studio.cluster.messages import (
+    EngineProperties,
+    EngineSettings,
+    ReplicaStatus,
+    SpeakRequest,
+    SpeechItem,
+    Waiting,
+    voice_key,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from engine.voice import Consent, Voice
+
+Result = TypeVar("Result")
+
+VOICES = 1000  # that are remembered as read
+PLACE_SECONDS = 0.5  # between two looks at the place in the queue
+SECONDS_PER_CHARACTER = 0.07  # of audio, to estimate what waits
+FIRST_AUDIO = [0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0]  # seconds
+
+
+class EngineReplica:
+    """Serve calls the methods on its event loop; the engine works in threads.
+
+    Methods return errors instead of raising them: an error that is raised reaches the caller as Ray's.
+    """
+
+    def __init__(self, settings: EngineSettings) -> None:
+        import ray
+        from ray.serve import get_replica_context
+        from ray.util.metrics import Counter, Gauge, Histogram
+
+        given = {
+            name: value for name in ("precision", "graphs", "compiled", "slots") if (value := getattr(settings, name))
+        }
+        self._settings = settings
+        self._engine = Engine.load(settings.model, settings.device, **given)
+        self._threads = ThreadPoolExecutor(self._engine.slots + QUEUE + 8, thread_name_prefix="reprise-replica")
+        self._replica = get_replica_context().replica_id.unique_id
+        self._node = ray.get_runtime_context().get_node_id()
+        self._voices: OrderedDict[str, None] = OrderedDict()
+        self._queued: dict[int, float] = {}  # seconds of audio by request that waits
+        self._failed = False
+        self._slots_used = Gauge("reprise_slots_used", "Speeches that are being made.")
+        self._waiting = Gauge("reprise_queued_seconds", "Seconds of audio that wait for a slot.")
+        self._speeches = Counter("reprise_speeches", "Speeches that were begun.")
+        self._continued = Counter("reprise_speeches_continued", "Speeches that another replica had begun.")
+        self._seconds = Counter("reprise_audio_seconds", "Seconds of audio that were made.")
+        self._reused = Counter("reprise_prefix_reused", "Speeches whose voice had been read before.")
+        self._first = Histogram("reprise_first_audio_seconds", "Time to the first audio.", boundaries=FIRST_AUDIO)
+
+    # ---- of the engine
+
+    async def properties(self) -> EngineProperties:
+        """The properties of the engine."""
+        shared = set(EngineProperties.__dataclass_fields__) - {"settings", "max_segment_bytes"}
+        return EngineProperties(
+            settings=self._settings,
+            max_segment_bytes=self._engine.max_segment_bytes,
+            **{name: getattr(self._engine, name) for name in shared},
+        )
+
+    async def encode_voice(
+        self,
+        name: str,
+        references: Sequence[tuple[bytes, str]],
+        language: str,
+        description: str,
+        consent: Consent | None,
+    ) -> EncodedVoice | RepriseError:
+        """As `Engine.encode_voice`."""
+        return await self._call(
+            lambda: self._engine.encode_voice(
+                name, references, language=language, description=description, consent=consent
+            )
+        )
+
+    async def reencode(self, voice: Voice) -> Voice | RepriseError:
+        """As `Engine.reencode`."""
+        return await self._call(lambda: self._engine.reencode(voice))
+
+    async def reconstruct(self, voice: Voice) -> NDArray[np.float32] | RepriseError:
+        """As `Engine.reconstruct`."""
+        return await self._call(lambda: self._engine.reconstruct(voice))
+
+    async def check_text(self, text: str) -> RepriseError | None:
+        """Return the error of a text that the model cannot speak."""
+        return await self._call(lambda: self._engine.check_text(text))
+
+    async def forget(self, voice: Voice) -> RepriseError | None:
+        """As `Engine.forget`."""
+        self._voices.pop(voice_key([voice]), None)
+        return await self._call(lambda: self._engine.forget(voice))
+
+    async def speak(self, request: SpeakRequest, voice_key: str = "") -> AsyncIterator[SpeechItem]:
+        """Yield the chunks of a speech, each segment when it is spoken, the place while it waits, and the result."""
+        self._speeches.inc()
+        if request.spoken:
+            self._continued.inc()
+        if voice_key:
+            if voice_key in self._voices:
+                self._reused.inc()
+            self._voices[voice_key] = None
+            self._voices.move_to_end(voice_key)
+            while len(self._voices) > VOICES:
+                self._voices.popitem(last=False)
+        self._queued[id(request)] = _seconds(request)
+        try:
+            voices = list(request.voices) or None
+            speech = await self._run(
+                lambda: self._engine.speak(
+                    request.text, voices, request.options, owner=request.owner, spoken=request.spoken
+                )
+            )
+            with closing(speech):
+                async for item in self._items(speech, request):
+                    yield item
+        except RepriseError as error:
+            self._failed |= isinstance(error, EngineFailed)
+            yield error
+        finally:
+            self._queued.pop(id(request), None)
+
+    async def _items(self, speech: Speech, request: SpeakRequest) -> AsyncIterator[SpeechItem]:
+        told, place = len(request.spoken), None
+        first = True
+        while True:
+            coming = asyncio.ensure_future(self._run(lambda: next(speech, None)))
+            try:
+                while not (await asyncio.wait([coming], timeout=PLACE_SECONDS))[0]:
+                    if speech.place is not None and speech.place != place:
+                        place = speech.place
+                        yield Waiting(place)
+                chunk = await coming
+            except BaseException:
+                speech.cancel()  # ends the thread that waits for the next chunk
+                raise
+            for segment in speech.spoken[told:]:
+                yield segment
+                told += 1
+            if chunk is None:
+                break
+            if first:
+                self._first.observe(chunk.elapsed)
+                self._queued.pop(id(request), None)
+                first = False
+            self._seconds.inc(len(chunk.samples) / self._engine.sample_rate)
+            yield chunk
+        if speech.result is not None:
+            yield speech.result
+
+    async def _call(self, work: Callable[[], Result]) -> Result | RepriseError:
+        try:
+            return await self._run(work)
+        except RepriseError as error:
+            self._failed |= isinstance(error, EngineFailed)
+            return error
+
+    async def _run(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    # ---- of Serve
+
+    async def status(self) -> ReplicaStatus:
+        """The state of this replica."""
+        return ReplicaStatus(
+            self._replica,
+            self._node,
+            os.getpid(),
+            self._engine.status(),
+            sum(self._queued.values()),
+            tuple(self._voices),
+        )
+
+    def check_health(self) -> None:
+        """Serve replaces a replica whose engine has failed: after an error of the device it seldom recovers."""
+        status = self._engine.status()
+        self._slots_used.set(status.speaking)
+        self._waiting.set(self._waiting_seconds())
+        if self._failed:
+            raise RuntimeError("A step of the model has failed.")
+
+    def record_routing_stats(self) -> dict[str, Any]:
+        """For the router: the voices whose keys and values are cached, as far as the cache goes."""
+        return {"voices": list(self._voices)}
+
+    def record_autoscaling_stats(self) -> dict[str, float]:
+        """For the number of replicas."""
+        status = self._engine.status()
+        return {QUEUED_SECONDS: self._waiting_seconds(), BUSY: (status.speaking + status.waiting) / status.slots}
+
+    def _waiting_seconds(self) -> float:
+        return sum(self._queued.values()) if self._engine.status().waiting else 0.0
+
+    def __del__(self) -> None:
+        if engine := getattr(self, "_engine", None):
+            engine.close()
+
+
+def _seconds(request: SpeakRequest) -> float:
+    texts = [request.text] if isinstance(request.text, str) else [segment.text for segment in request.text]
+    spoken = sum(len(segment.result.text) for segment in request.spoken)
+    return max(0, sum(map(len, texts)) - spoken) * SECONDS_PER_CHARACTER

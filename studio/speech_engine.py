@@ -1,0 +1,120 @@
+"""What an application needs of an engine, wherever that runs.
+
+Two implement it: `engine.Engine`, in this process, and `studio.cluster.ClusterEngine`, whose replicas are on other
+machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
+    from engine.request import AudioChunk, SpeechResult
+    from engine.sentences import Sentence
+    from engine.text import GrowingText
+    from engine.voice import Consent, Voice
+
+
+class SpeechStream(Protocol):
+    """As `engine.request.Speech`: iterate it once to speak."""
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def result(self) -> SpeechResult | None: ...
+
+    @property
+    def place(self) -> int | None: ...
+
+    def __iter__(self) -> Iterator[AudioChunk]: ...
+
+    def __next__(self) -> AudioChunk: ...
+
+    def cancel(self) -> None:
+        """Stop, from any thread."""
+
+    def close(self) -> None:
+        """Cancel, and free the request."""
+
+
+class SpeechEngine(Protocol):
+    """A loaded model, as `engine.Engine` describes it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def notice(self) -> Sentence: ...
+
+    @property
+    def sample_rate(self) -> int: ...
+
+    @property
+    def frame_length(self) -> int: ...
+
+    @property
+    def frame_rate(self) -> float: ...
+
+    @property
+    def slots(self) -> int: ...
+
+    @property
+    def codec_fingerprint(self) -> str: ...
+
+    @property
+    def default_options(self) -> SpeakOptions: ...
+
+    @property
+    def style_tags(self) -> bool: ...
+
+    @property
+    def english_only(self) -> bool: ...
+
+    def status(self) -> EngineStatus:
+        """The current state."""
+
+    def encode_voice(
+        self,
+        name: str,
+        references: Sequence[tuple[bytes | str | Path, str]],
+        *,
+        language: str = "en",
+        description: str = "",
+        consent: Consent | None = None,
+    ) -> EncodedVoice:
+        """Make a voice from clips and their transcripts."""
+
+    def reencode(self, voice: Voice) -> Voice:
+        """Encode a voice's clips again with this engine's codec."""
+
+    def reconstruct(self, voice: Voice) -> NDArray[np.float32]:
+        """Decode a voice's codes."""
+
+    def speak(
+        self,
+        text: str | GrowingText,
+        voice: Voice | Sequence[Voice] | None = None,
+        options: SpeakOptions | None = None,
+        *,
+        owner: str = "",
+    ) -> SpeechStream:
+        """Speak a text as a stream."""
+
+    def growing_text(self) -> GrowingText:
+        """A text that is spoken while it is written."""
+
+    def forget(self, voice: Voice) -> None:
+        """Drop the cached data of a deleted voice."""
+
+    def close(self) -> None:
+        """End all requests."""

@@ -1,0 +1,186 @@
+"""Two replicas on this machine: streams at once, kills, a rolling update, and the library beside them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from engine import Engine, SpeakOptions
+from engine.errors import EngineFailed, InvalidText, UnusableReference
+from engine.request import SpeechResult
+from engine.voice import Voice
+from storage import Storage
+from storage.samples import read_samples
+from studio.context import AppContext
+from studio.model_manager import ModelManager
+from tests.studio.cluster.conftest import settings
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from studio.cluster.engine import ClusterEngine
+
+pytestmark = pytest.mark.slow
+pytest.importorskip("ray.serve", reason="Ray Serve is not installed (pip install 'ray[serve]')")
+
+LONG = "The rain has stopped. The children play in the garden. The old dog sleeps near the door. We walk to the river."
+SEEDED = SpeakOptions(seed=7)
+
+
+@pytest.fixture(scope="module")
+def voices() -> list[Voice]:
+    return [sample.voice for sample in read_samples()]
+
+
+def take(speech: Any) -> tuple[np.ndarray, SpeechResult]:
+    """The samples of a speech, with what is spoken again replaced, and its result."""
+    samples = np.zeros(0, np.float32)
+    for chunk in speech:
+        samples = np.concatenate([samples[: chunk.start], chunk.samples])
+    return samples, speech.result
+
+
+def test_a_cluster_speaks_as_an_engine_here_does(
+    cluster: ClusterEngine, bundled_engine: Engine, voices: list[Voice]
+) -> None:
+    here, there = ([take(engine.speak("The rain has stopped.", voice, SEEDED)) for voice in voices[:2]]
+                   for engine in (bundled_engine, cluster))  # fmt: skip
+    for (expected, result), (got, other) in zip(here, there, strict=True):
+        np.testing.assert_allclose(got, expected, atol=1e-4)
+        assert (other.stop_reason, other.frames, other.seed) == (result.stop_reason, result.frames, 7)
+        assert other.segments == result.segments
+
+
+def test_requests_go_to_the_replica_that_has_read_the_voice(cluster: ClusterEngine, voices: list[Voice]) -> None:
+    from studio.cluster.messages import voice_key
+
+    for _ in range(2):
+        for voice in voices[2:6]:
+            take(cluster.speak("Hello there.", voice, SEEDED))
+    held = [each.voices for each in cluster.replicas()]
+    keys = [voice_key([cluster._with_own_codes(voice)]) for voice in voices[2:6]]
+    assert [sum(key in voices_held for voices_held in held) for key in keys] == [1, 1, 1, 1]
+
+
+def test_many_streams_at_once_use_both(cluster: ClusterEngine, voices: list[Voice]) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        takes = list(pool.map(lambda voice: take(cluster.speak("The rain has stopped.", voice)), voices))
+    assert all(result.stop_reason in ("end", "short") for _, result in takes)
+    assert len(cluster.replicas()) == 2
+    assert all(each.voices for each in cluster.replicas())
+    assert cluster.status().slots == 4
+
+
+def test_a_killed_replica_is_a_pause_and_not_an_error(cluster: ClusterEngine, voices: list[Voice]) -> None:
+    expected, whole = take(cluster.speak(LONG, voices[0], SEEDED))
+    speech = cluster.speak(LONG, voices[0], SEEDED)
+    samples, starts = np.zeros(0, np.float32), []
+    killed = False
+    for chunk in speech:
+        starts.append(chunk.start)
+        samples = np.concatenate([samples[: chunk.start], chunk.samples])
+        if chunk.segment >= 1 and not killed:
+            killed = True
+            (speaking,) = [each for each in cluster.replicas() if each.status.speaking]
+            os.kill(speaking.pid, signal.SIGKILL)
+    assert killed
+    assert speech.replica_losses >= 1
+    assert speech.result is not None
+    assert speech.result.stop_reason == whole.stop_reason
+    assert [segment.frames for segment in speech.result.segments] == [segment.frames for segment in whole.segments]
+    first = whole.segments[0].frames * cluster.frame_length
+    assert len(samples) == len(expected)
+    np.testing.assert_allclose(samples[:first], expected[:first], atol=1e-4)
+    assert min(starts[starts.index(first) :]) == first  # from the segment on that was under way
+
+
+def test_a_text_that_grows_is_one_speech(cluster: ClusterEngine, voices: list[Voice]) -> None:
+    text = cluster.growing_text()
+    with pytest.raises(InvalidText):
+        text.append("привет")
+    text.append("The rain has stopped. The children")
+    speech = cluster.speak(text, voices[0], SEEDED)
+    first = next(speech)
+    text.append(" play in the garden.")
+    text.finish()
+    samples, result = take(speech)
+    assert first.start == 0
+    assert [segment.text for segment in result.segments] == [
+        "The rain has stopped.",
+        "The children play in the garden.",
+    ]
+    assert result.frames == sum(segment.frames for segment in result.segments)
+    assert len(samples) == result.frames * cluster.frame_length
+
+
+def test_what_cannot_be_spoken_is_told_and_what_is_cancelled_ends(cluster: ClusterEngine, voices: list[Voice]) -> None:
+    with pytest.raises(InvalidText):
+        take(cluster.speak("привет", voices[0]))
+    with pytest.raises(UnusableReference):
+        cluster.encode_voice("Ada", [(b"no clip", "Hello.")])
+    speech = cluster.speak(LONG, voices[0], SEEDED)
+    next(speech)
+    speech.cancel()
+    _, result = take(speech)
+    assert result.stop_reason == "cancelled"
+    until(lambda: not any(each.status.speaking for each in cluster.replicas()))
+
+
+def test_a_voice_saved_through_one_page_is_used_at_once_through_another(
+    cluster: ClusterEngine, postgresql: str
+) -> None:
+    """Two processes' services over one database and one cluster."""
+    clip = read_samples()[0].voice.references[0]
+    with Storage.open(postgresql) as one, Storage.open(postgresql) as other:
+        made = AppContext.create(ModelManager(cluster), one).engine.encode_voice("Ada", [(clip.clip, clip.transcript)])
+        saved = one.voices.add(made.voice)
+        voice = other.voices.ready(saved.id, cluster.codec_fingerprint, cluster.reencode)
+        _, result = take(AppContext.create(ModelManager(cluster), other).engine.speak("Hello there.", voice, SEEDED))
+        assert result.frames > 0
+
+
+def test_a_rolling_update_lets_speeches_end(cluster: ClusterEngine, voices: list[Voice]) -> None:
+    """The same engine under another setting: all replicas are replaced while one speaks."""
+    from ray import serve
+
+    from studio.cluster.deployment import APPLICATION, application
+
+    before = {each.pid for each in cluster.replicas()}
+    expected, _ = take(cluster.speak(LONG, voices[0], SEEDED))
+    speech = cluster.speak(LONG, voices[0], SEEDED)
+    samples = next(speech).samples
+    with ThreadPoolExecutor(1) as pool:
+        update = pool.submit(serve.run, application(settings()), name=APPLICATION, route_prefix=None)
+        rest, result = take(speech)
+        update.result()
+    until(lambda: not before & {each.pid for each in cluster.replicas()})
+    assert result is not None
+    assert len(rest) == len(expected)
+    np.testing.assert_allclose(samples, expected[: len(samples)], atol=1e-4)
+    assert take(cluster.speak("Hello there.", voices[0]))[1].frames > 0
+
+
+def test_a_head_that_is_gone_is_a_sentence_and_the_library_is_whole(
+    cluster: ClusterEngine, postgresql: str, voices: list[Voice]
+) -> None:
+    """The last test: it kills the cluster's control store."""
+    from ray._private.worker import _global_node
+
+    with Storage.open(postgresql) as storage:
+        saved = storage.voices.add(voices[0])
+        speech = cluster.speak(LONG * 5, voices[0], SEEDED)
+        next(speech)
+        (control,) = _global_node.all_processes["gcs_server"]
+        os.kill(control.process.pid, signal.SIGKILL)
+        with pytest.raises(EngineFailed, match=r"does not answer any more\. Saved voices and takes are safe"):
+            take(speech)
+        with pytest.raises(EngineFailed, match="does not answer any more"):
+            cluster.speak("Hello there.", voices[0])
+        with pytest.raises(EngineFailed, match="does not answer any more"):
+            cluster.reencode(voices[0])
+        assert cluster.status().slots == 4  # the last one known
+        assert storage.voices.load(saved.id).references == voices[0].references
