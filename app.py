@@ -24,6 +24,7 @@ from cli.library import library
 from cli.speak import speak
 from cli.terminal import exit_on_error, say
 from cli.voices import voices
+from studio.zero_gpu import prepare as prepare_zero_gpu
 
 main = typer.Typer(
     help="Clone a voice from a clip, hear it speak as speech is made. Without a command: serve the page.",
@@ -41,6 +42,7 @@ def serve(
     port: options.Port = None,
     database: options.Database = None,
     sounds: options.Sounds = None,
+    snapshots: options.Snapshots = None,
     precision: options.Precision = None,
     graphs: options.Graphs = "frame",
     compiled: options.Compiled = False,
@@ -61,8 +63,20 @@ def serve(
     if models and source is not None and source.name == "DEFAULT":
         model = models[0]
     context.obj = command = CommandContext(
-        model, device, database, sounds, precision, graphs, compiled, speakers, cluster, replicas, replica_gpus
+        model,
+        device,
+        database,
+        sounds,
+        snapshots,
+        precision,
+        graphs,
+        compiled,
+        speakers,
+        cluster,
+        replicas,
+        replica_gpus,
     )
+    prepare_zero_gpu()
     if context.invoked_subcommand:
         return
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")

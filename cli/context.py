@@ -6,10 +6,12 @@ Torch, Gradio and SQLAlchemy are imported where they are used, so that every com
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 LoadingProgress = Callable[[str, float], None]
 
+SNAPSHOT_SECONDS = 60.0  # between two snapshots of a library that has changed
+SPACE_DATA = Path("/data")  # persistent storage or a mounted bucket of a Space
+
 
 @dataclass(frozen=True)
 class CommandContext:
@@ -35,6 +40,7 @@ class CommandContext:
     device: str
     database: str | None = None
     sounds: str | None = None
+    snapshots: Path | None = None
     precision: str | None = None
     graphs: str | None = None
     compiled: bool = False
@@ -46,13 +52,10 @@ class CommandContext:
     @contextmanager
     def storage(self) -> Iterator[Storage]:
         """The database, with the sample voices installed."""
-        from platformdirs import user_data_path
-
         from storage import Storage
         from storage.samples import install_samples
 
-        place = self.database or user_data_path("reprise", ensure_exists=True) / "voices.db"
-        with Storage.open(place, sounds=self.sounds) as storage:
+        with Storage.open(self._place(), sounds=self.sounds) as storage:
             install_samples(storage.voices)
             yield storage
 
@@ -76,13 +79,14 @@ class CommandContext:
         """
         from engine.release.hub import find_release
         from studio.model_manager import ModelCatalog, ModelManager
+        from studio.zero_gpu import is_zero_gpu
 
         def load(model: str, progress: LoadingProgress) -> SpeechEngine:
             gc.collect()  # frees the memory of the previous model before the next one measures what is free
             return self._load(model, progress)
 
-        if notices and self.cluster:
-            raise InvalidOption("On a cluster there is one model: leave out --models, or --cluster.")
+        if notices and (self.cluster or is_zero_gpu()):
+            raise InvalidOption("On a cluster and on ZeroGPU there is one model: leave out --models.")
         catalog = ModelCatalog(notices, find_release, load) if notices else None
         with closing(ModelManager(self._load(self.model, _show_loading), catalog)) as manager:
             yield manager
@@ -92,8 +96,38 @@ class CommandContext:
         """The services of a server, over the database and the model. notices: as for `models`."""
         from studio.context import AppContext
 
-        with self.storage() as storage, self.models(notices or {}) as manager:
+        with self._saved(), self.storage() as storage, self.models(notices or {}) as manager:
             yield AppContext.create(manager, storage)
+
+    def _place(self) -> str | Path:
+        """File or URL of the library."""
+        from platformdirs import user_data_path
+
+        return self.database or user_data_path("reprise", ensure_exists=True) / "voices.db"
+
+    @contextmanager
+    def _saved(self) -> Iterator[None]:
+        """The library's file restored from its snapshots, and saved there within the block and at its end.
+
+        Raises InvalidOption for a library that is no file.
+        """
+        folder = self.snapshots or _space_folder(self.database)
+        if folder is None:
+            yield
+            return
+        from storage.sqlite.snapshots import LibrarySnapshots
+        from studio.periodic import every
+
+        place = self._place()
+        if "://" in str(place):
+            raise InvalidOption("Snapshots are of a library in a file; a server has its own backups.")
+        snapshots = LibrarySnapshots(place, folder)
+        snapshots.restore()
+        try:
+            with every(SNAPSHOT_SECONDS, snapshots.save):
+                yield
+        finally:
+            snapshots.save()
 
     def _load(self, model: str, progress: LoadingProgress) -> SpeechEngine:
         options: dict[str, Any] = {
@@ -106,7 +140,10 @@ class CommandContext:
         if self.cluster:
             return self._connect(self.cluster, given)
         from engine.engine import Engine
+        from studio.zero_gpu import ZeroGpuEngine, is_zero_gpu
 
+        if is_zero_gpu():
+            return ZeroGpuEngine(Engine.load(model, self.device, progress=progress, start=False, **given))
         return Engine.load(model, self.device, progress=progress, **given)
 
     def _connect(self, address: str, given: dict[str, Any]) -> SpeechEngine:
@@ -149,6 +186,12 @@ def model_notices(model: str, models: list[str]) -> dict[str, Sentence]:
     from engine.release.hub import notice_of
 
     return {name: notice_of(name) for name in dict.fromkeys([model, *models])} if models else {}
+
+
+def _space_folder(database: str | None) -> Path | None:
+    """Where a Space keeps snapshots: in its /data, unless a library is named."""
+    on_space = bool(os.environ.get("SPACE_ID")) and not database
+    return SPACE_DATA / "reprise" if on_space and os.access(SPACE_DATA, os.W_OK) else None
 
 
 def _show_loading(stage: str, done: float) -> None:

@@ -35,6 +35,15 @@ Sounds = Annotated[
         show_default=False,
     ),
 ]
+Snapshots = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="REPRISE_SNAPSHOTS",
+        help="Folder that outlives this machine's disk: the library's SQLite file is saved there every minute, and "
+        "restored from there at the start. Default: /data on a Space that has it, else none.",
+        show_default=False,
+    ),
+]
 Precision = Annotated[
     Literal["fp32", "bf16", "fp16", "int8", "int4", "fp8"] | None,
     typer.Option(

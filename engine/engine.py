@@ -122,7 +122,8 @@ class Engine:
     frame_length: samples per frame. frame_rate: frames per second. codec_fingerprint: of the codec; a voice's codes are
     valid for this codec only. notice: description, limits and licence of the model. style_tags: whether tags such as
     `[whisper]` have an effect. english_only: whether the model speaks English only. default_options: of the release.
-    slots: most requests that speak at once. abilities: what the model can do beside speaking.
+    slots: most requests that speak at once. abilities: what the model can do beside speaking. precision:
+    of the speech model's weights.
     """
 
     def __init__(
@@ -137,6 +138,7 @@ class Engine:
         slots: int | None = None,
         queue: int = QUEUE,
         progress: Progress | None = None,
+        start: bool = True,
     ) -> None:
         report = progress or (lambda _stage, _done: None)
         self.name, self.device = name, str(device)
@@ -145,10 +147,12 @@ class Engine:
         self.notice = Sentence(self._profile.notice)
         self.default_options = SpeakOptions(self._profile.temperature, self._profile.top_p, self._profile.top_k)
         architecture, self._codec_config = release.architecture, release.architecture.codec
-        self._precision = precision or choose_precision(device, architecture)
-        plan = self._plan(architecture, device, slots or (CPU_SLOTS if device.type == "cpu" else GPU_SLOTS))
+        self.precision = precision or choose_precision(device, architecture)
+        self._architecture, self._graphs, self._queue = architecture, graphs, queue
+        self.slots = slots or (CPU_SLOTS if device.type == "cpu" else GPU_SLOTS)
+        plan = self._plan_memory(device) if start else None
         report("Loading the speech model", 0.0)
-        model = release.load_model(activation_dtype(self._precision, device), device, self._precision)
+        model = release.load_model(activation_dtype(self.precision, device), device, self.precision)
         _share_cores(device, architecture)
         for stack in (model.slow, model.fast):
             stack.arrange_for_rows()
@@ -158,14 +162,32 @@ class Engine:
         codec = self._codec_config
         decoder = release.load_decoder(device)
         self.sample_rate, self.frame_length = codec.sample_rate, codec.frame_length
-        self.frame_rate, self.slots = codec.frame_rate, plan.slots
+        self.frame_rate = codec.frame_rate
         self.codec_fingerprint = release.fingerprint(decoder)
         self.style_tags, self.english_only = self._profile.style_tags, self.abilities.english_only
         self._encoder = ClipEncoder(lambda: release.load_encoder(device), self.codec_fingerprint, device)
         self._embeddings = SpeakerEmbeddings(lambda: release.load_speaker_encoder(device))
+        self._prompts, self._model, self._decoder = release.prompts, model, decoder
+        self._closed = self._started = False
+        if plan is not None:
+            self._start(plan, device, report)
+        report("Ready", 1.0)
+
+    def start(self) -> None:
+        """Begin to serve, after `load` with `start=False`, in this process or in one that was forked from it."""
+        if not self._started:
+            device = torch.device(self.device)
+            loaded = sum(each.nbytes for part in (self._model.slow, self._model.fast, self._decoder)
+                         for each in part.parameters())  # fmt: skip
+            self._start(self._plan_memory(device, loaded), device, lambda _stage, _done: None)
+
+    def _start(self, plan: MemoryPlan, device: torch.device, report: Progress) -> None:
+        """Make what holds requests, and its threads."""
+        graphs, codec, decoder = self._graphs, self._codec_config, self._decoder
+        self._started, self.slots = True, plan.slots
         self._prefixes = PrefixCache(device, _prefix_bytes(device, plan), HOST_PREFIX_BYTES)
         self._runner = ModelRunner(
-            model,
+            self._model,
             codec.codebook_sizes[-1],
             slots=plan.slots,
             positions=plan.positions,
@@ -180,18 +202,16 @@ class Engine:
         on_gpu = device.type == "cuda" and graphs != "off"
         codec_worker = CodecWorker(decoder, 2 * plan.slots, device, CudaGraphCapture(device) if on_gpu else None)
         self._pipeline = SpeechPipeline(
-            EngineLoop(self._runner, codec_worker, queue),
+            EngineLoop(self._runner, codec_worker, self._queue),
             codec_worker,
-            release.prompts,
+            self._prompts,
             codec.frame_length,
             codec.sample_rate,
             self._runner.positions,
             self._profile.context_positions,
         )
-        self._closed = False
         if self.abilities.clones:
             self._pipeline.loop.idle_work.begin(self._encoder.warm_up())
-        report("Ready", 1.0)
 
     @classmethod
     def load(
@@ -205,6 +225,7 @@ class Engine:
         slots: int | None = None,
         queue: int = QUEUE,
         progress: Progress | None = None,
+        start: bool = True,
     ) -> "Engine":
         """Load a model.
 
@@ -221,6 +242,7 @@ class Engine:
             slots: most requests that speak at once, reduced to fit the memory; by default 4 on a CPU, 32 on a GPU.
             queue: most requests that wait; further ones are refused with EngineBusy.
             progress: called with a stage and its progress, 0 to 1.
+            start: False loads the weights alone; the engine serves after `start`.
 
         Raises: ReleaseError or a subclass such as DoesNotFit; DeviceUnavailable; InvalidOption.
         """
@@ -240,6 +262,7 @@ class Engine:
             slots=slots,
             queue=queue,
             progress=progress,
+            start=start,
         )
 
     def encode_voice(
@@ -334,7 +357,7 @@ class Engine:
         self._check_open()
         options = options or self.default_options
         prompted = self._prompted(voice, self._language(options.language))
-        segments = self._segments(text, len(prompted.references)) if isinstance(text, str) else text
+        segments = self.segments(text, len(prompted.references)) if isinstance(text, str) else text
         seed = secrets.randbelow(MAX_SEED + 1) if options.seed is None else options.seed
         return Speech(Request(self._pipeline, segments, prompted, options, seed, owner, spoken))
 
@@ -372,7 +395,7 @@ class Engine:
             waiting=scheduler.waiting,
             slots=self.slots,
             graphs=self._runner.graph_state,
-            precision=self._precision,
+            precision=self.precision,
             positions=self._runner.positions,
             prefixes=self._prefixes.nbytes,
             device_memory=reserved_memory(self.device),
@@ -386,7 +409,8 @@ class Engine:
         """End all requests and free the model. Further calls raise EngineClosed."""
         if not self._closed:
             self._closed = True
-            self._pipeline.loop.close()
+            if self._started:
+                self._pipeline.loop.close()
             self._encoder.release()
 
     def _prompted(self, voice: Voice | Sequence[Voice] | OwnVoice | None, language: str) -> PromptVoice:
@@ -425,17 +449,19 @@ class Engine:
         if self._closed:
             raise EngineClosed()
 
-    def _plan(self, architecture: Architecture, device: torch.device, slots: int) -> MemoryPlan:
+    def _plan_memory(self, device: torch.device, loaded: int = 0) -> MemoryPlan:
+        """loaded: bytes of the weights, where these are on the device already."""
+        available = available_memory(device)
         return plan_memory(
-            architecture,
-            self._precision,
-            available=available_memory(device),
-            slots=slots,
+            self._architecture,
+            self.precision,
+            available=None if available is None else available + loaded,
+            slots=self.slots,
             positions=POSITIONS,
-            activations=activation_dtype(self._precision, device),
+            activations=activation_dtype(self.precision, device),
         )
 
-    def _segments(self, text: str, speakers: int) -> list[Segment]:
+    def segments(self, text: str, speakers: int) -> list[Segment]:
         """The segments of a text for so many speakers. Raises InvalidText."""
         segments = plan_segments(text, max_bytes=self._profile.max_segment_bytes)
         self._check_speakers([segment.speaker for segment in segments], speakers)
@@ -454,7 +480,7 @@ class Engine:
 
     def check_text(self, text: str) -> None:
         """Raises InvalidText for words that the model cannot speak."""
-        unspoken = self._pipeline.prompts.unspoken(text)
+        unspoken = self._prompts.unspoken(text)
         if unspoken:
             raise InvalidText("text.not_english", words=", ".join(unspoken[:5]))
 

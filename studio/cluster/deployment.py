@@ -27,6 +27,7 @@ STATS_SECONDS = 1.0  # between two reports of a replica
 HEALTH_SECONDS = 5.0
 # A program that has lost the head would be ended by Ray after a minute; the page goes on with a sentence.
 _RECONNECT_VARIABLE, _RECONNECT_SECONDS = "RAY_gcs_rpc_server_reconnect_timeout_s", str(10 * 365 * 24 * 3600)
+_PUSH_VARIABLE = "RAY_SERVE_REPLICA_AUTOSCALING_METRIC_PUSH_INTERVAL_S"
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ def connect(settings: ClusterSettings) -> ClusterEngine:
         handle = _deployed(serve, settings)
         host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
 
-        def close() -> None:
-            if started:
+        def close(lost: bool) -> None:
+            if started and not lost:
                 serve.shutdown()  # waits for speeches as long as a replica drains
             ray.shutdown()
 
@@ -130,15 +131,14 @@ def application(settings: ClusterSettings) -> Application:
         ray_actor_options={
             "num_cpus": settings.cpus,
             "num_gpus": gpus,
-            "runtime_env": {"env_vars": {"PYTHONPATH": str(ROOT)}},
+            "runtime_env": {"env_vars": {"PYTHONPATH": str(ROOT), _PUSH_VARIABLE: str(STATS_SECONDS)}},
         },
         max_ongoing_requests=slots + QUEUE,  # the engine's own queue gives owners equal shares
         autoscaling_config=AutoscalingConfig(
             min_replicas=least,
             initial_replicas=least,
             max_replicas=most,
-            metrics_interval_s=STATS_SECONDS,
-            look_back_period_s=10.0,
+            look_back_period_s=15.0,
             upscale_delay_s=5.0,
             downscale_delay_s=300.0,
             policy=AutoscalingPolicy(policy_function=autoscaling.policy),

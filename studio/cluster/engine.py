@@ -52,11 +52,11 @@ class ClusterEngine:
     """
 
     def __init__(
-        self, handle: DeploymentHandle, head: tuple[str, int], on_close: Callable[[], None] = lambda: None
+        self, handle: DeploymentHandle, head: tuple[str, int], on_close: Callable[[bool], None] = lambda _lost: None
     ) -> None:
         """handle: of the deployment of `EngineReplica`. head: address of the cluster's control store (GCS).
 
-        on_close: called at the end. Raises EngineFailed where no replica answers.
+        on_close: called at the end with whether the cluster is lost. Raises EngineFailed where no replica answers.
         """
         self._handle, self._head, self._on_close = handle, head, on_close
         self._loop = asyncio.new_event_loop()
@@ -214,7 +214,7 @@ class ClusterEngine:
             speech.cancel()
         self._over.set()
         self._watcher.join()
-        self._on_close()
+        self._on_close(self._lost)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -1,0 +1,114 @@
+"""Snapshots of a SQLite library in a folder that outlives the machine, such as a mounted bucket.
+
+SQLite's locks and its write-ahead log need a local disk, which on such a machine is lost at every start. So the
+library is on the local disk, and its latest state as one file in the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+import sqlite3
+import tempfile
+import time
+from pathlib import Path
+
+from engine.errors import DatabaseUnavailable
+from storage.sqlite.connection import SIDE_FILES
+
+log = logging.getLogger(__name__)
+
+PREFIX, SUFFIX = "library-", ".sqlite"
+
+
+class LibrarySnapshots:
+    """The snapshots of one database file. One process writes them. Deleted data is gone with the next snapshot: one is
+    kept."""
+
+    def __init__(self, database: str | Path, folder: str | Path) -> None:
+        """folder: created where it is missing."""
+        self._database, self._folder = Path(database).expanduser(), Path(folder)
+        self._state: tuple[float, ...] | None = None  # of the files when the last snapshot was taken
+
+    def restore(self) -> bool:
+        """Put the latest whole snapshot in place of a missing database; return whether there was one.
+
+        A snapshot that is damaged is passed over. Raises DatabaseUnavailable when all are: an empty library in their
+        place would be saved over them.
+        """
+        if self._database.exists():
+            return False
+        found = self._found()
+        for path in reversed(found):
+            if self._put_back(path):
+                return True
+        if found:
+            raise DatabaseUnavailable("database.damaged", detail=f"No snapshot in {self._folder} can be read.")
+        return False
+
+    def save(self) -> bool:
+        """Take a snapshot if the database has changed since the last one; return whether one was taken.
+
+        Raises DatabaseUnavailable.
+        """
+        state = self._files()
+        if not state or state == self._state:
+            return False
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            before = self._found()
+            with tempfile.TemporaryDirectory() as local:
+                copy = Path(local, "copy")
+                self._back_up(copy)
+                target = self._folder / f"{PREFIX}{time.time_ns():020d}{SUFFIX}"
+                # A bucket has no rename: a name that is not a snapshot's is copied to first, and removed.
+                unfinished = target.with_suffix(".new")
+                shutil.copyfile(copy, unfinished)
+                unfinished.replace(target)
+            for path in before:
+                path.unlink(missing_ok=True)
+        except (OSError, sqlite3.Error) as error:
+            raise DatabaseUnavailable("database.unusable", detail=f"{self._folder}: {error}") from error
+        self._state = state
+        return True
+
+    def _found(self) -> list[Path]:
+        with contextlib.suppress(FileNotFoundError):
+            return sorted(self._folder.glob(f"{PREFIX}*{SUFFIX}"))
+        return []
+
+    def _files(self) -> tuple[float, ...]:
+        """Sizes and times of the database and its log: they change with each transaction."""
+        found: list[float] = []
+        for path in (self._database, self._database.with_name(self._database.name + "-wal")):
+            with contextlib.suppress(FileNotFoundError):
+                status = path.stat()
+                found += [status.st_mtime_ns, status.st_size]
+        return tuple(found)
+
+    def _back_up(self, target: Path) -> None:
+        with (
+            contextlib.closing(sqlite3.connect(self._database)) as source,
+            contextlib.closing(sqlite3.connect(target)) as copy,
+        ):
+            source.backup(copy)
+
+    def _put_back(self, snapshot: Path) -> bool:
+        self._database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        local = self._database.with_name(self._database.name + ".new")
+        try:
+            shutil.copyfile(snapshot, local)
+            local.chmod(0o600)
+            with contextlib.closing(sqlite3.connect(local)) as copy:
+                whole = copy.execute("PRAGMA quick_check").fetchall() == [("ok",)]
+        except (OSError, sqlite3.Error) as error:
+            log.warning("The snapshot %s cannot be read: %s", snapshot, error)
+            whole = False
+        if not whole:
+            for suffix in ("", *SIDE_FILES):
+                local.with_name(local.name + suffix).unlink(missing_ok=True)
+            return False
+        local.replace(self._database)
+        log.info("The library was restored from %s.", snapshot)
+        return True

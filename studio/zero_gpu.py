@@ -1,0 +1,304 @@
+"""The engine on a ZeroGPU Space: a GPU is lent for each speech, to a process that is forked for it.
+
+The weights are loaded before the page is launched: the package `spaces` keeps them in memory, and moves them to the GPU
+that a forked process gets. The engine is made of them there, since its threads would not survive the fork.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from engine.errors import EngineBusy, EngineClosed, EngineError, EngineFailed, InvalidInput, RepriseError, first_line
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from engine.engine import EncodedVoice, Engine, EngineStatus, SpeakOptions
+    from engine.request import AudioChunk, SpeechResult, SpokenSegment
+    from engine.sentences import Sentence
+    from engine.text import GrowingText, Segment
+    from engine.voice import Consent, Voice
+
+Result = TypeVar("Result")
+
+START_SECONDS = 10.0  # to make the engine and record its steps in a new process
+SECONDS_PER_CHARACTER = 0.07  # of audio
+REAL_TIME_FACTOR = 1.0  # no GPU that is lent is slower
+CALL_SECONDS = 60  # most of one call; a longer text takes several, each of which goes on where the last one ended
+ENCODE_SECONDS = 20
+
+
+@dataclass(frozen=True)
+class Call:
+    """What one GPU call speaks: the segments after those that are spoken."""
+
+    segments: tuple[Segment, ...]
+    voices: tuple[Voice, ...]
+    options: SpeakOptions
+    spoken: tuple[SpokenSegment, ...] = ()
+
+
+def is_zero_gpu() -> bool:
+    """Whether this process runs on a ZeroGPU Space with its package."""
+    wanted = os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
+    return wanted and find_spec("spaces") is not None
+
+
+def prepare() -> None:
+    """Import `spaces` where this is a ZeroGPU Space: it has to come before anything that uses CUDA."""
+    if is_zero_gpu():
+        import spaces  # noqa: F401
+
+
+def duration(call: Call) -> int:
+    """Seconds of GPU to ask for: what is asked for counts against the visitor's quota while it runs."""
+    characters = sum(len(segment.text) for segment in call.segments[len(call.spoken) :])
+    return round(min(CALL_SECONDS, START_SECONDS + characters * SECONDS_PER_CHARACTER * REAL_TIME_FACTOR))
+
+
+def parts(segments: Sequence[Segment]) -> list[int]:
+    """Where each call ends, as numbers of segments: as many as fit into CALL_SECONDS, and one at least."""
+    ends, characters = [], 0
+    room = (CALL_SECONDS - START_SECONDS) / SECONDS_PER_CHARACTER / REAL_TIME_FACTOR
+    for index, segment in enumerate(segments):
+        if characters and characters + len(segment.text) > room:
+            ends.append(index)
+            characters = 0
+        characters += len(segment.text)
+    return [*ends, len(segments)]
+
+
+class ZeroGpuEngine:
+    """The interface of `Engine` over GPUs that are lent by the call."""
+
+    def __init__(self, engine: Engine) -> None:
+        """engine: with its weights alone (`Engine.load(…, start=False)`); forked processes start theirs."""
+        import spaces
+
+        self.slots = 1  # in each forked process; `spaces` queues what finds no GPU
+        self._engine = engine
+        self._closed = False
+
+        def speak(call: Call) -> Iterator[AudioChunk | SpokenSegment | SpeechResult | RepriseError]:
+            try:
+                engine.start()
+                voices = list(call.voices) or None
+                speech = engine.speak(call.segments, voices, call.options, spoken=call.spoken)
+                told = len(call.spoken)
+                for chunk in speech:
+                    yield from speech.spoken[told:]
+                    told = len(speech.spoken)
+                    yield chunk
+                yield from speech.spoken[told:]
+                assert speech.result is not None
+                yield speech.result
+            except RepriseError as error:
+                yield error
+
+        def work(method: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+            try:
+                engine.start()
+                return getattr(engine, method)(*arguments, **named)
+            except RepriseError as error:
+                return error
+
+        self._speak: Callable[[Call], Iterator[Any]] = spaces.GPU(duration=duration)(speak)
+        self._work: Callable[..., Any] = spaces.GPU(duration=ENCODE_SECONDS)(work)
+
+    @property
+    def name(self) -> str:
+        return self._engine.name
+
+    @property
+    def device(self) -> str:
+        return self._engine.device
+
+    @property
+    def notice(self) -> Sentence:
+        return self._engine.notice
+
+    @property
+    def sample_rate(self) -> int:
+        return self._engine.sample_rate
+
+    @property
+    def frame_length(self) -> int:
+        return self._engine.frame_length
+
+    @property
+    def frame_rate(self) -> float:
+        return self._engine.frame_rate
+
+    @property
+    def codec_fingerprint(self) -> str:
+        return self._engine.codec_fingerprint
+
+    @property
+    def default_options(self) -> SpeakOptions:
+        return self._engine.default_options
+
+    @property
+    def style_tags(self) -> bool:
+        return self._engine.style_tags
+
+    @property
+    def english_only(self) -> bool:
+        return self._engine.english_only
+
+    def status(self) -> EngineStatus:
+        """What this process knows: speeches are made in others."""
+        from engine.engine import POSITIONS, EngineStatus
+
+        return EngineStatus(0, 0, self.slots, "off", self._engine.precision, POSITIONS, (0, 0), None)
+
+    def encode_voice(
+        self,
+        name: str,
+        references: Sequence[tuple[bytes | str | Path, str]],
+        *,
+        language: str = "en",
+        description: str = "",
+        consent: Consent | None = None,
+    ) -> EncodedVoice:
+        """As `Engine.encode_voice`."""
+        named = {"language": language, "description": description, "consent": consent}
+        made: EncodedVoice = self._call("encode_voice", name, references, **named)
+        return made
+
+    def reencode(self, voice: Voice) -> Voice:
+        """As `Engine.reencode`."""
+        made: Voice = self._call("reencode", voice)
+        return made
+
+    def reconstruct(self, voice: Voice) -> NDArray[np.float32]:
+        """As `Engine.reconstruct`."""
+        samples: NDArray[np.float32] = self._call("reconstruct", voice)
+        return samples
+
+    def speak(
+        self,
+        text: str | GrowingText,
+        voice: Voice | Sequence[Voice] | None = None,
+        options: SpeakOptions | None = None,
+        *,
+        owner: str = "",
+    ) -> ZeroGpuSpeech:
+        """As `Engine.speak`; `spaces` has its own queue and shares. A growing text is refused: it would hold a GPU."""
+        from engine.engine import MAX_SEED
+        from engine.text import GrowingText
+        from engine.voice import Voice
+
+        if self._closed:
+            raise EngineClosed()
+        if isinstance(text, GrowingText):
+            raise InvalidInput("spaces.no_growing")
+        options = options or self.default_options
+        if options.seed is None:
+            options = replace(options, seed=secrets.randbelow(MAX_SEED + 1))
+        voices = () if voice is None else (voice,) if isinstance(voice, Voice) else tuple(voice)
+        segments = tuple(self._engine.segments(text, sum(len(each.references) for each in voices)))
+        return ZeroGpuSpeech(self._speak, Call(segments, voices, options))
+
+    def growing_text(self) -> GrowingText:
+        """Raises InvalidInput."""
+        raise InvalidInput("spaces.no_growing")
+
+    def forget(self, voice: Voice) -> None:
+        """Nothing: a forked process ends with its GPU, and its cache with it."""
+
+    def close(self) -> None:
+        """Refuse further calls."""
+        self._closed = True
+
+    def _call(self, method: str, *arguments: Any, **named: Any) -> Any:
+        if self._closed:
+            raise EngineClosed()
+        answer = _translated(lambda: self._work(method, arguments, named))
+        if isinstance(answer, RepriseError):
+            raise answer
+        return answer
+
+
+class ZeroGpuSpeech:
+    """As `engine.request.Speech`, of one GPU call after the other."""
+
+    def __init__(self, speak: Callable[[Call], Iterator[Any]], call: Call) -> None:
+        assert call.options.seed is not None, "the engine has chosen one"
+        self.seed, self.place = call.options.seed, None
+        self.result: SpeechResult | None = None
+        self._call, self._start = call, speak
+        self._ends = parts(call.segments)
+        self._spoken: list[SpokenSegment] = []
+        self._items: Iterator[Any] | None = None
+        self._cancelled = False
+        self._samples = 0
+
+    def __iter__(self) -> ZeroGpuSpeech:
+        return self
+
+    def __next__(self) -> AudioChunk:
+        from engine.request import AudioChunk, SpeechResult, SpokenSegment
+
+        while not self._cancelled:
+            if self._items is None:
+                if not self._ends:
+                    raise StopIteration
+                end = self._ends.pop(0)
+                call = replace(self._call, segments=self._call.segments[:end], spoken=tuple(self._spoken))
+                self._items = _translated(lambda call=call: self._start(call))  # type: ignore[misc]
+            items = self._items
+            item = _translated(lambda items=items: next(items, None))  # type: ignore[misc]
+            if isinstance(item, AudioChunk):
+                return replace(item, segments=len(self._call.segments))
+            if isinstance(item, SpokenSegment):
+                self._spoken.append(item)
+            elif isinstance(item, SpeechResult):
+                self.result = item
+            elif isinstance(item, RepriseError):
+                self._ends = []
+                raise item
+            else:
+                self._items = None
+        self._end()
+        raise StopIteration
+
+    def cancel(self) -> None:
+        """Stop at the next chunk, from any thread."""
+        self._cancelled = True
+
+    def close(self) -> None:
+        """Cancel, and give the GPU back."""
+        self.cancel()
+        self._end()
+
+    def _end(self) -> None:
+        items, self._items = self._items, None
+        if items is not None and hasattr(items, "close"):
+            items.close()
+        if self.result is None or self.result.stop_reason != "cancelled":
+            from engine.request import SpeechResult
+
+            results = tuple(segment.result for segment in self._spoken)
+            frames = sum(segment.frames for segment in results)
+            self.result = SpeechResult("cancelled", frames, 0.0, 0.0, None, self.seed, results)
+
+
+def _translated(work: Callable[[], Result]) -> Result:
+    """Raises EngineBusy for what `spaces` refuses, such as a visitor without quota: its message is a sentence."""
+    try:
+        return work()
+    except (RepriseError, StopIteration):
+        raise
+    except Exception as error:
+        message = getattr(error, "message", None)
+        if isinstance(message, str):
+            raise EngineBusy("spaces.refused", why=message.strip()) from error
+        failure: EngineError = EngineFailed("spaces.failed", why=first_line(error))
+        raise failure from error

@@ -1,0 +1,34 @@
+"""A speech that goes on where another engine has stopped."""
+
+import numpy as np
+
+from engine import Engine, SpeakOptions
+from storage.samples import read_samples
+
+TEXT = "The rain has stopped. The children play in the garden. The old dog sleeps near the door."
+
+
+def test_the_rest_of_a_speech_has_the_same_codes_as_in_the_whole(bundled_engine: Engine) -> None:
+    voice = read_samples()[0].voice
+    whole = bundled_engine.speak(TEXT, voice, SpeakOptions(seed=7))
+    for _ in whole:
+        pass
+    assert [segment.result for segment in whole.spoken] == list(whole.result.segments)
+    begun = whole.spoken[:2]
+    rest = bundled_engine.speak(TEXT, voice, SpeakOptions(seed=7), spoken=begun)
+    chunks = list(rest)
+    assert chunks[0].start == sum(segment.result.frames for segment in begun) * bundled_engine.frame_length
+    assert {chunk.segment for chunk in chunks} == {2}
+    assert rest.result.segments == whole.result.segments
+    assert (rest.result.frames, rest.result.stop_reason) == (whole.result.frames, whole.result.stop_reason)
+    for one, other in zip(rest.spoken, whole.spoken, strict=True):
+        np.testing.assert_array_equal(one.codes, other.codes)
+
+
+def test_a_speech_that_was_spoken_to_its_end_ends_at_once(bundled_engine: Engine) -> None:
+    whole = bundled_engine.speak("Hello there.", None, SpeakOptions(seed=7))
+    for _ in whole:
+        pass
+    again = bundled_engine.speak("Hello there.", None, SpeakOptions(seed=7), spoken=whole.spoken)
+    assert list(again) == []
+    assert again.result.segments == whole.result.segments

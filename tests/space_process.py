@@ -1,0 +1,19 @@
+"""A process of the app as a ZeroGPU Space starts it, on a machine without a GPU.
+
+python -m tests.space_process ARGUMENTS
+
+The package `spaces` is the real one. Left out is what needs a GPU: forked processes neither find it
+nor move the weights to it.
+"""
+
+import sys
+
+import spaces
+from spaces.zero import torch as zero_torch
+
+assert spaces.config.Config.zero_gpu, "SPACES_ZERO_GPU is set"
+zero_torch.unpatch = zero_torch.init = zero_torch.move = lambda *_, **__: None
+
+from app import main  # noqa: E402
+
+main(sys.argv[1:])

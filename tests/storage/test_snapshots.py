@@ -1,0 +1,61 @@
+"""Snapshots of a library on a machine whose disk is lost."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import DatabaseUnavailable
+from storage import Storage
+from storage.sqlite.snapshots import LibrarySnapshots
+from tests.storage.making import voice
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Path:
+    return tmp_path / "bucket"
+
+
+def test_a_library_comes_back_on_a_new_disk(tmp_path: Path, bucket: Path) -> None:
+    first, second = tmp_path / "one" / "voices.db", tmp_path / "two" / "voices.db"
+    snapshots = LibrarySnapshots(first, bucket)
+    assert not snapshots.restore()
+    with Storage.open(first) as storage:
+        saved = storage.voices.add(voice())
+        assert snapshots.save()
+        assert not snapshots.save()  # nothing has changed
+        storage.voices.rename(saved.id, "Bea")  # in the log only
+        assert snapshots.save()
+    assert len(list(bucket.iterdir())) == 1
+    later = LibrarySnapshots(second, bucket)
+    assert later.restore()
+    assert not later.restore()  # the database that is there is newer
+    with Storage.open(second) as storage:
+        assert storage.voices.load(saved.id).references == voice().references
+        assert storage.voices.get(saved.id).name == "Bea"
+
+
+def test_what_was_deleted_leaves_the_bucket(tmp_path: Path, bucket: Path) -> None:
+    snapshots = LibrarySnapshots(tmp_path / "voices.db", bucket)
+    with Storage.open(tmp_path / "voices.db") as storage:
+        saved = storage.voices.add(voice())
+        snapshots.save()
+        storage.voices.delete(saved.id)
+        snapshots.save()
+    (kept,) = bucket.iterdir()
+    assert voice().references[0].clip[-64:] not in kept.read_bytes()
+
+
+def test_a_damaged_snapshot_is_passed_over_and_never_overwritten(tmp_path: Path, bucket: Path) -> None:
+    path = tmp_path / "voices.db"
+    with Storage.open(path) as storage:
+        storage.voices.add(voice())
+        LibrarySnapshots(path, bucket).save()
+    (whole,) = bucket.iterdir()
+    cut = bucket / "library-99999999999999999999.sqlite"
+    cut.write_bytes(whole.read_bytes()[:9000])
+    new = tmp_path / "new" / "voices.db"
+    assert LibrarySnapshots(new, bucket).restore()
+    whole.unlink()
+    with pytest.raises(DatabaseUnavailable, match="damaged"):
+        LibrarySnapshots(tmp_path / "other" / "voices.db", bucket).restore()
+    assert cut.exists()

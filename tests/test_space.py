@@ -1,0 +1,126 @@
+"""The app as a Space starts it: with the package `spaces`, a server that lends GPUs, and a folder that is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from engine.text import Segment
+from studio import zero_gpu
+from tests.paths import ROOT
+
+pytestmark = pytest.mark.slow
+
+
+class GpuLender(ThreadingHTTPServer):
+    """What `spaces` calls the device API. calls: what it was asked. refuses: whether visitors have no quota left."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, str]]] = []
+        self.refuses = False
+        super().__init__(("127.0.0.1", 0), _Answer)
+
+    def asked(self, path: str) -> list[dict[str, str]]:
+        return [query for asked, query in self.calls if asked == path]
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: GpuLender
+
+    def do_POST(self) -> None:
+        url = urlsplit(self.path)
+        self.server.calls.append((url.path, {name: values[0] for name, values in parse_qs(url.query).items()}))
+        answer: object = {}
+        status = 200
+        if url.path == "/schedule" and self.server.refuses:
+            status, answer = 429, {"left": 0, "wait": 3600}
+        elif url.path == "/schedule":
+            answer = {"idle": True, "nvidiaIndex": 0, "nvidiaUUID": "GPU-0", "allowToken": "token"}
+        body = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def lender() -> Iterator[GpuLender]:
+    server = GpuLender()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def test_a_space_speaks_and_tells_when_there_is_no_quota(lender: GpuLender, tmp_path: Path) -> None:
+    pytest.importorskip("spaces", reason="the package of Hugging Face Spaces is not installed (pip install spaces)")
+    space = {
+        "SPACE_ID": "ada/reprise",
+        "SPACE_HOST": "ada-reprise.hf.space",
+        "SPACES_ZERO_GPU": "true",
+        "SPACES_ZERO_DEVICE_API_URL": f"http://127.0.0.1:{lender.server_port}",
+        "HOME": str(tmp_path),
+    }
+    kept = tmp_path / "kept"
+    arguments = ["--port", str(free_port()), "--device", "cpu", "--no-open", "--snapshots", str(kept)]
+    arguments += ["--database", str(tmp_path / "local" / "voices.db")]
+    app = subprocess.Popen(
+        [sys.executable, "-m", "tests.space_process", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **space},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert app.stdout is not None
+        url = next(filter(None, (re.search(r"http://[^\s?]+", line) for line in app.stdout))).group().rstrip("/")
+        threading.Thread(target=app.stdout.read, daemon=True).start()  # what `spaces` prints
+        assert lender.asked("/startup-report")
+        asked = {"model": "tts-1", "input": "The rain has stopped.", "voice": "Clara", "response_format": "wav"}
+        spoken = httpx.post(f"{url}/v1/audio/speech", json=asked, timeout=240)
+        assert (spoken.status_code, spoken.content[:4]) == (200, b"RIFF"), spoken.text
+        assert len(spoken.content) > 22_050
+        (schedule,) = lender.asked("/schedule")
+        assert 10 <= int(schedule["durationSeconds"]) <= 13
+        assert [len(lender.asked(path)) for path in ("/allow", "/release")] == [1, 1]
+        lender.refuses = True
+        refused = httpx.post(f"{url}/v1/audio/speech", json=asked, timeout=60)
+        assert refused.status_code in (429, 503)
+        assert "This Space lends no GPU now" in refused.text
+    finally:
+        app.terminate()
+        app.wait(60)
+    assert len(list(kept.glob("library-*.sqlite"))) == 1
+
+
+def test_long_texts_take_several_calls_of_bounded_length() -> None:
+    segments = [Segment("word " * 20)] * 50
+    ends = zero_gpu.parts(segments)
+    assert ends[-1] == 50
+    assert len(ends) > 3
+    for begin, end in zip([0, *ends], ends, strict=False):
+        characters = sum(len(segment.text) for segment in segments[begin:end])
+        assert 0 < characters * zero_gpu.SECONDS_PER_CHARACTER <= zero_gpu.CALL_SECONDS - zero_gpu.START_SECONDS
+    assert zero_gpu.parts([Segment("word " * 2000)]) == [1]
