@@ -30,6 +30,7 @@ check: $(VENV)/.dev  ## style, types and import directions only
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(VENV)/bin/oxlint web/static tests/web/js
+	$(VENV)/bin/hadolint Dockerfile
 	$(PYTHON) -m mypy
 	$(PYTHON) -m pytest -q tests/test_imports.py
 

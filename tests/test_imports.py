@@ -123,7 +123,7 @@ FOREIGN = (
 )
 
 # Imported only when it is asked for; where it is absent, a sentence says so.
-OPTIONAL = {"faster_whisper", "mcp", "torchao", "wyoming"}
+OPTIONAL = {"faster_whisper", "mcp", "ray", "spaces", "torchao", "wyoming"}
 
 # Only the faces may import the engine as a whole: whatever it stands on must not know it.
 ENGINE_ITSELF = "engine.engine"

@@ -96,7 +96,8 @@ def test_a_space_speaks_and_tells_when_there_is_no_quota(lender: GpuLender, tmp_
     try:
         assert app.stdout is not None
         url = next(filter(None, (re.search(r"http://[^\s?]+", line) for line in app.stdout))).group().rstrip("/")
-        threading.Thread(target=app.stdout.read, daemon=True).start()  # what `spaces` prints
+        reader = threading.Thread(target=app.stdout.read, daemon=True)  # what `spaces` prints
+        reader.start()
         assert lender.asked("/startup-report")
         asked = {"model": "tts-1", "input": "The rain has stopped.", "voice": "Clara", "response_format": "wav"}
         spoken = httpx.post(f"{url}/v1/audio/speech", json=asked, timeout=240)
@@ -112,6 +113,8 @@ def test_a_space_speaks_and_tells_when_there_is_no_quota(lender: GpuLender, tmp_
     finally:
         app.terminate()
         app.wait(60)
+        reader.join()
+        app.stdout.close()
     assert len(list(kept.glob("library-*.sqlite"))) == 1
 
 

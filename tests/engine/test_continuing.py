@@ -14,11 +14,12 @@ def test_the_rest_of_a_speech_has_the_same_codes_as_in_the_whole(bundled_engine:
     for _ in whole:
         pass
     assert [segment.result for segment in whole.spoken] == list(whole.result.segments)
-    begun = whole.spoken[:2]
+    begun = whole.spoken[:-1]
+    assert begun
     rest = bundled_engine.speak(TEXT, voice, SpeakOptions(seed=7), spoken=begun)
     chunks = list(rest)
     assert chunks[0].start == sum(segment.result.frames for segment in begun) * bundled_engine.frame_length
-    assert {chunk.segment for chunk in chunks} == {2}
+    assert {chunk.segment for chunk in chunks} == {len(begun)}
     assert rest.result.segments == whole.result.segments
     assert (rest.result.frames, rest.result.stop_reason) == (whole.result.frames, whole.result.stop_reason)
     for one, other in zip(rest.spoken, whole.spoken, strict=True):

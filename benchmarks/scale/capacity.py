@@ -1,0 +1,166 @@
+"""A model on paper: what 10, 1,000 and 100,000 concurrent listeners need.
+
+    python -m benchmarks.scale.capacity [--replica s2-pro] [--listeners 10 1000 100000] [--zipf 1.0] [--voices 100000]
+
+The numbers of a replica are those measured by `benchmarks.speed` (`bundled`), or assumptions that are marked as such
+(`s2-pro`): replace them by your own with --frames-per-second, --slots, --prefill and --price. Hit rates of the prefix
+cache are simulated: voices are asked for by a Zipf distribution, and each replica keeps the latest that fit.
+"""
+
+import argparse
+import json
+import math
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from benchmarks._report import RESULTS, table
+
+UTILISATION = 0.7  # of a replica's frames: above it, queues grow quickly
+REQUEST_SECONDS = 8.0  # of audio, mean
+CHUNK_SECONDS = 0.4  # of audio, mean: four frames at first, then more
+STATEMENTS = 9  # of SQL for a request: its voice, the owner's settings, the take and its sound
+TAKE_BYTES = 25_000  # FLAC, for a second of audio
+VOICE_BYTES = 60_000  # clip and codes, read for a request
+SAMPLE, REQUESTS = 24, 20_000  # replicas that are simulated, and requests to each
+# What one process or server bears, before it needs company. The first two are assumptions to be measured.
+PAGE_CHUNKS = 1_500  # chunks a second through one page process
+DATABASE_STATEMENTS = 8_000  # a second, of a server with 8 cores
+DATABASE_BYTES = 200e6  # a second, of its disk
+SERVE_REPLICAS = 1_000  # of one Serve controller, by Ray's own tests
+
+
+@dataclass(frozen=True)
+class Replica:
+    """What one replica gives. prefill: seconds to read a voice's prompt. cache_voices: prompts that fit into its cache.
+
+    source: where the numbers are from.
+    """
+
+    name: str
+    frames_per_second: float
+    frame_rate: float
+    slots: int
+    prefill: float
+    cache_voices: int
+    gpus: float
+    price: float  # of an hour, in dollars
+    source: str
+
+
+def bundled() -> Replica:
+    """The bundled model on the two cores that `benchmarks.speed.throughput` ran on."""
+    rows = json.loads((RESULTS / "throughput.json").read_text("utf-8"))["rows"]
+    best = max(rows, key=lambda row: row["frames_per_second"])
+    return Replica("bundled", best["frames_per_second"], 21.53, best["listeners"], 0.03, 340, 0, 0.08,
+                   "measured: benchmarks/results/throughput.json; price of two rented cores assumed")  # fmt: skip
+
+
+S2_PRO = Replica("s2-pro", 3_000, 21.53, 64, 0.25, 80, 1, 2.50,
+                 "assumed: half of what the memory bandwidth of an 80 GB GPU permits; no GPU was measured")  # fmt: skip
+
+
+def hit_rate(replicas: int, cache: int, voices: int, zipf: float, *, routed: bool, seed: int = 7) -> float:
+    """Share of requests whose voice is cached where they go. routed: to the replica that has it, else to any.
+
+    A sample of replicas is simulated, each with the voices that come to it and caches that are warm.
+    """
+    random = np.random.default_rng(seed)
+    weights = 1.0 / np.arange(1, voices + 1) ** zipf
+    weights /= weights.sum()
+    homes = random.integers(0, replicas, size=voices)
+    hits = mass = 0.0
+    for home in range(min(replicas, SAMPLE) if routed else 1):
+        own = np.flatnonzero(homes == home) if routed else np.arange(voices)
+        share = float(weights[own].sum())
+        if share == 0:
+            continue
+        asked = random.choice(own, size=REQUESTS, p=weights[own] / share)
+        hits += share * _hits(asked.tolist(), cache)
+        mass += share
+    return hits / mass if mass else 0.0
+
+
+def _hits(asked: list[int], cache: int) -> float:
+    """Share of the second half that a cache of the latest finds."""
+    kept: OrderedDict[int, None] = OrderedDict()
+    found = 0
+    for index, voice in enumerate(asked):
+        found += voice in kept and index >= len(asked) // 2
+        kept[voice] = None
+        kept.move_to_end(voice)
+        if len(kept) > cache:
+            kept.popitem(last=False)
+    return found / (len(asked) - len(asked) // 2)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a number of listeners needs."""
+
+    listeners: int
+    replicas: int
+    requests: float  # a second
+    hits: float
+    hits_unrouted: float
+    pages: int
+    statements: float  # a second
+    bytes_written: float  # a second
+    dollars: float  # for an hour of speech
+    first: str  # what breaks beside replicas where there is one of each, the first one first
+
+
+def plan(replica: Replica, listeners: int, voices: int, zipf: float) -> Plan:
+    """The plan for listeners who hear speech all the time."""
+    requests = listeners / REQUEST_SECONDS
+    frames, hits, count = listeners * replica.frame_rate, 0.5, 1
+    for _ in range(3):  # misses cost frames, and replicas add caches
+        lost = requests * (1 - hits) * replica.prefill  # seconds of replicas that read prompts
+        count = max(1, math.ceil((frames / replica.frames_per_second + lost) / UTILISATION))
+        hits = hit_rate(count, replica.cache_voices, voices, zipf, routed=True)
+    unrouted = hit_rate(count, replica.cache_voices, voices, zipf, routed=False)
+    pages = math.ceil(listeners / CHUNK_SECONDS / PAGE_CHUNKS)
+    statements, written = requests * STATEMENTS, listeners * TAKE_BYTES
+    dollars = count * replica.price / listeners
+    loads = {
+        "page process": listeners / CHUNK_SECONDS / PAGE_CHUNKS,
+        "database statements": statements / DATABASE_STATEMENTS,
+        "database writes": written / DATABASE_BYTES,
+        "Serve controller": count / SERVE_REPLICAS,
+    }
+    over = sorted(((load, name) for name, load in loads.items() if load > 1), reverse=True)
+    first = ", ".join(f"{name} × {load:,.1f}" for load, name in over) or "nothing"
+    return Plan(listeners, count, requests, hits, unrouted, pages, statements, written, dollars, first)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--replica", choices=["bundled", "s2-pro"], nargs="+", default=["bundled", "s2-pro"])
+    parser.add_argument("--listeners", type=int, nargs="+", default=[10, 1_000, 100_000])
+    parser.add_argument("--voices", type=int, default=100_000)
+    parser.add_argument("--zipf", type=float, default=1.0)
+    parser.add_argument("--frames-per-second", type=float)
+    parser.add_argument("--slots", type=int)
+    parser.add_argument("--prefill", type=float)
+    parser.add_argument("--price", type=float)
+    given = parser.parse_args()
+    named = ("frames_per_second", "slots", "prefill", "price")
+    changed = {name: getattr(given, name) for name in named if getattr(given, name) is not None}
+    for name in given.replica:
+        replica = replace(bundled() if name == "bundled" else S2_PRO, **changed)
+        print(f"\n**{replica.name}**: {replica.frames_per_second:,.0f} frames/s in {replica.slots} slots, "
+              f"{replica.frames_per_second * UTILISATION / replica.frame_rate:,.0f} listeners a replica. "
+              f"Source: {replica.source}.\n")  # fmt: skip
+        rows = [plan(replica, count, given.voices, given.zipf) for count in given.listeners]
+        print(table(
+            ["listeners", "replicas", "GPUs", "requests/s", "prefix hits", "without routing", "page processes",
+             "SQL/s", "sound written, MB/s", "$ for a spoken hour", "over the limit of one"],
+            [[f"{row.listeners:,}", row.replicas, row.replicas * replica.gpus, round(row.requests, 1),
+              f"{row.hits:.0%}", f"{row.hits_unrouted:.0%}", row.pages, round(row.statements),
+              round(row.bytes_written / 1e6, 1), f"{row.dollars:.4f}", row.first] for row in rows],
+        ))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

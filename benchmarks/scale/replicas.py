@@ -1,0 +1,110 @@
+"""Throughput and first audio with one and two replicas on a Ray cluster of this machine.
+
+    python -m benchmarks.scale.replicas [--replicas 1 2] [--listeners 4] [--rounds 3]
+
+Each listener is a thread that asks for a sentence in a voice of its own, one after the other. All replicas share the
+cores of this machine: the ratios say what the cluster adds or costs, not what a second machine would give.
+"""
+
+import argparse
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from benchmarks._report import machine, print_table, save
+from engine.engine import Engine, SpeakOptions
+from storage.samples import read_samples
+
+TEXTS = ("The rain has stopped.", "The children play in the garden.", "We walk to the river in the morning.")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """replicas: 0 for an engine in this process. first_audio: median, seconds."""
+
+    replicas: int
+    frames_per_second: float
+    first_audio: float
+    worst_first_audio: float
+
+
+@contextmanager
+def engine(replicas: int) -> Iterator[Any]:
+    """An engine with so many replicas; in this process for none."""
+    if not replicas:
+        with closing(Engine.load("bundled", "cpu", slots=4)) as made:
+            yield made
+        return
+    from studio.cluster.deployment import LOCAL, ClusterSettings, connect
+    from studio.cluster.messages import EngineSettings
+
+    settings = EngineSettings("bundled", "cpu", slots=4)
+    with closing(
+        connect(ClusterSettings(LOCAL, settings, (replicas, replicas), gpus=0.0, cpus=0.5, cluster_cpus=4))
+    ) as made:
+        yield made
+
+
+def measure(replicas: int, listeners: int, rounds: int) -> Measured:
+    """Run all listeners at once."""
+    voices = [sample.voice for sample in read_samples()]
+    with engine(replicas) as speaking:
+
+        def listen(number: int, times: int, together: threading.Barrier) -> tuple[int, list[float]]:
+            together.wait()
+            frames, firsts = 0, []
+            for turn in range(times):
+                began, first = time.perf_counter(), None
+                text = TEXTS[(number + turn) % len(TEXTS)]
+                for chunk in speaking.speak(text, voices[number % len(voices)], SpeakOptions(seed=turn)):
+                    first = first or time.perf_counter() - began
+                    frames += chunk.frames
+                firsts.append(first or 0.0)
+            return frames, firsts
+
+        def all_at_once(times: int) -> tuple[float, list[float]]:
+            together = threading.Barrier(listeners)
+            with ThreadPoolExecutor(listeners) as pool:
+                began = time.perf_counter()
+                done = list(pool.map(lambda number: listen(number, times, together), range(listeners)))
+            took = time.perf_counter() - began
+            return sum(frames for frames, _ in done) / took, [first for _, firsts in done for first in firsts]
+
+        all_at_once(1)  # voices are read, routes are known
+        rate, firsts = all_at_once(rounds)
+    return Measured(replicas, rate, statistics.median(firsts), max(firsts))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--replicas", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--listeners", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    measured = [measure(count, given.listeners, given.rounds) for count in given.replicas]
+    base = measured[0]
+    print_table(
+        f"{given.listeners} listeners",
+        ["engine", "frames/s", "ratio", "first audio, ms", "worst, ms", "ratio"],
+        [
+            [
+                f"{each.replicas} replicas" if each.replicas else "in this process",
+                round(each.frames_per_second),
+                round(each.frames_per_second / base.frames_per_second, 2),
+                round(1000 * each.first_audio),
+                round(1000 * each.worst_first_audio),
+                round(each.first_audio / base.first_audio, 2),
+            ]
+            for each in measured
+        ],
+    )
+    save("replicas", {"machine": machine(), "rows": [asdict(each) for each in measured]})
+
+
+if __name__ == "__main__":
+    main()
