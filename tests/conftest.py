@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import zlib
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +14,20 @@ import pytest
 from hypothesis import settings
 
 from storage import Storage, VoiceLibrary
-from tests.paths import ROOT, in_memory
+from tests.paths import FIXTURES, ROOT, in_memory
+from tests.quick_migrations import quick_migrations
 
 if TYPE_CHECKING:
     from engine import Engine
 
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
+
+# Gradio asks Matplotlib for its backend, and Matplotlib imports all of itself to choose one.
+os.environ.setdefault("MPLBACKEND", "agg")
+# An HTTP client reads all certificate authorities when it is made. Tests speak to nobody outside: a folder without any.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(FIXTURES)
 
 if memory := in_memory(room=4 << 30):
     # Databases sync with every commit, which on a disk takes longer than the tests.
@@ -32,6 +41,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.path not in slow, zlib.crc32(str(item.path.relative_to(ROOT)).encode())))
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is imported out of all garbage collections, which would spend most of their time on it."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def databases_made_quickly(request: pytest.FixtureRequest) -> Iterator[None]:
+    """New databases get their tables without Alembic, except in modules that set MIGRATES."""
+    with nullcontext() if getattr(request.module, "MIGRATES", False) else quick_migrations():
+        yield
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from storage.database import Database
 from tests.paths import ROOT
 from tests.storage.making import voice
 
+MIGRATES = True  # with Alembic
+
 
 @contextmanager
 def nobody() -> Iterator[None]:

@@ -17,6 +17,8 @@ from storage.database import MIGRATION_LOCK
 from storage.migrations.__main__ import main
 from storage.models import Base
 
+MIGRATES = True  # with Alembic
+
 
 @pytest.fixture
 def engine(empty_url: str) -> Iterator[Engine]:

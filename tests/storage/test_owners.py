@@ -192,5 +192,5 @@ class OwnerIsolation(RuleBasedStateMachine):
                 ] == [(place, one, self.texts[one], self.chosen[one]) for place, one in enumerate(made)]
 
 
-OwnerIsolation.TestCase.settings = settings(deadline=None, max_examples=12, stateful_step_count=25)
+OwnerIsolation.TestCase.settings = settings(deadline=None, max_examples=8, stateful_step_count=25)
 TestOwners = OwnerIsolation.TestCase

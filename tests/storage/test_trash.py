@@ -178,7 +178,7 @@ def test_a_copy_of_a_sample_is_ones_own(library: VoiceLibrary) -> None:
     assert library.get(sample.id) == sample
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(st.lists(st.sampled_from(["a" * MAX_NAME, "A" * MAX_NAME, "x", "X 2", "x  3"]), min_size=1, max_size=6))
 def test_copies_always_find_a_name(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
     with VoiceLibrary.open(tmp_path_factory.mktemp("names") / "voices.db") as library:

@@ -13,6 +13,8 @@ from storage.storage import Storage
 from tests.storage.making import clip, codes
 from tests.storage.speaking import card, spoken
 
+MIGRATES = True  # with Alembic
+
 VOICE = "a" * 32
 VERSIONS = sorted(script.revision for script in ScriptDirectory.from_config(migrations.config()).walk_revisions())
 BEFORE = VERSIONS[:-1]

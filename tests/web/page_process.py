@@ -31,13 +31,14 @@ class PageProcess:
         """Start the process, and wait until it answers."""
         self._process = subprocess.Popen(self._command, cwd=ROOT)
         until = time.monotonic() + PATIENCE
-        while time.monotonic() < until and self._process.poll() is None:
-            try:
-                httpx.get(self.url + "reprise/alive").raise_for_status()
-            except httpx.HTTPError:
-                time.sleep(0.05)
-            else:
-                return
+        with httpx.Client() as client:
+            while time.monotonic() < until and self._process.poll() is None:
+                try:
+                    client.get(self.url + "reprise/alive").raise_for_status()
+                except httpx.HTTPError:
+                    time.sleep(0.2)
+                else:
+                    return
         raise RuntimeError("the page did not start")
 
     def kill(self) -> None:

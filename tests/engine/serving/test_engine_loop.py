@@ -366,7 +366,6 @@ def restless_collector() -> Iterator[None]:
     gc.set_threshold(1)
     yield
     gc.set_threshold(*before)
-    gc.unfreeze()
 
 
 @pytest.mark.usefixtures("restless_collector")

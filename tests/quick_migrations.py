@@ -1,0 +1,56 @@
+"""Migrations without Alembic: what it once executed on an empty database is executed again on all others.
+
+Most of a test with a database of its own was Alembic otherwise.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from sqlalchemy import Connection, event
+
+from storage import migrations
+
+Statement = tuple[str, Any]  # and its parameters
+
+alembic = migrations.upgrade
+_executed: dict[str, list[Statement]] = {}  # by dialect
+_recording = threading.Lock()
+
+
+@contextmanager
+def quick_migrations() -> Iterator[None]:
+    """New databases are made quickly; those that hold anything are upgraded as ever."""
+    with mock.patch.object(migrations, "upgrade", _upgrade):
+        yield
+
+
+def _upgrade(connection: Connection) -> None:
+    if migrations.refuse_newer(connection):
+        return alembic(connection)
+    with _recording:
+        known = _executed.get(connection.dialect.name)
+        if known is None:
+            _executed[connection.dialect.name] = _record(connection)
+            return None
+    for statement, parameters in known:
+        connection.exec_driver_sql(statement, parameters)
+    return None
+
+
+def _record(connection: Connection) -> list[Statement]:
+    executed: list[Statement] = []
+
+    def note(_: Connection, __: object, statement: str, parameters: Any, ___: object, many: bool) -> None:
+        assert not many
+        if not statement.lstrip().upper().startswith(("SELECT", "PRAGMA", "BEGIN")):
+            executed.append((statement, parameters or None))
+
+    event.listen(connection, "before_cursor_execute", note)
+    try:
+        alembic(connection)
+    finally:
+        event.remove(connection, "before_cursor_execute", note)
+    return executed
