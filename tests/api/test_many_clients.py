@@ -1,4 +1,4 @@
-"""Two hundred clients at once, of which half vanish."""
+"""More clients at once than have places, of which half vanish."""
 
 import asyncio
 import gc
@@ -11,13 +11,13 @@ from tests.api.conftest import Server
 from tests.looping import run
 from tests.waiting import until
 
-CLIENTS = 200
+CLIENTS = 100  # a third more than there are places
 pytestmark = pytest.mark.slow
 
 
 async def one(client: httpx.AsyncClient, number: int) -> int:
     """The status of a client's speech; 0 for one that vanishes, after headers or before."""
-    asked = {"model": "tts-1", "input": "Yes, of course.", "voice": "Clara", "max_new_tokens": 8}
+    asked = {"model": "tts-1", "input": "Yes, of course.", "voice": "Clara", "max_new_tokens": 4}
     if number % 2:
         asked["input"] = "The rain has stopped at last. " * 20
         asked["max_new_tokens"] = 10_000
@@ -32,14 +32,14 @@ async def one(client: httpx.AsyncClient, number: int) -> int:
         return 0
 
 
-async def crowd(url: str) -> list[int]:
+async def crowd(url: str, clients: int) -> list[int]:
     limits = httpx.Limits(max_connections=None)
     patient, impatient = httpx.Timeout(240), httpx.Timeout(240, read=1.0)
     async with (
         httpx.AsyncClient(base_url=url, limits=limits, timeout=patient) as staying,
         httpx.AsyncClient(base_url=url, limits=limits, timeout=impatient) as leaving,
     ):
-        return await asyncio.gather(*(one(leaving if number % 2 else staying, number) for number in range(CLIENTS)))
+        return await asyncio.gather(*(one(leaving if number % 2 else staying, number) for number in range(clients)))
 
 
 def memory(server: Server) -> float:
@@ -51,12 +51,12 @@ def memory(server: Server) -> float:
 
 def test_every_slot_comes_back(server: Server) -> None:
     """Those beyond the queue are told to come again; nobody waits for ever, and nothing is kept of those that left."""
-    run(crowd, server.url)
+    run(crowd, server.url, CLIENTS // 2)
     until(lambda: server.busy() == 0)
     before = memory(server)
-    statuses = run(crowd, server.url)
+    statuses = run(crowd, server.url, CLIENTS)
     until(lambda: server.busy() == 0)
-    assert len(statuses) == CLIENTS
+    assert 503 in statuses
     assert set(statuses) <= {0, 200, 503}
     assert statuses.count(200) >= server.engine.slots
     until(lambda: not any(thread.name == "reprise-api-speech" for thread in threading.enumerate()))

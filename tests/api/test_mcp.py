@@ -136,7 +136,9 @@ def test_who_leaves_frees_the_slot(server: Server, mode: str) -> None:
 def test_over_standard_input_and_output(tmp_path: Path) -> None:
     async def meet() -> None:
         command = StdioServerParameters(
-            command=sys.executable, args=["app.py", "mcp", "--database", str(tmp_path / "voices.db")], cwd=ROOT
+            command=sys.executable,
+            args=["app.py", "--graphs", "off", "mcp", "--database", str(tmp_path / "voices.db")],
+            cwd=ROOT,
         )
         async with Client(command) as client:
             made = await client.call_tool(

@@ -175,9 +175,9 @@ def test_bytes_that_are_no_events_end_the_connection(server: Server) -> None:
 def test_the_command_serves_until_its_input_ends(tmp_path: Path) -> None:
     asked = BytesIO()
     write_event(Describe().event(), asked)
+    command = ["app.py", "--graphs", "off", "wyoming", "--uri", "stdio://", "--database", tmp_path / "voices.db"]
     done = subprocess.run(
-        [sys.executable, "app.py", "wyoming", "--uri", "stdio://", "--database", str(tmp_path / "voices.db")],
-        cwd=ROOT, input=asked.getvalue(), capture_output=True, timeout=120, check=False,
+        [sys.executable, *command], cwd=ROOT, input=asked.getvalue(), capture_output=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     told = read_event(BytesIO(done.stdout))

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -67,6 +67,7 @@ class LRUMachine(RuleBasedStateMachine):
         assert all(entry[0] in self.cache for entry in self.model)
 
 
+LRUMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=40)
 TestLRU = LRUMachine.TestCase
 
 

@@ -28,7 +28,7 @@ from tests.engine.test_engine import CLIP, TRANSCRIPT, same_sound, take
 from tests.paths import MINIATURE
 
 WAIT = 240.0  # seconds until the test counts as hanging
-THREADS, REQUESTS = 8, 8  # requests of each thread
+THREADS, REQUESTS = 8, 6  # requests of each thread
 SLOTS, QUEUE = 3, 3  # fewer places than threads
 MEMORY = 32 << 20  # bytes that the last two thirds may add to the first: the noise of an allocator
 # What a client does with a speech, and the weight of each.

@@ -192,7 +192,7 @@ KINDS.append("speech, gated")
 RATES = [8_000, 11_025, 16_000, 22_050, 48_000, 192_000]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(KINDS),
     st.one_of(st.integers(1, 40), st.integers(1, 100_000)),

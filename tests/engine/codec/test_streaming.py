@@ -70,7 +70,7 @@ def test_decoder_in_equal_chunks(decoder: CodecDecoder, codes: Tensor, audio: Te
     torch.testing.assert_close(pieces, audio, rtol=0, atol=1e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(chunks=cuts())
 def test_decoder_in_any_chunks(decoder: CodecDecoder, codes: Tensor, audio: Tensor, chunks: list[int]) -> None:
     torch.testing.assert_close(decode_in(chunks, decoder, codes), audio, rtol=0, atol=1e-6)
@@ -82,7 +82,7 @@ def test_encoder_in_equal_pieces(encoder: CodecEncoder, config: CodecConfig, siz
     assert torch.equal(encode_in(equal_chunks(size), encoder, clip), encoder.encode(clip))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(chunks=cuts())
 def test_encoder_in_any_pieces(encoder: CodecEncoder, config: CodecConfig, chunks: list[int]) -> None:
     clip = noise(FRAMES, config)

@@ -538,7 +538,7 @@ ROWS = 3
 
 
 def batches(rows: int) -> int:
-    """How many are captured: powers of two up to the least that has room for all rows, or for as many as go together."""
+    """Captures: powers of two up to the least that has room for all rows, or for as many as go together."""
     return sum((min(rows, FRAMES_AT_ONCE // frames) - 1).bit_length() + 1 for frames in GRAPH_FRAMES)
 
 

@@ -216,7 +216,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
 
 TestAnyOrderOfThings = SchedulerMachine.TestCase
-TestAnyOrderOfThings.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestAnyOrderOfThings.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
 
 
 # --- thousands of requests -----------------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ class Simulation:
 @pytest.mark.parametrize(("slots", "queue", "arrivals"), [(4, 12, 0.5), (1, 3, 0.12), (16, 0, 0.6)])
 def test_thousands_of_requests_come_and_go(slots: int, queue: int, arrivals: float) -> None:
     simulation = Simulation(Watched(slots, queue), random.Random(f"{slots} slots"))
-    count = 5000 if slots == 4 else 1000
+    count = 1500 if slots == 4 else 800
     while len(simulation.finished) + len(simulation.requests) + simulation.refused < count:
         if simulation.random.random() < arrivals:
             simulation.arrive()
