@@ -1,0 +1,77 @@
+"""What tests cost: processor time by file, with that of the browsers and other processes that a file keeps busy.
+
+`make test ARGS="-p tests.costs"` prints the costliest at the end.
+"""
+
+import os
+import resource
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SHOWN = 40
+REST = "imports and collection"
+_TICKS = os.sysconf("SC_CLK_TCK")  # a second
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Costs(config), "costs of tests")
+
+
+class Costs:
+    """Counts seconds in each worker, and adds up those of all workers."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._seconds: Counter[str] = Counter()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self._seconds.setdefault(REST, round(used()))
+        before = used()
+        found = yield
+        self._seconds[item.location[0]] += used() - before
+        return found
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._seconds.update(getattr(node, "workeroutput", {}).get("costs", {}))
+
+    def pytest_sessionfinish(self) -> None:
+        if hasattr(self._config, "workeroutput"):
+            self._config.workeroutput["costs"] = dict(self._seconds)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        terminalreporter.section("seconds of processor time")
+        for name, seconds in self._seconds.most_common(SHOWN):
+            terminalreporter.line(f"{seconds:8.1f}  {name}")
+        terminalreporter.line(f"{self._seconds.total():8.1f}  in all")
+
+
+def used() -> float:
+    """Seconds of processor time of this process, of its children that ended, and of all that run."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime + sum(map(_of_tree, _children(os.getpid())))
+
+
+def _children(process: int) -> list[int]:
+    try:
+        return [
+            int(child)
+            for thread in Path(f"/proc/{process}/task").iterdir()
+            for child in (thread / "children").read_text().split()
+        ]
+    except OSError:  # it has ended, or this system has no such files
+        return []
+
+
+def _of_tree(process: int) -> float:
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / _TICKS + sum(map(_of_tree, _children(process)))
