@@ -582,9 +582,9 @@ def test_recorded_batches_sound_like_exact_ones_and_are_there_beforehand(watched
 
 def test_a_recorded_batch_changes_its_own_rows_alone(decoder: CodecDecoder) -> None:
     """A batch of four rows holds four streams first, then three of them."""
-    takes, graphs = [Take([4, 4], seed=i) for i in range(4)], FakeGraphCapture()
-    with running(decoder, len(takes), graphs) as worker:
-        until(lambda: graphs.captured == batches(len(takes)))
+    takes, graphs, rows = [Take([4, 4], seed=i) for i in range(4)], FakeGraphCapture(), 5  # one is for `stopped`
+    with running(decoder, rows, graphs) as worker:
+        until(lambda: graphs.captured == batches(rows))
         for piece, speaking in ((0, takes), (1, takes[:3]), (1, takes[3:])):
             before = graphs.replayed
             with stopped(worker):
