@@ -11,7 +11,7 @@ KEPT   ?= $(WORK)/kept
 OUT    ?= $(WORK)/packed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format attack bench bench-gpu bench-speaking bench-codec bench-quality bench-precision data train carry train-recogniser samples pages clean
+.PHONY: help run test check format attack bench bench-gpu bench-speaking bench-scale bench-codec bench-quality bench-precision data train carry train-recogniser samples pages clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,10 @@ bench-gpu: $(VENV)/.dev  ## the same on a CUDA device, and the tests that need o
 
 bench-speaking: $(VENV)/.app  ## real-time factor and first audio
 	$(PYTHON) -m benchmarks.speed.speaking $(ARGS)
+
+bench-scale: $(VENV)/.dev  ## replicas on a cluster of this machine, and what many listeners need on paper
+	$(PYTHON) -m benchmarks.scale.replicas
+	$(PYTHON) -m benchmarks.scale.capacity $(ARGS)
 
 bench-codec: $(VENV)/.app  ## the codec's views: memory, exactness
 	$(PYTHON) -m benchmarks.memory.codec_views $(ARGS)

@@ -158,10 +158,10 @@ class CommandContext:
 
 def parse_replicas(text: str) -> tuple[int, int]:
     """The least and the most replicas, from a text such as 2 or 1-8. Raises InvalidOption."""
-    least, _, most = text.partition("-")
-    if not (least.isdecimal() and (most or least).isdecimal() and 1 <= int(least) <= int(most or least)):
+    bounds = [int(number) if number.isdecimal() else 0 for number in text.split("-")]
+    if len(bounds) > 2 or not 1 <= bounds[0] <= bounds[-1]:
         raise InvalidOption(f"“{text}” is no number of replicas: write it as 2, or as 1-8 for the least and the most.")
-    return int(least), int(most or least)
+    return bounds[0], bounds[-1]
 
 
 def context_of(context: typer.Context, **options: str | None) -> CommandContext:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from engine import Engine, SpeakOptions
-from engine.errors import EngineFailed, InvalidText, UnusableReference
+from engine.errors import EngineFailed, InvalidInput, InvalidText, UnusableReference
 from engine.request import SpeechResult
 from engine.voice import Voice
 from storage import Storage
@@ -23,6 +24,7 @@ from tests.waiting import until
 
 if TYPE_CHECKING:
     from studio.cluster.engine import ClusterEngine
+    from studio.speech_engine import SpeechEngine
 
 pytestmark = pytest.mark.slow
 
@@ -99,12 +101,21 @@ def test_a_killed_replica_is_a_pause_and_not_an_error(cluster: ClusterEngine, vo
     assert min(starts[starts.index(first) :]) == first  # from the segment on that was under way
 
 
-def test_a_text_that_grows_is_one_speech(cluster: ClusterEngine, voices: list[Voice]) -> None:
-    text = cluster.growing_text()
+# ---- what both promise: an engine in this process, and one whose replicas are elsewhere
+
+
+@pytest.fixture(params=["here", "cluster"])
+def engine(request: pytest.FixtureRequest) -> SpeechEngine:
+    made: SpeechEngine = request.getfixturevalue({"here": "bundled_engine"}.get(request.param, request.param))
+    return made
+
+
+def test_a_text_that_grows_is_one_speech(engine: SpeechEngine, voices: list[Voice]) -> None:
+    text = engine.growing_text()
     with pytest.raises(InvalidText):
         text.append("привет")
     text.append("The rain has stopped. The children")
-    speech = cluster.speak(text, voices[0], SEEDED)
+    speech = engine.speak(text, voices[0], SEEDED)
     first = next(speech)
     text.append(" play in the garden.")
     text.finish()
@@ -115,20 +126,45 @@ def test_a_text_that_grows_is_one_speech(cluster: ClusterEngine, voices: list[Vo
         "The children play in the garden.",
     ]
     assert result.frames == sum(segment.frames for segment in result.segments)
-    assert len(samples) == result.frames * cluster.frame_length
+    assert len(samples) == result.frames * engine.frame_length
 
 
-def test_what_cannot_be_spoken_is_told_and_what_is_cancelled_ends(cluster: ClusterEngine, voices: list[Voice]) -> None:
-    with pytest.raises(InvalidText):
-        take(cluster.speak("привет", voices[0]))
+def test_what_cannot_be_spoken_is_told(engine: SpeechEngine, voices: list[Voice]) -> None:
+    with pytest.raises(InvalidText, match="English"):
+        take(engine.speak("привет", voices[0]))
     with pytest.raises(UnusableReference):
-        cluster.encode_voice("Ada", [(b"no clip", "Hello.")])
-    speech = cluster.speak(LONG, voices[0], SEEDED)
-    next(speech)
-    speech.cancel()
-    _, result = take(speech)
-    assert result.stop_reason == "cancelled"
-    until(lambda: not any(each.status.speaking for each in cluster.replicas()))
+        engine.encode_voice("Ada", [(b"no clip", "Hello.")])
+    with pytest.raises(InvalidInput):
+        engine.encode_voice("Ada", [])
+
+
+def test_a_speech_that_is_cancelled_ends_and_leaves_the_slot(engine: SpeechEngine, voices: list[Voice]) -> None:
+    for end in ("cancel", "close", "drop"):
+        speech = engine.speak(LONG, voices[0], SEEDED)
+        next(speech)
+        if end == "cancel":
+            speech.cancel()
+            _, result = take(speech)
+            assert result.stop_reason == "cancelled"
+        elif end == "close":
+            speech.close()
+            assert list(speech) == []
+        del speech
+        until(lambda: not engine.status().speaking)
+
+
+def test_voices_are_made_encoded_again_and_decoded(engine: SpeechEngine, voices: list[Voice]) -> None:
+    reference = voices[0].references[0]
+    made = engine.encode_voice("Ada", [(reference.clip, reference.transcript)], language="en-GB").voice
+    assert (made.name, made.language, made.codec_fingerprint) == ("Ada", "en-GB", engine.codec_fingerprint)
+    again = engine.reencode(replace(made, codec_fingerprint="another"))
+    np.testing.assert_array_equal(again.references[0].codes, made.references[0].codes)
+    samples = engine.reconstruct(made)
+    assert len(samples) == made.references[0].codes.shape[1] * engine.frame_length
+    engine.forget(made)
+
+
+# ---- what a cluster promises beyond that
 
 
 def test_a_voice_saved_through_one_page_is_used_at_once_through_another(

@@ -1,0 +1,72 @@
+"""The files that containers and Spaces are made of agree with the rest of the repository."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+from typer.main import get_command
+
+from app import main
+from tests.paths import ROOT
+from tests.test_imports import RUN_TIME
+
+DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
+# Read by the libraries, or by the page where there is no option.
+OTHER_VARIABLES = {"HF_TOKEN", "HF_HOME", "PATH", "PYTHONUNBUFFERED"}
+
+
+def variables() -> set[str]:
+    """The environment variables that options are read from."""
+    return {str(option.envvar) for option in get_command(main).params if getattr(option, "envvar", None)}
+
+
+def test_the_image_has_all_that_runs() -> None:
+    copied = set(re.findall(r"^COPY (?:\S+ )*?(\w+)/ /app/\w+/$", DOCKERFILE, re.M))
+    assert copied == {*RUN_TIME, "assets"} - {"app"}
+    ignored = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    assert {line.removeprefix("!") for line in ignored if line.startswith("!")} >= {
+        *copied,
+        "app.py",
+        "requirements.txt",
+    }
+
+
+def test_variables_of_image_and_compose_are_options() -> None:
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
+    named = set(compose["services"]["app"]["environment"])
+    block = re.search(r"^ENV PATH=.*?[^\\]$", DOCKERFILE, re.M | re.S)
+    assert block is not None
+    named |= set(re.findall(r"(\w+)=", block.group()))
+    assert named - OTHER_VARIABLES <= variables()
+    assert compose["services"].keys() == {"app", "database"}
+
+
+def test_the_lock_has_a_fitting_version_of_each_requirement() -> None:
+    lines = (ROOT / "requirements-lock.txt").read_text("utf-8").splitlines()
+    locked = dict(line.split("==") for line in lines if not line.startswith("#"))
+    for line in (ROOT / "requirements.txt").read_text("utf-8").splitlines():
+        if text := line.partition("#")[0].strip():
+            wanted = Requirement(text)
+            assert wanted.specifier.contains(Version(locked[canonicalize_name(wanted.name)])), text
+
+
+@pytest.mark.parametrize("name", ["app_file", "sdk_version", "python_version", "hf_oauth"])
+def test_the_readme_is_the_front_matter_of_a_space(name: str) -> None:
+    front = yaml.safe_load((ROOT / "README.md").read_text("utf-8").split("---")[1])
+    assert front["sdk"] == "gradio"
+    gradio = next(
+        Requirement(line)
+        for line in (ROOT / "requirements.txt").read_text("utf-8").splitlines()
+        if line[:6] == "gradio"
+    )
+    holds = {
+        "app_file": Path(ROOT, front["app_file"]).is_file(),
+        "sdk_version": gradio.specifier.contains(Version(front["sdk_version"])),
+        "python_version": Version(front["python_version"]) >= Version("3.11"),
+        "hf_oauth": front["hf_oauth"] is True,
+    }
+    assert holds[name]
