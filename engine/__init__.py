@@ -23,9 +23,9 @@ from engine.errors import (
 )
 
 if TYPE_CHECKING:
-    from engine.engine import EncodedVoice, Engine, EngineStatus, OwnVoice, SpeakOptions
+    from engine.engine import EncodedVoice, Engine, EngineStatus, SpeakOptions
     from engine.request import AudioChunk, Speech, SpeechResult
-    from engine.voice import Consent, Reference, Voice
+    from engine.voice import Consent, OwnVoice, Reference, Voice
 
 __all__ = [
     "AudioChunk",
@@ -54,9 +54,9 @@ __all__ = [
 ]
 
 _MODULES = {
-    "engine.engine": ("EncodedVoice", "Engine", "EngineStatus", "OwnVoice", "SpeakOptions"),
+    "engine.engine": ("EncodedVoice", "Engine", "EngineStatus", "SpeakOptions"),
     "engine.request": ("AudioChunk", "Speech", "SpeechResult"),
-    "engine.voice": ("Consent", "Reference", "Voice"),
+    "engine.voice": ("Consent", "OwnVoice", "Reference", "Voice"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -48,7 +48,7 @@ from engine.serving.prefix_cache import PrefixCache
 from engine.serving.speaker_embeddings import SpeakerEmbeddings
 from engine.serving.step_runners import GraphMode
 from engine.text import GrowingText, Segment, normalise, plan_segments
-from engine.voice import Consent, Reference, Voice
+from engine.voice import Consent, OwnVoice, Reference, Voice
 
 MAX_SEED = 2**31 - 1
 # Default numbers of slots: as many as a small CPU serves faster than real time, and a batch that suits a GPU.
@@ -74,17 +74,6 @@ class SpeakOptions(SamplingOptions):
         super().__post_init__()
         if self.seed is not None and not 0 <= self.seed <= MAX_SEED:
             raise InvalidOption("option.seed", seed=str(self.seed), most=str(MAX_SEED))
-
-
-@dataclass(frozen=True)
-class OwnVoice:
-    """A voice of the model's own: one of `Abilities.speakers`, or a description where the model takes one.
-
-    description: of a voice, or how a named speaker shall speak.
-    """
-
-    speaker: str = ""
-    description: str = ""
 
 
 @dataclass(frozen=True)
@@ -559,4 +548,4 @@ def choose_device(device: str) -> torch.device:
     return chosen
 
 
-__all__ = ["BUNDLED", "EncodedVoice", "Engine", "EngineStatus", "OwnVoice", "SpeakOptions"]
+__all__ = ["BUNDLED", "EncodedVoice", "Engine", "EngineStatus", "SpeakOptions"]

@@ -244,6 +244,17 @@ class Reference:
 
 
 @dataclass(frozen=True)
+class OwnVoice:
+    """A voice of the model's own: one of its speakers by name, or a description where the model takes one.
+
+    description: of a voice, or how a named speaker shall speak.
+    """
+
+    speaker: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True)
 class Consent:
     """Consent to cloning: who gave it, when (stored in UTC), and the words. Raises InvalidInput."""
 

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
+    from engine.families.family import Abilities
     from engine.request import AudioChunk, SpeechResult
     from engine.text import GrowingText
-    from engine.voice import Consent, Voice
+    from engine.voice import Consent, OwnVoice, Voice
     from studio.speech_engine import SpeechEngine, SpeechStream
 
 log = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ class _EngineInfo:
     default_options: SpeakOptions
     style_tags: bool
     english_only: bool
+    abilities: Abilities
 
 
 class ModelChanging(EngineBusy):
@@ -143,6 +145,10 @@ class ModelManager:
     def english_only(self) -> bool:
         return self._shown.english_only
 
+    @property
+    def abilities(self) -> Abilities:
+        return self._shown.abilities
+
     def status(self) -> EngineStatus:
         """The engine's status; of a closed one the last, with nothing running."""
         engine = self._engine
@@ -179,7 +185,7 @@ class ModelManager:
     def speak(
         self,
         text: str | GrowingText,
-        voice: Voice | Sequence[Voice] | None = None,
+        voice: Voice | Sequence[Voice] | OwnVoice | None = None,
         options: SpeakOptions | None = None,
         *,
         owner: str = "",

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
+    from engine.families.family import Abilities
     from engine.request import AudioChunk, SpeechResult
     from engine.sentences import Sentence
     from engine.text import GrowingText
-    from engine.voice import Consent, Voice
+    from engine.voice import Consent, OwnVoice, Voice
 
 
 class SpeechStream(Protocol):
@@ -80,6 +81,9 @@ class SpeechEngine(Protocol):
     @property
     def english_only(self) -> bool: ...
 
+    @property
+    def abilities(self) -> Abilities: ...
+
     def status(self) -> EngineStatus:
         """The current state."""
 
@@ -103,7 +107,7 @@ class SpeechEngine(Protocol):
     def speak(
         self,
         text: str | GrowingText,
-        voice: Voice | Sequence[Voice] | None = None,
+        voice: Voice | Sequence[Voice] | OwnVoice | None = None,
         options: SpeakOptions | None = None,
         *,
         owner: str = "",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
+from engine.voice import OwnVoice
 from storage.validation import is_id
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ _NO_STYLE = re.compile(r"[\[\]\s]+")
 
 @dataclass(frozen=True)
 class SpokenBy:
-    """The voice of a request: the name of a saved one; or a clip (a file's bytes) and its transcript; or neither, and
-    the model picks one.
+    """The voice of a request: the name of a saved one or of one of the model's own; or a clip (a file's bytes) and its
+    transcript; or neither, and the model picks one.
     """
 
     name: str | None = None
@@ -74,19 +75,20 @@ class SpeechService:
         """Begin to speak.
 
         text: a growing one is continued by `extend`. temperature, top_p: the model's own by default. instructions: how
-        to speak; without effect unless the model has style tags. language: has to be one that the model speaks.
+        to speak, for models with style tags, named speakers that follow instructions, or described voices; without
+        effect on others. language: has to be one that the model speaks.
 
         Raises what `Engine.speak` raises, VoiceNotFound, LimitReached, InvalidInput.
         """
         engine = self._context.engine
         _check_length(len(text))
         self.check_language(language)
-        options = replace(engine.default_options, seed=seed)
+        options = replace(engine.default_options, seed=seed, language=language)
         if temperature is not None:
             options = replace(options, temperature=temperature)
         if top_p is not None:
             options = replace(options, top_p=top_p)
-        voice = self._voice(caller, by)
+        voice = self._own_voice(by, instructions) or self._voice(caller, by)
         style = self.style_tag(instructions)
         if isinstance(text, str):
             self._access.spend(caller, len(text))
@@ -135,6 +137,16 @@ class SpeechService:
         """Raises InvalidOption for a language that the model does not speak."""
         if self._context.engine.english_only and not _ENGLISH.fullmatch(language.strip()):
             raise InvalidOption(f"This model speaks English only, not “{language[:40]}”; leave the language out.")
+
+    def _own_voice(self, by: SpokenBy, instructions: str) -> OwnVoice | None:
+        """A voice of the model's own: a speaker by name, or the one that the instructions describe."""
+        able, name = self._context.engine.abilities, (by.name or "").strip().lower()
+        if by.clip is not None or (name and name not in able.speakers):
+            return None
+        follows = able.describes if not name else able.instructs
+        if not name and not follows:
+            return None
+        return OwnVoice(name, instructions.strip() if follows else "")
 
     def _voice(self, caller: Caller, by: SpokenBy) -> Voice | None:
         engine = self._context.engine

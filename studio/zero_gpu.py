@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.engine import EncodedVoice, Engine, EngineStatus, SpeakOptions
+    from engine.families.family import Abilities
     from engine.request import AudioChunk, SpeechResult, SpokenSegment
     from engine.sentences import Sentence
     from engine.text import GrowingText, Segment
-    from engine.voice import Consent, Voice
+    from engine.voice import Consent, OwnVoice, Voice
 
 Result = TypeVar("Result")
 
@@ -43,6 +44,7 @@ class Call:
     voices: tuple[Voice, ...]
     options: SpeakOptions
     spoken: tuple[SpokenSegment, ...] = ()
+    own_voice: OwnVoice | None = None
 
 
 def is_zero_gpu() -> bool:
@@ -89,7 +91,7 @@ class ZeroGpuEngine:
         def speak(call: Call) -> Iterator[AudioChunk | SpokenSegment | SpeechResult | RepriseError]:
             try:
                 engine.start()
-                voices = list(call.voices) or None
+                voices = call.own_voice or list(call.voices) or None
                 speech = engine.speak(call.segments, voices, call.options, spoken=call.spoken)
                 told = len(call.spoken)
                 for chunk in speech:
@@ -152,6 +154,10 @@ class ZeroGpuEngine:
     def english_only(self) -> bool:
         return self._engine.english_only
 
+    @property
+    def abilities(self) -> Abilities:
+        return self._engine.abilities
+
     def status(self) -> EngineStatus:
         """What this process knows: speeches are made in others."""
         from engine.engine import POSITIONS, EngineStatus
@@ -185,7 +191,7 @@ class ZeroGpuEngine:
     def speak(
         self,
         text: str | GrowingText,
-        voice: Voice | Sequence[Voice] | None = None,
+        voice: Voice | Sequence[Voice] | OwnVoice | None = None,
         options: SpeakOptions | None = None,
         *,
         owner: str = "",
@@ -193,7 +199,7 @@ class ZeroGpuEngine:
         """As `Engine.speak`; `spaces` has its own queue and shares. A growing text is refused: it would hold a GPU."""
         from engine.engine import MAX_SEED
         from engine.text import GrowingText
-        from engine.voice import Voice
+        from engine.voice import OwnVoice, Voice
 
         if self._closed:
             raise EngineClosed()
@@ -202,9 +208,10 @@ class ZeroGpuEngine:
         options = options or self.default_options
         if options.seed is None:
             options = replace(options, seed=secrets.randbelow(MAX_SEED + 1))
-        voices = () if voice is None else (voice,) if isinstance(voice, Voice) else tuple(voice)
+        own = voice if isinstance(voice, OwnVoice) else None
+        voices = (voice,) if isinstance(voice, Voice) else () if voice is None or own else tuple(voice)  # type: ignore[arg-type]
         segments = tuple(self._engine.segments(text, sum(len(each.references) for each in voices)))
-        return ZeroGpuSpeech(self._speak, Call(segments, voices, options))
+        return ZeroGpuSpeech(self._speak, Call(segments, voices, options, own_voice=own))
 
     def growing_text(self) -> GrowingText:
         """Raises InvalidInput."""

@@ -11,6 +11,7 @@ import numpy as np
 from engine.audio import encode_audio, prepare_reference
 from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
 from engine.errors import InvalidInput
+from engine.families.family import Abilities
 from engine.request import AudioChunk, SegmentResult, SpeechResult
 from engine.sentences import Sentence
 from engine.voice import Consent, Reference, Voice
@@ -128,6 +129,7 @@ class FakeEngine:
     slots = 1
     style_tags = False
     english_only = True
+    abilities = Abilities(english_only=True)
 
     def __init__(self, script: Script | None = None, prepare: Callable | None = None) -> None:
         self.script = script or Script()

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.engine import MAX_SEED, EncodedVoice, EngineStatus, SpeakOptions
 from engine.errors import EngineClosed, EngineFailed, RepriseError
+from engine.families.family import Abilities
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
 from engine.request import AudioChunk, SpeechResult, SpokenSegment
 from engine.text import GrowingText, Segment
-from engine.voice import Consent, Voice
+from engine.voice import Consent, OwnVoice, Voice
 from studio.cluster.messages import EngineProperties, ReplicaStatus, SpeakRequest, Waiting, voice_key
 
 if TYPE_CHECKING:
@@ -116,6 +117,10 @@ class ClusterEngine:
     def english_only(self) -> bool:
         return self.properties.english_only
 
+    @property
+    def abilities(self) -> Abilities:
+        return self.properties.abilities
+
     def replicas(self) -> list[ReplicaStatus]:
         """The state of each replica. Raises EngineFailed."""
         self._check_open()
@@ -170,7 +175,7 @@ class ClusterEngine:
     def speak(
         self,
         text: str | GrowingText,
-        voice: Voice | Sequence[Voice] | None = None,
+        voice: Voice | Sequence[Voice] | OwnVoice | None = None,
         options: SpeakOptions | None = None,
         *,
         owner: str = "",
@@ -183,12 +188,14 @@ class ClusterEngine:
         options = options or self.default_options
         if options.seed is None:
             options = replace(options, seed=secrets.randbelow(MAX_SEED + 1))
-        voices = [] if voice is None else [voice] if isinstance(voice, Voice) else list(voice)
+        own = voice if isinstance(voice, OwnVoice) else None
+        voices = [voice] if isinstance(voice, Voice) else [] if voice is None or own else list(voice)  # type: ignore[arg-type]
         request = SpeakRequest(
             "" if isinstance(text, GrowingText) else text,
             tuple(self._with_own_codes(each) for each in voices),
             options,
             owner,
+            own_voice=own,
         )
         speech = ClusterSpeech(self, request, text if isinstance(text, GrowingText) else None)
         self._speeches.add(speech)
@@ -243,9 +250,11 @@ class ClusterEngine:
         self._ask("check_text", text)
 
     def _with_own_codes(self, voice: Voice) -> Voice:
-        """The voice without its clips, which no replica needs then."""
+        """The voice without its clips, unless replicas embed them."""
         if voice.codec_fingerprint != self.codec_fingerprint:
             voice = self.reencode(voice)
+        if self.abilities.embeds:
+            return voice
         return replace(voice, references=tuple(replace(each, clip=b"") for each in voice.references))
 
     def _ask(self, method: str, *arguments: Any) -> Any:

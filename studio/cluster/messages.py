@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.engine import EngineStatus, SpeakOptions
+from engine.families.family import Abilities
 from engine.request import AudioChunk, SpeechResult, SpokenSegment
 from engine.sentences import Sentence
 
 if TYPE_CHECKING:
     from engine.text import Segment
-    from engine.voice import Voice
+    from engine.voice import OwnVoice, Voice
 
 
 @dataclass(frozen=True)
@@ -44,18 +45,21 @@ class EngineProperties:
     default_options: SpeakOptions
     style_tags: bool
     english_only: bool
+    abilities: Abilities
     max_segment_bytes: int
 
 
 @dataclass(frozen=True)
 class SpeakRequest:
-    """What a replica is to speak. spoken: the segments that another replica has spoken."""
+    """What a replica is to speak. spoken: the segments that another replica has spoken. own_voice: of the model's own,
+    in place of voices."""
 
     text: str | tuple[Segment, ...]
     voices: tuple[Voice, ...]
     options: SpeakOptions
     owner: str
     spoken: tuple[SpokenSegment, ...] = ()
+    own_voice: OwnVoice | None = None
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ class EngineReplica:
                 self._voices.popitem(last=False)
         self._queued[id(request)] = _seconds(request)
         try:
-            voices = list(request.voices) or None
+            voices = request.own_voice or list(request.voices) or None
             speech = await self._run(
                 lambda: self._engine.speak(
                     request.text, voices, request.options, owner=request.owner, spoken=request.spoken

@@ -1,0 +1,66 @@
+"""A model of another family takes the place of the loaded one: the library stays, and its own voices have names."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine import Engine, request
+from engine.engine import choose_device
+from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
+from engine.sentences import Sentence
+from storage import Storage
+from studio.access import Access, Caller
+from studio.context import AppContext
+from studio.model_manager import ModelCatalog, ModelManager
+from studio.speech_service import SpeechService, SpokenBy
+from tests.engine.families.qwen3_tts.conftest import as_kind
+from tests.paths import CLIP, MINIATURE, QWEN
+
+TEXT = "The fox says yes."
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppContext]:
+    budget: Callable[[str, float], int] = request.frame_budget
+    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(6, budget(text, rate)))
+    folders = {"s2": MINIATURE, "base": QWEN, "custom_voice": as_kind(tmp_path / "custom", "custom_voice")}
+
+    def load(model: str, _report: object) -> Engine:
+        return Engine(model, folders[model], choose_device("cpu"), slots=1, graphs="off")
+
+    catalog = ModelCatalog({name: Sentence("") for name in folders}, lambda *_: None, load)
+    storage = Storage.open(tmp_path / "library.db")
+    manager = ModelManager(load("s2", None), catalog)
+    yield AppContext.create(manager, storage)
+    manager.close()
+    storage.close()
+
+
+def test_the_library_stays_and_own_voices_have_names(app: AppContext) -> None:
+    service, caller = SpeechService(app, Access(app.storage.keys)), Caller()
+
+    def spoken(by: SpokenBy, **options: str) -> int:
+        speech = service.speak(caller, TEXT, by, seed=1, **options)  # type: ignore[arg-type]
+        return sum(len(chunk.samples) for chunk in speech)
+
+    app.storage.voices.add(app.engine.encode_voice("Anna", [(CLIP, "The words of the clip.")]).voice)
+    first = app.engine.codec_fingerprint
+    assert spoken(SpokenBy("Anna"))
+    app.engine.switch("base")
+    assert app.engine.codec_fingerprint != first
+    assert app.engine.notice.key == "model.notice_qwen"
+    assert spoken(SpokenBy("Anna"), language="de")
+    with pytest.raises(InvalidOption, match="does not speak Klingon"):
+        spoken(SpokenBy("Anna"), language="Klingon")
+    app.engine.switch("custom_voice")
+    assert app.engine.abilities.speakers == ("vivian", "dylan", "ryan")
+    assert spoken(SpokenBy("Ryan"), instructions="Calmly.")
+    with pytest.raises(InvalidInput, match="does not clone"):
+        spoken(SpokenBy("Anna"))
+    with pytest.raises(VoiceNotFound):
+        spoken(SpokenBy("Eve"))
+    app.engine.switch("s2")
+    (kept,) = app.storage.voices.list()
+    assert kept.name == "Anna"
+    assert spoken(SpokenBy("Anna"))
