@@ -1,0 +1,227 @@
+"""Qwen3-TTS on Reprise and in its own package, on one machine, with the same random weights at a release's sizes.
+
+    python -m benchmarks.speed.qwen3_tts --package ENV/bin/python [--frames 8] [--rounds 2] [--dtype fp32]
+
+ENV has qwen-tts 0.1.1. The package writes a release of Qwen3-TTS-12Hz-0.6B-Base's sizes, random weights, but for
+the table of text tokens, of which a frame reads one row. Then frames a second are measured in turn, package, Reprise,
+package, Reprise, each in its own process, behind the same prompt of a cloned voice, and MiB of the speech tokenizer's
+views.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks._report import print_table, save
+
+ROOT = Path(__file__).parents[2]
+MIB = 2**20
+CLIP_FRAMES = 100  # 8 s
+WORDS = "The words that are spoken in the clip of the voice."
+TEXT = "This is a sentence to measure how many frames a second come out of the model."
+
+
+def write(folder: Path) -> None:
+    """Write the release, by the package."""
+    import torch
+    from qwen_tts.core.models.configuration_qwen3_tts import Qwen3TTSConfig
+    from qwen_tts.core.models.modeling_qwen3_tts import Qwen3TTSForConditionalGeneration
+    from qwen_tts.core.tokenizer_12hz.modeling_qwen3_tts_tokenizer_v2 import (
+        Qwen3TTSTokenizerV2Config,
+        Qwen3TTSTokenizerV2Model,
+    )
+
+    sys.path.insert(0, str(ROOT / "scripts"))
+    import make_qwen3_tts as made
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "speech_tokenizer").mkdir(exist_ok=True)
+    added = made.write_tokenizer(folder)
+    values = made.config_json("base", added)
+    block = {"num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "hidden_size": 1024}
+    talker = values["talker_config"]
+    talker |= block | {"intermediate_size": 3072, "num_hidden_layers": 28, "vocab_size": 3072, "num_code_groups": 16}
+    talker |= {"text_hidden_size": 2048, "text_vocab_size": 4096, "max_position_embeddings": 32_768}
+    talker["rope_scaling"]["mrope_section"] = [24, 20, 20]
+    shift = 2048 - made.CODES
+    for name, token in talker.items():
+        if name.startswith("codec_") and isinstance(token, int):
+            talker[name] = token + shift
+    talker["codec_language_id"] = {name: token + shift for name, token in talker["codec_language_id"].items()}
+    predictor = talker["code_predictor_config"]
+    predictor |= block | {"intermediate_size": 3072, "num_hidden_layers": 5, "vocab_size": 2048, "num_code_groups": 16}
+    predictor |= {"layer_types": ["full_attention"] * 5, "max_position_embeddings": 65_536}
+    values["speaker_encoder_config"] = {"enc_dim": 1024, "sample_rate": 24_000}
+    torch.set_default_dtype(torch.bfloat16)
+    model = Qwen3TTSForConditionalGeneration(Qwen3TTSConfig(**json.loads(json.dumps(values))))
+    model.save_pretrained(folder, safe_serialization=True)
+    made.write_json(folder / "config.json", values)
+    torch.set_default_dtype(torch.float32)
+    codec = Qwen3TTSTokenizerV2Model(
+        Qwen3TTSTokenizerV2Config(
+            encoder_config={"frame_rate": 12.5, "head_dim": 64},
+            decoder_config={"hidden_size": 512, "intermediate_size": 1024, "codebook_dim": 512, "head_dim": 64},
+        )
+    )
+    made.fill(codec, 1)
+    codec.save_pretrained(folder / "speech_tokenizer", safe_serialization=True)
+    (folder / "speech_tokenizer" / "preprocessor_config.json").write_text(
+        json.dumps({"feature_extractor_type": "EncodecFeatureExtractor", "feature_size": 1, "sampling_rate": 24_000})
+    )
+    made.write_json(folder / "preprocessor_config.json", {"processor_class": "Qwen3TTSProcessor"})
+    made.write_json(folder / "generation_config.json", {"temperature": 0.9, "top_k": 50, "top_p": 1.0})
+
+
+def package(folder: Path, frames: int, dtype: str) -> float:
+    """Frames a second of the package: the time of so many frames less that of one."""
+    import torch
+    from qwen_tts import Qwen3TTSModel, VoiceClonePromptItem
+
+    chosen = {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype]
+    tts = Qwen3TTSModel.from_pretrained(str(folder), dtype=chosen, attn_implementation="sdpa")
+    codes = torch.randint(2048, (CLIP_FRAMES, 16), generator=torch.Generator().manual_seed(0))
+    item = VoiceClonePromptItem(codes, torch.zeros(1024, dtype=chosen), False, True, WORDS)
+    tts.model.speech_tokenizer.decode = lambda _codes: ([torch.zeros(1).numpy()], 24_000)
+
+    def seconds(count: int) -> float:
+        began = time.perf_counter()
+        tts.generate_voice_clone(TEXT, voice_clone_prompt=[item], max_new_tokens=count + 1, min_new_tokens=count + 1)
+        return time.perf_counter() - began
+
+    seconds(1)
+    return frames / (seconds(frames + 1) - seconds(1))
+
+
+def reprise(folder: Path, frames: int, dtype: str) -> float:
+    """Frames a second of the engine's runner."""
+    import torch
+
+    from engine.families.family import PromptReference, PromptVoice
+    from engine.families.qwen3_tts.release import Qwen3TTSRelease
+    from engine.models.sampling import SamplingOptions
+    from engine.serving.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
+    from engine.serving.model_runner import ModelRunner
+    from engine.serving.prefix_cache import PrefixCache
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    release = Qwen3TTSRelease(folder)
+    model = release.load_model({"fp32": torch.float32, "bf16": torch.bfloat16}[dtype], device, None)
+    for stack in (model.slow, model.fast):
+        stack.arrange_for_rows()
+    capture: GraphCapture = CudaGraphCapture(device) if device.type == "cuda" else TorchScriptCapture()
+    runner = ModelRunner(
+        model, 2048, slots=1, positions=512, prefixes=PrefixCache(device, 0, 0), capture=capture, mode="frame"
+    )
+    while runner.capture_next():
+        pass
+    codes = torch.randint(2048, (16, CLIP_FRAMES), generator=torch.Generator().manual_seed(0))
+    voice = PromptVoice([PromptReference(WORDS, codes, torch.zeros(1024))])
+    prompt, _ = release.prompts.conversation(voice, 512, 0).prompt_for(TEXT, 64)
+    runner.begin(0, prompt, SamplingOptions(0.9, 1.0, 50), key=1)
+    while not runner.prefill(0):
+        pass
+    runner.step([0]).frames()
+    began = time.perf_counter()
+    for _ in range(frames):
+        runner.step([0]).frames()
+    return frames / (time.perf_counter() - began)
+
+
+def resident() -> float:
+    """MiB of this process in memory."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:"))
+
+
+def view(folder: Path, name: str) -> dict[str, Any]:
+    """Load one view of the speech tokenizer in this process and run it; outputs go into the folder."""
+    import torch
+
+    from engine.families.qwen3_tts.codec_config import read_codec_config
+    from engine.families.qwen3_tts.weights import load_speech_decoder, load_speech_encoder, load_speech_tokenizer
+
+    config = read_codec_config(folder)
+    load: Any = {"whole": load_speech_tokenizer, "encoder": load_speech_encoder, "decoder": load_speech_decoder}[name]
+    before = resident()
+    module = load(folder, config, torch.device("cpu"))
+    figures = {
+        "weights_mib": sum(weight.nbytes for weight in module.parameters()) / MIB,
+        "loaded_mib": resident() - before,
+    }
+    generator = torch.Generator().manual_seed(0)
+    clip = 0.1 * torch.randn(1, 1, 20 * config.frame_length, generator=generator)
+    codes = torch.randint(config.codebook_size, (1, config.num_codebooks, 20), generator=generator)
+    if name != "decoder":
+        torch.save((module.encoder if name == "whole" else module).encode(clip), folder / f"{name}_codes.pt")
+    if name != "encoder":
+        torch.save((module.decoder if name == "whole" else module).decode(codes), folder / f"{name}_audio.pt")
+    return figures
+
+
+def run(python: str, task: str, folder: Path, options: argparse.Namespace) -> Any:
+    """The result of a task in a new process of that Python."""
+    command = [python, "-m", "benchmarks.speed.qwen3_tts", "--task", task, "--folder", str(folder)]
+    command += ["--frames", str(options.frames), "--dtype", options.dtype]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=dict(os.environ))
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def report(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Measure everything, print the tables and return the figures."""
+    import torch
+
+    if not (folder / "config.json").exists():
+        run(options.package, "write", folder, options)
+    views = {name: run(sys.executable, f"view-{name}", folder, options) for name in ("whole", "encoder", "decoder")}
+    for name, what in (("encoder", "codes"), ("decoder", "audio")):
+        pair = [torch.load(folder / f"{each}_{what}.pt") for each in (name, "whole")]
+        views[name]["bit_identical"] = torch.equal(*pair)
+    size = (folder / "speech_tokenizer" / "model.safetensors").stat().st_size / MIB
+    print_table(
+        f"The speech tokenizer's views at the release's sizes, random weights; the file has {size:,.1f} MiB",
+        ["view", "weights, MiB", "process grew, MiB", "bit-identical to the whole"],
+        [[name, *(f"{each[key]:,.1f}" for key in ("weights_mib", "loaded_mib")), each.get("bit_identical")]
+         for name, each in views.items()],
+    )  # fmt: skip
+    speeds: dict[str, list[float]] = {"package": [], "Reprise": []}
+    for _ in range(options.rounds):
+        speeds["package"].append(run(options.package, "package", folder, options))
+        speeds["Reprise"].append(run(sys.executable, "reprise", folder, options))
+    print_table(
+        f"Frames a second at Qwen3-TTS-12Hz-0.6B's sizes, {options.dtype}, one listener; real time is 12.5",
+        ["round", *speeds],
+        [[i + 1, *(f"{each[i]:.3f}" for each in speeds.values())] for i in range(options.rounds)],
+    )
+    return {"file_mib": size, "views": views, "frames_per_second": speeds, "dtype": options.dtype}
+
+
+def main() -> None:
+    """Measure, or run one task of it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--package", help="a Python that has qwen-tts")
+    parser.add_argument("--frames", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--dtype", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--folder", type=Path, help="keep the release here instead of in a temporary folder")
+    parser.add_argument("--task", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.task is None:
+        with tempfile.TemporaryDirectory() as temporary:
+            save("qwen3_tts", report(options.folder or Path(temporary), options))
+    elif options.task == "write":
+        print(json.dumps(write(options.folder)))
+    elif options.task.startswith("view-"):
+        print(json.dumps(view(options.folder, options.task.removeprefix("view-"))))
+    else:
+        run_speed = {"package": package, "reprise": reprise}[options.task]
+        print(json.dumps(run_speed(options.folder, options.frames, options.dtype)))
+
+
+if __name__ == "__main__":
+    main()
