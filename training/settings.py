@@ -106,11 +106,11 @@ TINY = Setting(
     ),
     codec=_small_codec(),
     batch=2,
-    fresh=_few(24),
-    continued=_few(12),
+    fresh=_few(16),
+    continued=_few(8),
     gate=None,
     variants=2,
-    ar=train_ar.Recipe(minutes=5, steps=8, positions=512, warmup_steps=4),
+    ar=train_ar.Recipe(minutes=5, steps=4, positions=512, warmup_steps=2),
     adversarial=_few(4),
 )
 

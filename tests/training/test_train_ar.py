@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -179,6 +180,21 @@ def test_padding_changes_no_loss(tokenizer: Tokenizer, builder: ConversationBuil
         torch.testing.assert_close(first[name], value, rtol=1e-4, atol=1e-4)
 
 
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of the bundled one's kind, a twentieth of its size."""
+    bundled = train_ar.bundled_config
+
+    def narrow(*sizes: int) -> Any:
+        config = bundled(*sizes)
+        slow = replace(config.slow, n_layer=3, n_head=2, n_local_heads=1, head_dim=32, dim=64, intermediate_size=128)
+        fast = replace(config.fast, n_layer=1, n_head=2, n_local_heads=1, head_dim=16, dim=32, intermediate_size=64)
+        return replace(config, slow=slow, fast=fast)
+
+    monkeypatch.setattr(train_ar, "bundled_config", narrow)
+
+
+@pytest.mark.usefixtures("small")
 def test_training_learns_resumes_and_exports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     codes = tmp_path / "codes"
     codes.mkdir()

@@ -329,7 +329,9 @@ def synthesize(work: Path, extent: Extent, seed: int, workers: int) -> None:
     (folder / "speakers.json").write_text(json.dumps(everyone, indent=1), encoding="utf-8")
     render = partial(write_shard, folder=folder, seed=seed, extent=extent)
     began, total = time.monotonic(), 0.0
-    with multiprocessing.get_context("spawn").Pool(workers, maxtasksperchild=1) as pool:
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload(["training.speech.synthesize"])  # which takes seconds, once for all shards
+    with processes.Pool(workers, maxtasksperchild=1) as pool:
         for shard, seconds, took in pool.imap_unordered(render, range(1 + extent.shards)):
             total += seconds
             speed = f"{seconds / took:.0f} x real time" if took else "kept"
