@@ -90,9 +90,9 @@ def _few(steps: int) -> codec_run.Recipe:
 
 TINY = Setting(
     speech=Extent(
-        hours=1 / 60,
-        shard_seconds=30,
-        at_once=8,
+        hours=1 / 90,
+        shard_seconds=20,
+        at_once=6,
         references=4,
         tests=2,
         seen_tests=2,

@@ -20,7 +20,7 @@ from storage import Storage
 from tests.fake_engine import FakeEngine, voice
 from tests.paths import ROOT
 from tests.web.conftest import serving
-from tests.web.http.test_strange_pages import CHECKS_OFF, SECRET, attacks, seen_calls, strangers
+from tests.web.http.test_strange_pages import CHECKS_OFF, SECRET, attacks, reloaded, seen_calls, strangers
 from web.identity.accounts import load_accounts
 
 README = (ROOT / "README.md").read_text("utf-8")
@@ -131,7 +131,7 @@ def test_the_page_behind_https_and_a_sibling_that_attacks_it(proxy: Proxy, tmp_p
         page.reload()
         page.get_by_role("button", name="Play:").first.click()
         page.wait_for_function("reprisePlayer.stats.position > 0")
-        calls = seen_calls(context, page, lambda: page.reload() and page.wait_for_timeout(1500))
+        calls = seen_calls(context, page, lambda: reloaded(page))
         assert calls
         deletions = [json.dumps({**json.loads(call), "event_data": {"id": kept.id}}) for call in calls]
         sibling = target.replace(NAME, SIBLING)
