@@ -21,6 +21,7 @@ from engine.codec.codec import Codec
 from engine.engine import Engine
 from engine.families.s2.codec import codec_files, load_codec
 from engine.families.s2.dual_ar import load_dual_ar
+from tests.training.small_model import small_models
 from tests.training.test_data import needs_synthesizers
 from training.codec.train import open_run
 from training.dual_ar.encode import CodedCorpus
@@ -61,7 +62,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     start_and_kill(work, "codec: begins")
     assert list(json.loads((work / "pipeline.json").read_text())["done"]) == ["speech"]
     made = stamps(work / "data")
-    done = run(work, TINY)
+    with small_models():
+        done = run(work, TINY)
     assert list(done) == [stage.name for stage in STAGES]
     assert stamps(work / "data") == made
     return work

@@ -1,9 +1,9 @@
 """The dual AR's trainer: examples are the engine's own prompts, training learns, resumes, and exports a release."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from engine.families.family import PromptReference
 from engine.families.s2.dual_ar import load_dual_ar
 from engine.families.s2.prompt import PromptBuilder
 from engine.text.tokenizer import Tokenizer
+from tests.training.small_model import small_models
 from training.dual_ar import train as train_ar
 from training.dual_ar.conversations import (
     IGNORED,
@@ -181,17 +182,9 @@ def test_padding_changes_no_loss(tokenizer: Tokenizer, builder: ConversationBuil
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model of the bundled one's kind, a twentieth of its size."""
-    bundled = train_ar.bundled_config
-
-    def narrow(*sizes: int) -> Any:
-        config = bundled(*sizes)
-        slow = replace(config.slow, n_layer=3, n_head=2, n_local_heads=1, head_dim=32, dim=64, intermediate_size=128)
-        fast = replace(config.fast, n_layer=1, n_head=2, n_local_heads=1, head_dim=16, dim=32, intermediate_size=64)
-        return replace(config, slow=slow, fast=fast)
-
-    monkeypatch.setattr(train_ar, "bundled_config", narrow)
+def small() -> Iterator[None]:
+    with small_models():
+        yield
 
 
 @pytest.mark.usefixtures("small")

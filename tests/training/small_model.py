@@ -1,0 +1,27 @@
+"""A dual AR model of the bundled one's kind, a twentieth of its size."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from unittest import mock
+
+from engine.config import DualARConfig
+from training import export
+from training.dual_ar import train
+
+
+@contextmanager
+def small_models() -> Iterator[None]:
+    """Training and export make small models."""
+    with mock.patch.object(train, "bundled_config", _small), mock.patch.object(export, "bundled_config", _small):
+        yield
+
+
+_bundled = train.bundled_config
+
+
+def _small(*sizes: int) -> DualARConfig:
+    config = _bundled(*sizes)
+    slow = replace(config.slow, n_layer=3, n_head=2, n_local_heads=1, head_dim=32, dim=64, intermediate_size=128)
+    fast = replace(config.fast, n_layer=1, n_head=2, n_local_heads=1, head_dim=16, dim=32, intermediate_size=64)
+    return replace(config, slow=slow, fast=fast)
