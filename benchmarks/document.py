@@ -110,6 +110,31 @@ def _codec_views(found: Result) -> list[Table]:
     return tables
 
 
+def _qwen3_tts(found: Result) -> list[Table]:
+    exact = {None: None, True: "yes", False: "NO"}
+    views = [
+        [name, f"{of['weights_mib']:,.1f}", f"{of['loaded_mib']:,.1f}", exact[of.get("bit_identical")]]
+        for name, of in found["views"].items()
+    ]
+    speeds = found["frames_per_second"]
+    rounds = [
+        [i + 1, f"{one:.3f}", f"{other:.3f}", f"× {other / one:.2f}"]
+        for i, (one, other) in enumerate(zip(speeds["package"], speeds["Reprise"], strict=True))
+    ]
+    return [
+        Table(
+            f"The speech tokenizer at the release's sizes, random weights; the file has {found['file_mib']:,.1f} MiB",
+            ["view", "weights, MiB", "process grew, MiB", "bit-identical to the whole"],
+            views,
+        ),
+        Table(
+            f"Frames a second at the sizes of Qwen3-TTS-12Hz-0.6B, random weights, {found['dtype']}, one listener",
+            ["round", "package", "Reprise", "Reprise ahead"],
+            rounds,
+        ),
+    ]
+
+
 @dataclass(frozen=True)
 class Section:
     """One benchmark: its module, the name of its result, description, and function from a result to tables."""
@@ -184,6 +209,15 @@ SECTIONS = (
         "The codec's views",
         "Encoder and decoder are loaded separately, each with only the weights it uses.",
         _codec_views,
+        on_gpu=False,
+    ),
+    Section(
+        "benchmarks.speed.qwen3_tts",
+        "qwen3_tts",
+        "Qwen3-TTS",
+        "The views of its codec, and frames against the public package `qwen-tts` on the same weights, in turn. At "
+        "these sizes both read all weights of a frame from memory, the predictor's once for each codebook.",
+        _qwen3_tts,
         on_gpu=False,
     ),
 )

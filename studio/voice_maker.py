@@ -26,7 +26,8 @@ def make_voice(
 ) -> VoiceRecord:
     """Make a voice and save it. The name is checked first, since making takes longer.
 
-    transcript: the words of the clip; without one they are written down where faster-whisper is installed.
+    transcript: the words of the clip; without one they are written down where faster-whisper is installed, and models
+        that can do so clone without them.
     Raises NameTaken, UnusableReference, InvalidInput, EngineFailed.
     """
     cleaned = clean_name(name)
@@ -34,9 +35,10 @@ def make_voice(
     if any(each.name.casefold() == cleaned.casefold() and not each.shared for each in voices.list(owner=owner)):
         raise NameTaken("voices.name_taken", name=cleaned)
     if not transcript.strip():
-        if not can_transcribe():
+        if can_transcribe():
+            transcript = transcribe(clip)
+        elif app.engine.abilities.needs_words:
             raise InvalidInput("reference.no_words")
-        transcript = transcribe(clip)
     made = app.engine.encode_voice(
         cleaned, [(clip, transcript)], language=language, description=description, consent=consent
     )
