@@ -193,11 +193,12 @@ def report(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     for _ in range(options.rounds):
         speeds["package"].append(run(options.package, "package", folder, options))
         speeds["Reprise"].append(run(sys.executable, "reprise", folder, options))
-    print_table(
-        f"Frames a second at Qwen3-TTS-12Hz-0.6B's sizes, {options.dtype}, one listener; real time is 12.5",
-        ["round", *speeds],
-        [[i + 1, *(f"{each[i]:.3f}" for each in speeds.values())] for i in range(options.rounds)],
-    )
+    if options.rounds:
+        print_table(
+            f"Frames a second at Qwen3-TTS-12Hz-0.6B's sizes, {options.dtype}, one listener; real time is 12.5",
+            ["round", *speeds],
+            [[i + 1, *(f"{each[i]:.3f}" for each in speeds.values())] for i in range(options.rounds)],
+        )
     return {"file_mib": size, "views": views, "frames_per_second": speeds, "dtype": options.dtype}
 
 
