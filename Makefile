@@ -23,6 +23,8 @@ test: check  ## style, types, then every test that needs no GPU
 	@scripts/test-system $(PYTHON)
 	@scripts/can-build $(PYTHON) && $(MAKE) --no-print-directory $(VENV)/.lab || \
 		echo "MISSING: pyworld and resemblyzer; the tests of training and judging that need them will be skipped."
+	@$(MAKE) --no-print-directory $(VENV)/.clients || \
+		echo "MISSING: clients of the API (requirements-clients.txt); the tests that speak with them will be skipped."
 	@scripts/test-page
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -m "not gpu" -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
@@ -94,6 +96,14 @@ pages: $(VENV)/.dev  ## the pictures of docs/pages
 
 samples: $(VENV)/.lab  ## render the sample voices anew (ARGS="--codec FOLDER")
 	$(PYTHON) -m training.make_samples $(ARGS)
+
+# Their dependencies do not go together with ours.
+$(VENV)/.clients: requirements-clients.txt | $(PYTHON)
+	$(PYTHON) -m venv --clear $(VENV)/clients
+	$(VENV)/clients/bin/python -m pip --disable-pip-version-check -q install -r requirements-clients.txt
+	@command -v npm >/dev/null && npm install --silent --no-fund --no-audit --prefix $(VENV)/clients "openai@6" || \
+		echo "MISSING: npm; OpenAI's package for Node will not be tested."
+	@touch $@
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -61,14 +61,17 @@ PREFIX_BYTES, HOST_PREFIX_BYTES = 512 << 20, 2 << 30
 
 @dataclass(frozen=True)
 class SpeakOptions(SamplingOptions):
-    """Sampling options of a request.
+    """Options of a request.
 
     seed: 0 to 2³¹ - 1; equal seeds give equal speech; None picks one at random. language: of the text, a name such as
     `german` or a tag such as `de-AT`; "" leaves it to the model. Models that are not told a language ignore it.
+    word_times: whether chunks tell when words are spoken, for a model that can (`Abilities.word_times`); otherwise
+    InvalidOption is raised.
     """
 
     seed: int | None = None
     language: str = ""
+    word_times: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -157,6 +160,7 @@ class Engine:
         self._encoder = ClipEncoder(lambda: release.load_encoder(device), self.codec_fingerprint, device)
         self._embeddings = SpeakerEmbeddings(lambda: release.load_speaker_encoder(device))
         self._prompts, self._model, self._decoder = release.prompts, model, decoder
+        self._aligner = release.aligner(model)
         self._closed = self._started = False
         if plan is not None:
             self._start(plan, device, report)
@@ -198,6 +202,7 @@ class Engine:
             codec.sample_rate,
             self._runner.positions,
             self._profile.context_positions,
+            self._aligner,
         )
         if self.abilities.clones:
             self._pipeline.loop.idle_work.begin(self._encoder.warm_up())
@@ -345,10 +350,14 @@ class Engine:
         """
         self._check_open()
         options = options or self.default_options
+        if options.word_times and not self.abilities.word_times:
+            raise InvalidOption("option.word_times")
         prompted = self._prompted(voice, self._language(options.language))
         segments = self.segments(text, len(prompted.references)) if isinstance(text, str) else text
         seed = secrets.randbelow(MAX_SEED + 1) if options.seed is None else options.seed
-        return Speech(Request(self._pipeline, segments, prompted, options, seed, owner, spoken))
+        return Speech(
+            Request(self._pipeline, segments, prompted, options, seed, owner, spoken, word_times=options.word_times)
+        )
 
     def growing_text(self) -> GrowingText:
         """A text that is spoken while it is written; for one `speak`."""

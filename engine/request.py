@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.families.family import Prompts, PromptVoice
+from engine.families.family import Aligner, Prompts, PromptVoice
 from engine.models.sampling import SamplingOptions
 from engine.serving.codec_worker import CodecStream, CodecWorker
 from engine.serving.engine_loop import EngineLoop
@@ -29,6 +29,20 @@ READER_TIMEOUT = 15.0  # seconds that audio may wait for its reader
 
 
 @dataclass(frozen=True)
+class WordTime:
+    """A word as it is written, and when it is spoken.
+
+    start, end: seconds in the take. segment, offset: index of its segment, and of its first character there.
+    """
+
+    text: str
+    start: float
+    end: float
+    segment: int
+    offset: int
+
+
+@dataclass(frozen=True)
 class AudioChunk:
     """A chunk of the take.
 
@@ -38,6 +52,8 @@ class AudioChunk:
     frames: codec frames in this chunk. elapsed: seconds since the request.
     segment, segments: 0-based index of the text's segment, and the number of segments so far. text: that segment.
     queued: seconds from the request to its first slot.
+    words: of segments that are complete since the chunk before, where `SpeakOptions.word_times` asks for them. Their
+        sound may follow; a chunk without samples brings those that come after all sound.
     """
 
     samples: NDArray[np.float32]
@@ -48,6 +64,7 @@ class AudioChunk:
     segments: int
     text: str
     queued: float = 0.0
+    words: tuple[WordTime, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,6 +134,7 @@ class SpeechPipeline:
     """The parts of an engine that a request goes through, and their sizes.
 
     positions: of a prompt and its speech together. history_positions: of these, at most so many for earlier turns.
+    aligner: of a model that tells when words are spoken.
     """
 
     loop: EngineLoop
@@ -126,6 +144,7 @@ class SpeechPipeline:
     sample_rate: int
     positions: int
     history_positions: int
+    aligner: Aligner | None = None
 
     @property
     def frame_rate(self) -> float:
@@ -193,7 +212,8 @@ class Request:
 
     text: its segments; or a text that grows, whose segments are taken as they come. The request waits for them without
     a slot. owner: requests of one owner share their turns. spoken: segments from the beginning of the text that were
-    spoken before, as another engine says; the request begins after them.
+    spoken before, as another engine says; the request begins after them. word_times: whether chunks tell when words
+    are spoken.
     Raises EngineBusy when the engine is full, and InvalidInput for a voice too long.
     """
 
@@ -206,6 +226,8 @@ class Request:
         seed: int,
         owner: str = "",
         spoken: Sequence[SpokenSegment] = (),
+        *,
+        word_times: bool = False,
     ) -> None:
         self.seed = seed
         self.spoken: list[SpokenSegment] = []
@@ -227,6 +249,8 @@ class Request:
         for segment in spoken:
             self._accept(segment)
         self._frames = self._accepted_frames
+        self._aligner = pipeline.aligner if word_times else None
+        self._words: tuple[WordTime, ...] = ()  # that no chunk has told yet
         self._ticket = pipeline.loop.scheduler.enter(owner)
         self._events = EventStream(partial(pipeline.loop.leave, self._ticket), READER_TIMEOUT)
         if self._growing is not None:
@@ -271,6 +295,8 @@ class Request:
                     self._end_turn(turn)
                 elif turn and isinstance(event, AudioDecoded):
                     yield self._chunk(turn, event)
+                if turn and turn.is_delivered and self._words:
+                    yield self._chunk(turn, AudioDecoded(turn.number, np.zeros(0, np.float32), 0))
                 self._turns = [turn for turn in self._turns if not turn.is_delivered]
             self.result = self._summarise()
         finally:
@@ -322,6 +348,8 @@ class Request:
         turn.accepted = True
         self._stream = turn.stream
         text = self._segments[turn.segment].text
+        if self._aligner is not None and turn.codes:
+            self._words += self._word_times(self._aligner, turn)
         stop_reason: StopReason = "length" if turn.stop is None or turn.stop == "loop" else turn.stop
         codes = np.stack(turn.codes, axis=1) if turn.codes else np.zeros((0, 0), np.int64)
         self._accept(SpokenSegment(SegmentResult(text, stop_reason, turn.frames, turn.attempt), codes))
@@ -334,6 +362,15 @@ class Request:
         self._results.append(segment.result)
         self.spoken.append(segment)
 
+    def _word_times(self, aligner: Aligner, turn: Turn) -> tuple[WordTime, ...]:
+        codes = torch.from_numpy(np.stack(turn.codes, axis=1))
+        words = aligner.align(turn.prompt, self._segments[turn.segment].text, codes)
+        rate = self._pipeline.frame_rate
+        return tuple(
+            WordTime(w.text, (turn.start + w.start) / rate, (turn.start + w.end) / rate, turn.segment, w.offset)
+            for w in words
+        )
+
     def _chunk(self, turn: Turn, audio: AudioDecoded) -> AudioChunk:
         elapsed = time.perf_counter() - self._requested_at
         if self._first_audio is None:
@@ -341,6 +378,7 @@ class Request:
         start = turn.start + turn.delivered
         turn.delivered += audio.frames
         self._frames = start + audio.frames
+        words, self._words = self._words, ()
         return AudioChunk(
             samples=audio.samples,
             start=start * self._pipeline.frame_length,
@@ -350,6 +388,7 @@ class Request:
             segments=len(self._segments),
             text=self._segments[turn.segment].text,
             queued=self._first_audio[1].queue,
+            words=words,
         )
 
     def _timings(self, turn: Turn, elapsed: float) -> FirstAudioTimings:

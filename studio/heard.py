@@ -1,7 +1,8 @@
 """The words of a speech that a listener has heard by some moment, for a conversation in which somebody interrupts.
 
-Which segment is heard at a moment is known exactly. Within it words are placed by their share of its sound: pauses,
-which say nothing, do not count, and a word takes its share of the time that all words take to say.
+Which segment is heard at a moment is known exactly. Within it a model that tells when words are spoken is believed;
+else words are placed by their share of its sound: pauses, which say nothing, do not count, and a word takes its share
+of the time that all words take to say.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from engine.text import speaking_time
 from engine.text.sentences import word_ends
 
 if TYPE_CHECKING:
-    from engine.request import AudioChunk
+    from engine.request import AudioChunk, WordTime
 
 STEP = 0.01  # seconds of sound that are judged at once
 SILENT = 0.01  # root mean square
@@ -37,12 +38,15 @@ class Heard:
 class _Segment:
     """A segment in the stream. start: seconds. sounding: whether each step has sound. complete: whether it has ended.
 
+    begins: seconds of the take.
+
     rest: samples of a step that is not complete.
     """
 
     index: int
     text: str
     start: float
+    begins: float
     sounding: list[NDArray[np.bool_]] = field(default_factory=list)
     rest: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     seconds: float = 0.0
@@ -64,6 +68,7 @@ class HeardWords:
         """sample_rate: Hz of the chunks. speed: at which the stream is played."""
         self._rate, self._speed = sample_rate, speed
         self._segments: list[_Segment] = []
+        self._words: list[WordTime] = []
         self._end = 0  # sample of the take
 
     @property
@@ -80,8 +85,9 @@ class HeardWords:
             if self._segments:
                 self._segments[-1].complete = True
             start = sum(segment.seconds for segment in self._segments)
-            self._segments.append(_Segment(chunk.segment, chunk.text, start))
+            self._segments.append(_Segment(chunk.segment, chunk.text, start, chunk.start / self._rate))
         self._segments[-1].add(chunk.samples, self._rate)
+        self._words += chunk.words
         return begins
 
     def finish(self) -> None:
@@ -100,23 +106,31 @@ class HeardWords:
             unheard.append(segment.text[end:])
         return Heard(*(" ".join(" ".join(parts).split()) for parts in (heard, unheard)))
 
-    def _last_attempts(self) -> Iterator[_Segment]:
-        yield from {segment.index: segment for segment in self._segments}.values()
-
     def _words_end(self, segment: _Segment, seconds: float) -> int:
         """The end of the words that are heard within the first seconds of a segment."""
         if seconds <= 0:
             return 0
         if segment.complete and seconds >= segment.seconds:
             return len(segment.text)
-        sounding = np.concatenate(segment.sounding)
-        heard = float(sounding[: round(seconds / STEP)].sum()) * STEP
-        ends = word_ends(segment.text, (0, len(segment.text)))
-        times = [speaking_time(segment.text[start:end].strip(_MARKS)) for start, end in pairwise([0, *ends])]
-        total = float(sounding.sum()) * STEP if segment.complete else max(sum(times), float(sounding.sum()) * STEP)
-        found, spoken = 0, 0.0
-        for end, time in zip(ends, times, strict=True):
-            if heard < (spoken + time / 2) * total / (sum(times) or 1.0):  # of a word at least half
-                break
-            found, spoken = end, spoken + time
-        return found
+        if words := [word for word in self._words if word.segment == segment.index]:
+            heard = [word for word in words if (word.start + word.end) / 2 - segment.begins <= seconds]
+            return heard[-1].offset + len(heard[-1].text) if heard else 0
+        return _estimated_end(segment, seconds)
+
+    def _last_attempts(self) -> Iterator[_Segment]:
+        yield from {segment.index: segment for segment in self._segments}.values()
+
+
+def _estimated_end(segment: _Segment, seconds: float) -> int:
+    """The end of the words that take the first seconds of a segment to say, by their length."""
+    sounding = np.concatenate(segment.sounding)
+    heard = float(sounding[: round(seconds / STEP)].sum()) * STEP
+    ends = word_ends(segment.text, (0, len(segment.text)))
+    times = [speaking_time(segment.text[start:end].strip(_MARKS)) for start, end in pairwise([0, *ends])]
+    total = float(sounding.sum()) * STEP if segment.complete else max(sum(times), float(sounding.sum()) * STEP)
+    found, spoken = 0, 0.0
+    for end, time in zip(ends, times, strict=True):
+        if heard < (spoken + time / 2) * total / (sum(times) or 1.0):  # of a word at least half
+            break
+        found, spoken = end, spoken + time
+    return found

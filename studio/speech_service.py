@@ -71,19 +71,21 @@ class SpeechService:
         top_p: float | None = None,
         instructions: str = "",
         language: str = "",
+        word_times: bool = False,
     ) -> MeasuredSpeech:
         """Begin to speak.
 
         text: a growing one is continued by `extend`. temperature, top_p: the model's own by default. instructions: how
         to speak, for models with style tags, named speakers that follow instructions, or described voices; without
         effect on others. language: has to be one that the model speaks.
+        word_times: whether chunks tell when words are spoken; refused for a model that does not know.
 
         Raises what `Engine.speak` raises, VoiceNotFound, LimitReached, InvalidInput.
         """
         engine = self._context.engine
         _check_length(len(text))
         self.check_language(language)
-        options = replace(engine.default_options, seed=seed, language=language)
+        options = replace(engine.default_options, seed=seed, language=language, word_times=word_times)
         if temperature is not None:
             options = replace(options, temperature=temperature)
         if top_p is not None:

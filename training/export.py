@@ -16,7 +16,7 @@ from torch import Tensor
 from engine.config import DualARConfig
 from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
-from training.dual_ar.train import bundled_config
+from training.dual_ar.train import GUIDED_HEAD, Recipe, bundled_config
 
 # The longest text of one turn in bytes of UTF-8: the length of the longest training sentences.
 MAX_SEGMENT_BYTES = 72
@@ -65,6 +65,7 @@ def export(work: Path, codec: Path, out: Path) -> None:
         "context_positions": CONTEXT_POSITIONS,
         "temperature": TEMPERATURE,
         "style_tags": False,
+        "alignment_head": [Recipe.guide_layer, GUIDED_HEAD],
         "notice": "model.notice_bundled",
     }
     (out / "reprise.json").write_text(json.dumps(profile, indent=1) + "\n")

@@ -16,7 +16,7 @@ from api.errors import ErrorDetail, detail_of, documented, invalid_detail
 from api.speech.create import begin_speech
 from api.speech.delivery import whole
 from api.speech.request import SpeechRequest
-from api.speech.stream import disconnected
+from api.speech.stream import SpokenWord, disconnected
 from studio.access import Caller
 
 MOST = 32
@@ -51,6 +51,7 @@ class BatchResult(BaseModel):
     audio_data: str | None = None
     media_type: str | None = None
     usage: ItemUsage | None = None
+    words: list[SpokenWord] | None = None
     error: ErrorDetail | None = None
 
 
@@ -87,7 +88,8 @@ async def _result(context: ApiContext, caller: Caller, index: int, values: dict[
     try:
         asked = SpeechRequest.model_validate(values)
         stream = await begin_speech(context, caller, asked, asked.clip())
-        data = await whole(context, stream)
+        words: list[SpokenWord] = []
+        data = await whole(context, stream, words)
     except ValidationError as error:
         return BatchResult(index=index, status="error", error=invalid_detail(error.errors()))
     except Exception as error:
@@ -98,6 +100,7 @@ async def _result(context: ApiContext, caller: Caller, index: int, values: dict[
         status="success",
         audio_data=base64.b64encode(data).decode(),
         media_type=stream.media_type,
+        words=words if asked.timestamp_granularities else None,
         usage=ItemUsage(characters=usage.characters, frames=usage.frames, seconds=round(usage.seconds, 3)),
     )
 

@@ -48,6 +48,8 @@ async def create_speech(request: Request) -> Response:
     """Speak a text. The response begins with the first audio."""
     context, caller = context_of(request), caller_of(request)
     asked, clip = await read_speech_request(request)
+    if asked.timestamp_granularities and asked.stream_format != "sse":
+        raise InvalidInput("timestamp_granularities: the times come as events; ask for them with stream_format “sse”.")
     stream = await begin_speech(context, caller, asked, clip)
     headers = {
         "Cache-Control": "no-store",
@@ -67,7 +69,13 @@ async def create_speech(request: Request) -> Response:
 
 
 async def begin_speech(
-    context: ApiContext, caller: Caller, asked: SpeechRequest, clip: bytes | None, text: GrowingText | None = None
+    context: ApiContext,
+    caller: Caller,
+    asked: SpeechRequest,
+    clip: bytes | None,
+    *,
+    text: GrowingText | None = None,
+    word_times: bool = False,
 ) -> SpeechStream:
     """Begin to speak what was asked. clip: of the voice. text: instead of the input. Raises RepriseError."""
     context.check_model(asked.model)
@@ -83,14 +91,18 @@ async def begin_speech(
         seed=asked.seed,
         instructions=asked.instructions,
         language=asked.language,
+        word_times=word_times or bool(asked.timestamp_granularities),
     )
 
 
 async def _events(stream: SpeechStream) -> AsyncIterator[bytes]:
-    """Server-sent events: audio in base64, then the usage; or an error, since the status was sent."""
+    """Server-sent events: audio in base64, times of words, then the usage; or an error, since the status was sent."""
     try:
-        async for part in stream:
-            yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(part).decode()})
+        async for part in stream.parts():
+            if part.words:
+                yield _event({"type": "speech.audio.words", "words": [word.model_dump() for word in part.words]})
+            if part.data:
+                yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(part.data).decode()})
     except Exception as error:
         yield _event({"type": "error", "error": detail_of(error).model_dump()})
         return

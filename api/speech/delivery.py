@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from api.errors import CLIENT_GONE
-from api.speech.stream import MEDIA_TYPES, SpeechStream, Usage
+from api.speech.stream import MEDIA_TYPES, SpeechStream, SpokenWord, Usage
 from engine.audio.stream import StreamEncoder, StreamFormat
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ async def open_stream(
     top_p: float | None = None,
     instructions: str = "",
     language: str = "",
+    word_times: bool = False,
 ) -> SpeechStream:
     """Begin to speak; the speech ends at `max_frames`. The options are those of `SpeechService.speak`."""
     speech = await run_in_threadpool(
@@ -63,6 +64,7 @@ async def open_stream(
         top_p=top_p,
         instructions=instructions,
         language=language,
+        word_times=word_times,
     )
     encoder = StreamEncoder(output.format, speech.sample_rate, sample_rate=output.sample_rate, speed=output.speed)
     return SpeechStream(speech, encoder, Usage(len(text)), max_frames=max_frames)
@@ -95,9 +97,16 @@ async def left_before_audio(context: ApiContext, stream: SpeechStream, request: 
     return stream.gone
 
 
-async def whole(context: ApiContext, stream: SpeechStream) -> bytes:
-    """All of a speech as one file."""
-    data = b"".join([part async for part in _counted(context, stream, aiter(stream))])
+async def whole(context: ApiContext, stream: SpeechStream, words: list[SpokenWord] | None = None) -> bytes:
+    """All of a speech as one file. words: to which its words are appended, where their times were asked for."""
+
+    async def audio() -> AsyncIterator[bytes]:
+        async for part in stream.parts():
+            if words is not None:
+                words.extend(part.words)
+            yield part.data
+
+    data = b"".join([part async for part in _counted(context, stream, audio())])
     return _with_lengths(data) if stream.format == "wav" else data
 
 

@@ -3,7 +3,8 @@
 The client sends JSON:
 
     session.config   voice, response_format, speed, seed, instructions, language, sample_rate, model, ref_audio,
-                     ref_text: as for `POST /v1/audio/speech`; before the first text, and again between two replies
+                     ref_text, timestamp_granularities: as for `POST /v1/audio/speech`; before the first text, and
+                     again between two replies
     input.text       text: a piece of a reply, as a language model writes it
     input.done       the reply is complete
     input.interrupt  the listener has interrupted; seconds: of the reply's audio that was played (by default as many as
@@ -14,6 +15,7 @@ The server sends audio as binary messages, and JSON:
 
     session.created  the voice and the format
     audio.start      a sentence begins: sentence_index, sentence_text, format, sample_rate, seconds (of audio before it)
+    audio.words      words, where timestamp_granularities asked for them: word, start, end (seconds)
     audio.done       it has ended: sentence_index, seconds
     session.done     the reply has ended: its usage; the next one may begin
     interrupted      the reply ends here: heard and unheard, its words; seconds
@@ -182,9 +184,12 @@ class LiveSession:
 
     async def _begin(self) -> Reply:
         config, text = self._config, self._context.app.engine.growing_text()
-        stream = await begin_speech(self._context, self._caller, config, self._clip, text)
-        words = HeardWords(self._context.app.engine.sample_rate, config.speed)
-        return Reply(self._socket, text, stream, words, self._context.metrics)
+        engine = self._context.app.engine
+        known = engine.abilities.word_times  # else the words that were heard are estimated
+        stream = await begin_speech(self._context, self._caller, config, self._clip, text=text, word_times=known)
+        words = HeardWords(engine.sample_rate, config.speed)
+        tells = bool(config.timestamp_granularities)
+        return Reply(self._socket, text, stream, words, self._context.metrics, tells_words=tells)
 
     @property
     def _speaking(self) -> bool:

@@ -28,9 +28,12 @@ class Reply:
         stream: SpeechStream,
         words: HeardWords,
         metrics: Metrics,
+        *,
+        tells_words: bool = False,
     ) -> None:
         self.text = text
         self._socket, self._stream, self._words, self._metrics = socket, stream, words, metrics
+        self._tells_words = tells_words
         self._sentence = -1  # that is being sent
         self._sent_at: float | None = None  # when the first audio was
         self._task = asyncio.create_task(self._send())
@@ -96,6 +99,8 @@ class Reply:
                     sample_rate=self._stream.sample_rate,
                     seconds=round(before, 3),
                 )
+        if part.words and self._tells_words:
+            await self._tell("audio.words", words=[word.model_dump() for word in part.words])
         if part.data:
             await self._socket.send_bytes(part.data)
             if self._sent_at is None:

@@ -73,6 +73,13 @@ class SpeechRequest(BaseModel):
         None, ge=LOWEST_RATE, le=HIGHEST_RATE, description="Hz. Default: 24,000 for pcm, else the model's own."
     )
 
+    timestamp_granularities: list[Literal["word"]] = Field(
+        default=[],
+        max_length=1,
+        description="`word`: tell when each word is spoken, in server-sent events and in batches; refused for a model "
+        "that does not know.",
+    )
+
     @property
     def output(self) -> AudioOutput:
         """The audio that is asked for."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel
 from starlette.types import Receive
 
 from engine.audio.stream import StreamFormat
@@ -55,6 +56,7 @@ class Encoder(Protocol):
 
     format: StreamFormat
     sample_rate: int
+    speed: float
 
     def encode(self, samples: NDArray[np.floating]) -> bytes: ...
     def finish(self) -> bytes: ...
@@ -70,12 +72,24 @@ class Usage:
     first_audio: float | None = None
 
 
+class SpokenWord(BaseModel):
+    """A word as it is written. start, end: seconds of the audio that is sent."""
+
+    word: str
+    start: float
+    end: float
+
+
 @dataclass(frozen=True)
 class Part:
-    """The next bytes of a stream, and the chunk after which they came; None at the end. Bytes may be late, or none."""
+    """The next bytes of a stream, and the chunk after which they came; None at the end. Bytes may be late, or none.
+
+    words: whose times are known now; their sound may follow.
+    """
 
     data: bytes
     chunk: AudioChunk | None
+    words: Sequence[SpokenWord] = ()
 
 
 async def disconnected(receive: Receive) -> None:
@@ -154,8 +168,9 @@ class SpeechStream:
     def _work(self) -> None:
         try:
             while (chunk := next(self._speech, None)) is not None:
+                words = self._spoken(chunk)
                 sent = self._counted(chunk)
-                self._put(Part(self._encoder.encode(sent.samples), sent))
+                self._put(Part(self._encoder.encode(sent.samples), sent, words))
                 if self.usage.frames == self._max_frames:
                     break
             self._put(Part(self._encoder.finish(), None))
@@ -165,12 +180,23 @@ class SpeechStream:
         finally:
             self._speech.close()
 
+    def _spoken(self, chunk: AudioChunk) -> list[SpokenWord]:
+        """The words of a chunk, at their times in the stream: what was spoken again comes later than in the take."""
+        rate, speed = self._speech.sample_rate, self._encoder.speed
+        shift = self.usage.seconds - chunk.start / rate
+        return [
+            SpokenWord(
+                word=word.text, start=round((word.start + shift) / speed, 3), end=round((word.end + shift) / speed, 3)
+            )
+            for word in chunk.words
+        ]
+
     def _counted(self, chunk: AudioChunk) -> AudioChunk:
         """Count a chunk; returns what of it is within the limit."""
         usage, frames = self.usage, chunk.frames
         if self._max_frames is not None:
             frames = min(frames, self._max_frames - usage.frames)
-        samples = chunk.samples[: len(chunk.samples) * frames // chunk.frames]
+        samples = chunk.samples[: len(chunk.samples) * frames // max(1, chunk.frames)]
         usage.frames += frames
         usage.seconds += len(samples) / self._speech.sample_rate
         if usage.first_audio is None:

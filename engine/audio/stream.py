@@ -63,7 +63,7 @@ _CODINGS: dict[StreamFormat, _Coding] = {
 
 
 class StreamEncoder:
-    """Encodes one stream. Not thread-safe. format: of the file. sample_rate: Hz of what is written."""
+    """Encodes one stream. Not thread-safe. format, speed: as given. sample_rate: Hz of what is written."""
 
     def __init__(
         self, format: StreamFormat, source_rate: int, *, sample_rate: int | None = None, speed: float = 1.0
@@ -81,7 +81,7 @@ class StreamEncoder:
                 f"The sample rate is {sample_rate}; choose one from {LOWEST_RATE:,} to {HIGHEST_RATE:,} Hz."
             )
         coding = _CODINGS[format]
-        self.format = format
+        self.format, self.speed = format, speed
         self.sample_rate = supported_rate(sample_rate or source_rate, coding.rates)
         self._source_rate, self._samples = source_rate, 0
         self._written = _Written()

@@ -60,6 +60,16 @@ class SpeechModel(Protocol):
 
 
 @dataclass(frozen=True)
+class AlignedWord:
+    """A word as written at `offset` in its text, and the frames that speak it: from `start` to `end`, exclusive."""
+
+    text: str
+    offset: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
 class PromptReference:
     """A reference in the prompt: a transcript, its codes `[K, T]`, and a speaker embedding `[D]` where a model has one.
 
@@ -123,7 +133,8 @@ class Abilities:
     clones: whether voices can be made of clips. needs_words: whether a clip needs its transcript. embeds: whether there
     is a speaker encoder for clips. speakers: names of the model's own voices. instructs: whether these follow
     instructions. describes: whether a voice can be described in words. languages: that can be asked for, as in the
-    release; empty where the model is not told. english_only: whether it speaks English only.
+    release; empty where the model is not told. english_only: whether it speaks English only. word_times: whether
+    it tells when words are spoken.
     """
 
     clones: bool = True
@@ -134,6 +145,14 @@ class Abilities:
     describes: bool = False
     languages: tuple[str, ...] = ()
     english_only: bool = False
+    word_times: bool = False
+
+
+class Aligner(Protocol):
+    """Tells when words are spoken. For any thread."""
+
+    def align(self, prompt: Prompt, text: str, codes: Tensor) -> Sequence[AlignedWord]:
+        """Return the words of `text`, which `prompt` asks for, in the frames `codes [K, T]` that say it."""
 
 
 class SpeakerEncoder(Protocol):
@@ -166,6 +185,9 @@ class Release(Protocol):
 
     def load_speaker_encoder(self, device: torch.device) -> SpeakerEncoder | None:
         """Load the speaker encoder; None for a release without one."""
+
+    def aligner(self, model: SpeechModel) -> Aligner | None:
+        """Make what tells when words are spoken, for a loaded model; None unless `Abilities.word_times`."""
 
     def fingerprint(self, decoder: DecoderView) -> str:
         """Identify the meaning of the codec's codes."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from engine.config import check_flag, check_number, check_text, check_whole, listed
+from engine.config import check_flag, check_number, check_text, check_whole, listed, shown
 from engine.errors import InvalidConfig
 from engine.files.bounded import read_object
 from engine.models.sampling import MAX_TOP_K, SamplingOptions
@@ -18,6 +18,8 @@ class Profile:
         A model trained on fewer turns drops words with more.
     style_tags: whether tags such as `[whisper]` change how the model speaks.
     temperature, top_p, top_k: default options of this model; see `SamplingOptions`.
+    alignment_head: layer and query head of the Slow AR whose attention follows the phones, in a model that was trained
+        so; None for others.
     notice: licence notice, shown where the model is named: a sentence's key (`engine.sentences`) or a text.
     """
 
@@ -27,6 +29,7 @@ class Profile:
     temperature: float = SamplingOptions.temperature
     top_p: float = SamplingOptions.top_p
     top_k: int = SamplingOptions.top_k
+    alignment_head: tuple[int, int] | None = None
     notice: str = "model.notice_fish"
 
     @classmethod
@@ -49,4 +52,15 @@ class Profile:
             check_number("reprise.json", "temperature", self.temperature, 0, 2)
         check_number("reprise.json", "top_p", self.top_p, 0, 1)
         check_whole("reprise.json", "top_k", self.top_k, 1, MAX_TOP_K)
+        if self.alignment_head is not None:
+            _check_head(self.alignment_head)
+            object.__setattr__(self, "alignment_head", tuple(self.alignment_head))
         check_text("reprise.json", "notice", self.notice, 2_000)
+
+
+def _check_head(head: object) -> None:
+    """Raises InvalidConfig for anything but two whole numbers."""
+    if not isinstance(head, list | tuple) or len(head) != 2:
+        raise InvalidConfig(f"reprise.json has alignment_head = {shown(head)}; it must be a layer and a head.")
+    for number in head:
+        check_whole("reprise.json", "alignment_head", number, 0, 1_000)

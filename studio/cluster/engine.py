@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from ray.serve.handle import DeploymentHandle
 
+    from engine.families.family import Abilities
     from engine.sentences import Sentence
 
 log = logging.getLogger(__name__)

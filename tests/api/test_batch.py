@@ -11,7 +11,12 @@ from tests.waiting import until
 
 def test_each_item_has_its_own_result(client: httpx.Client) -> None:
     common = {"model": "tts-1", "voice": "Clara", "response_format": "pcm", "seed": 7}
-    items = [{"input": TEXT}, {"input": TEXT, "voice": "Nobody"}, {"input": ""}, {"input": "Yes.", "seed": 1}]
+    items = [
+        {"input": TEXT, "timestamp_granularities": ["word"]},
+        {"input": TEXT, "voice": "Nobody"},
+        {"input": ""},
+        {"input": "Yes.", "seed": 1},
+    ]
     told = client.post("/v1/audio/speech/batch", json={**common, "items": items}).json()
     assert (told["total"], told["succeeded"], told["failed"]) == (4, 2, 2)
     assert [result["status"] for result in told["results"]] == ["success", "error", "error", "success"]
@@ -23,6 +28,8 @@ def test_each_item_has_its_own_result(client: httpx.Client) -> None:
     assert same_sound(base64.b64decode(first["audio_data"]), alone)
     assert first["media_type"] == "audio/pcm;rate=24000;channels=1"
     assert first["usage"]["characters"] == len(TEXT)
+    assert [word["word"] for word in first["words"]] == TEXT.split()
+    assert told["results"][3]["words"] is None
     assert len(decoded(alone, "pcm")[0]) / 24_000 == pytest.approx(first["usage"]["seconds"], abs=0.01)
 
 

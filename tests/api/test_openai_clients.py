@@ -1,11 +1,7 @@
 """OpenAI's own clients, for Python and for Node, and the requests that other programs are known to send."""
 
 import asyncio
-import base64
 import json
-import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import httpx
@@ -120,36 +116,6 @@ def test_python_lists_models_and_reads_errors(python: openai.OpenAI, server: Ser
         with pytest.raises(openai.AuthenticationError, match="not valid"):
             python.models.list()
         assert python.with_options(api_key=key).models.list().data
-
-
-NODE = """
-import OpenAI from "openai";
-const client = new OpenAI({ baseURL: process.env.BASE_URL, apiKey: "not-needed" });
-const speech = await client.audio.speech.create({ model: "tts-1", voice: "alloy", input: process.env.TEXT });
-const bytes = Buffer.from(await speech.arrayBuffer());
-const models = await client.models.list();
-let refused = "";
-try { await client.audio.speech.create({ model: "tts-1", voice: "Nobody", input: "Hi." }); }
-catch (error) { refused = `${error.status} ${error.code}`; }
-console.log(JSON.stringify({ bytes: bytes.toString("base64"), models: models.data.length, refused }));
-"""
-
-
-def test_node_speaks(server: Server, tmp_path: Path) -> None:
-    """With the package of the folder that REPRISE_NODE_MODULES names."""
-    modules = Path(os.environ.get("REPRISE_NODE_MODULES", "node_modules"))
-    if not shutil.which("node") or not (modules / "openai").is_dir():
-        pytest.skip("Node's openai is not installed (npm install --prefix FOLDER openai; REPRISE_NODE_MODULES=…)")
-    (tmp_path / "node_modules").symlink_to(modules.resolve())
-    (tmp_path / "speak.mjs").write_text(NODE)
-    environment = {**os.environ, "BASE_URL": f"{server.url}/v1", "TEXT": TEXT}
-    done = subprocess.run(
-        ["node", "speak.mjs"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=True
-    )
-    told = json.loads(done.stdout)
-    samples, rate = decoded(base64.b64decode(told["bytes"]), "mp3")
-    assert len(samples) / rate > 0.5
-    assert (told["models"], told["refused"]) == (4, "404 voice_not_found")
 
 
 def test_open_webui(client: httpx.Client) -> None:

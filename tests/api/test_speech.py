@@ -67,6 +67,19 @@ def test_every_format_streams_the_same_speech(speak: Speak, whole: httpx.Respons
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
 
 
+def test_events_tell_when_words_are_spoken(speak: Speak) -> None:
+    """In the audio that is sent, which is half as fast."""
+    asked = {"stream_format": "sse", "response_format": "pcm", "timestamp_granularities": ["word"]}
+    spoken = {speed: list(events(speak(input=WORDS, speed=speed, **asked))) for speed in (1, 0.5)}
+    words = {
+        speed: [word for event in told if event["type"] == "speech.audio.words" for word in event["words"]]
+        for speed, told in spoken.items()
+    }
+    assert [word["word"] for word in words[1]] == WORDS.split()
+    assert words[0.5][-1]["end"] == pytest.approx(2 * words[1][-1]["end"], abs=0.002)
+    assert 0 < words[1][-1]["end"] <= spoken[1][-1]["usage"]["seconds"]
+
+
 def test_a_whole_response_tells_usage_and_lengths(whole: httpx.Response, server: Server) -> None:
     seconds, rate = heard(whole, "wav")
     assert rate == server.app.engine.sample_rate
@@ -147,6 +160,7 @@ def test_a_clip_is_a_voice(client: httpx.Client) -> None:
         ({"speed": 5}, 400, "speed: "),
         ({"seed": -1}, 400, "seed: "),
         ({"language": "fr"}, 400, "English only, not “fr”"),
+        ({"timestamp_granularities": ["word"]}, 400, "ask for them with stream_format “sse”"),
         ({"ref_audio": "https://example.org/a.wav", "ref_text": "Hi."}, 400, "no address is fetched"),
         ({"ref_audio": "data:audio/wav;base64,!", "ref_text": "Hi."}, 400, "does not hold base64"),
         ({"ref_audio": "data:audio/wav;base64,aGVsbG8=", "ref_text": "Hi."}, 400, "not audio that can be read"),

@@ -33,6 +33,12 @@ def _dual_ar() -> DualAR:
 
 
 @cache
+def _served() -> DualAR:
+    """The weights of engines, which arrange them for their products."""
+    return load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu")
+
+
+@cache
 def _decoder() -> CodecDecoder:
     return load_codec_decoder(*codec_files(MINIATURE))
 
@@ -46,9 +52,9 @@ def miniature() -> DualAR:
 def shared_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     """`Engine.load` gives the miniature's weights in fp32, whatever it is asked for, and reads them once for all tests.
 
-    An engine changes nothing in them, unless it compiles them.
+    An engine changes nothing more in them once they are arranged, unless it compiles them.
     """
-    monkeypatch.setattr(release, "load_dual_ar", lambda *_, **__: _dual_ar())
+    monkeypatch.setattr(release, "load_dual_ar", lambda *_, **__: _served())
     monkeypatch.setattr(release, "load_codec_decoder", lambda *_: _decoder())
 
 

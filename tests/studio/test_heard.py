@@ -1,9 +1,11 @@
 """The words that were heard by a moment."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from engine.request import AudioChunk
+from engine.request import AudioChunk, WordTime
 from studio.heard import Heard, HeardWords
 
 RATE = 16_000
@@ -65,3 +67,14 @@ def test_a_segment_that_is_spoken_again_counts_once() -> None:
     assert words.seconds == 3.0
     assert words.until(1.0) == Heard("", "Only once.")
     assert words.until(3.0) == Heard("Only once.", "")
+
+
+def test_a_model_that_tells_when_words_are_spoken_is_believed() -> None:
+    """Times are those of the take: the first attempt is no part of it. Those of a segment may come with another's."""
+    words = HeardWords(RATE)
+    times = (WordTime("First", 0.1, 0.5, 0, 0), WordTime("one.", 1.5, 1.9, 0, 6), WordTime("Last.", 2.2, 2.4, 1, 0))
+    words.add(chunk(bursts(0, 1.0), 0, 0, "First one."))  # withdrawn
+    words.add(replace(chunk(bursts(0, 2.0), 0, 0, "First one."), words=times))
+    words.add(chunk(bursts(0, 1.0), 2 * RATE, 1, "Last."))
+    heard = [words.until(moment).heard for moment in (1.2, 1.4, 2.6, 2.8, 3.25, 3.4)]
+    assert heard == ["", "First", "First", "First one.", "First one.", "First one. Last."]

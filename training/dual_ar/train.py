@@ -28,6 +28,8 @@ from training.dual_ar.conversations import IGNORED, Batch, ConversationBuilder, 
 from training.dual_ar.encode import CodedCorpus
 from training.tokenizer import save_tokenizer
 
+GUIDED_HEAD = 0  # of queries; its keys are the first group's
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -158,9 +160,9 @@ class DualAR(nn.Module):
         }
 
     def _guide_loss(self, x: Tensor, rope: Tensor, guide: Tensor) -> Tensor:
-        """- log of the first head's attention mass within one phone of the one being spoken, capped."""
+        """- log of the guided head's attention mass within one phone of the one being spoken, capped."""
         q, k, _ = self.slow.layers[self.guide_layer].attention.project(x, rope)
-        scores = (q[:, 0] @ k[:, 0].transpose(1, 2)).float() / math.sqrt(q.shape[-1])
+        scores = (q[:, GUIDED_HEAD] @ k[:, GUIDED_HEAD].transpose(1, 2)).float() / math.sqrt(q.shape[-1])
         position = torch.arange(scores.shape[1], device=scores.device)
         scores = scores.masked_fill(position > position[:, None], -torch.inf)
         at = guide >= 0

@@ -7,7 +7,7 @@ import torch
 
 from engine.codec.views import DecoderView
 from engine.errors import InvalidCheckpoint
-from engine.families.family import Abilities
+from engine.families.family import Abilities, SpeechModel
 from engine.families.qwen3_tts.codec import SpeechDecoder, SpeechEncoder, fingerprint
 from engine.families.qwen3_tts.codec_config import SpeechTokenizerConfig, read_codec_config
 from engine.families.qwen3_tts.config import TalkerConfig, read_config, read_generation
@@ -93,6 +93,9 @@ class Qwen3TTSRelease:
 
     def load_speaker_encoder(self, device: torch.device) -> EcapaTdnn | None:
         return load_speaker_encoder(self._folder, self.architecture.config, device)
+
+    def aligner(self, model: SpeechModel) -> None:
+        return None
 
     def fingerprint(self, decoder: DecoderView) -> str:
         assert isinstance(decoder, SpeechDecoder)

@@ -78,6 +78,15 @@ class PromptBuilder:
         """Return the token ids of spoken text, as `user` and `system` place them."""
         return self._tokenizer.encode_speech(text)
 
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens up to the last phone of spoken text, which a mark ends."""
+        return max(0, len(self.speech_ids(text)) - 1)
+
+    def place_of(self, text: str, prompt: Prompt) -> tuple[int, int]:
+        """Return the first position and the number of the tokens of `text`, which `prompt` asks for."""
+        before, count = self._fixed(f"{IM_START}user\n").shape[1], len(self.speech_ids(text))
+        return prompt.columns.shape[1] - self.user(text).shape[1] + before, count
+
     def count_phones(self, text: str) -> int | None:
         """Return the number of phones in spoken text; None for a model that is not given phones."""
         return self._tokenizer.count_phones(text)

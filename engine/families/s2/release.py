@@ -10,8 +10,9 @@ from engine.codec.config import CodecConfig
 from engine.codec.fingerprint import codec_fingerprint
 from engine.codec.views import DecoderView
 from engine.config import DualARConfig
-from engine.errors import InvalidCheckpoint
-from engine.families.family import Abilities, SpeakerEncoder
+from engine.errors import InvalidCheckpoint, InvalidConfig
+from engine.families.family import Abilities, Aligner, SpeakerEncoder, SpeechModel
+from engine.families.s2.alignment import AttentionAligner
 from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
 from engine.families.s2.dual_ar import DualAR, ReleaseHeader, load_dual_ar, read_header
 from engine.families.s2.fast_ar import FastAR
@@ -43,9 +44,13 @@ class S2Release:
         self._folder, self._header = folder, read_header(folder)
         self._codec_file, codec = codec_files(folder)
         _check_codebooks(self._header, codec)
+        _check_alignment_head(self.profile, self._header.config)
         self.architecture = S2Architecture(self._header.config, codec)
         self.prompts = PromptBuilder(self._header.tokenizer, codec.num_codebooks)
-        self.abilities = Abilities(english_only=self._header.tokenizer.lexicon is not None)
+        phonetic = self._header.tokenizer.lexicon is not None
+        self.abilities = Abilities(
+            english_only=phonetic, word_times=phonetic and self.profile.alignment_head is not None
+        )
 
     def load_model(self, dtype: torch.dtype, device: torch.device, precision: Precision | None) -> DualAR:
         return load_dual_ar(self._folder, dtype=dtype, device=device, precision=precision, header=self._header)
@@ -59,6 +64,13 @@ class S2Release:
     def load_speaker_encoder(self, device: torch.device) -> SpeakerEncoder | None:
         return None
 
+    def aligner(self, model: SpeechModel) -> Aligner | None:
+        head = self.profile.alignment_head
+        if not self.abilities.word_times or head is None:
+            return None
+        assert isinstance(model, DualAR)
+        return AttentionAligner(model.slow, self.prompts, head)
+
     def fingerprint(self, decoder: DecoderView) -> str:
         assert isinstance(decoder, CodecDecoder)
         return codec_fingerprint(decoder)
@@ -69,4 +81,15 @@ def _check_codebooks(header: ReleaseHeader, codec: CodecConfig) -> None:
         raise InvalidCheckpoint(
             f"The codec has {codec.num_codebooks} codebooks and the speech model "
             f"{header.config.num_codebooks}; the files do not belong together."
+        )
+
+
+def _check_alignment_head(profile: Profile, config: DualARConfig) -> None:
+    if profile.alignment_head is None:
+        return
+    layer, head = profile.alignment_head
+    if layer >= config.slow.n_layer or head >= config.slow.n_head:
+        raise InvalidConfig(
+            f"reprise.json names attention head {head} of layer {layer}; the speech model has {config.slow.n_layer} "
+            f"layers of {config.slow.n_head} heads."
         )

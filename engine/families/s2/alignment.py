@@ -1,0 +1,101 @@
+"""When each word of a turn is spoken, by an attention head that was trained to follow the phones.
+
+The head's attention at the position before a frame says which phone the frame speaks (guided attention as in Tachibana,
+Uenoyama and Aihara, arXiv:1710.08969, towards the known phones). The best monotonic path through it
+gives every phone its frames, and the phones of a word the word's.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from engine.families.family import AlignedWord
+from engine.families.s2.prompt import PromptBuilder
+from engine.families.s2.slow_ar import SlowAR
+from engine.models.layers import TransformerBlock
+from engine.models.prompt import Prompt
+from engine.text.marks import SPEAKER_TAG, STYLE_TAG
+
+MOST_SKIPPED = 4  # phones within one frame of 46 ms
+_SKIP_COST = 2.0  # nats for each skipped phone
+_LEAST = 1e-4  # attention to a phone, so that no path is impossible
+
+
+class AttentionAligner:
+    """Aligns turns of one loaded model. Thread-safe: it only reads the weights."""
+
+    def __init__(self, slow: SlowAR, prompts: PromptBuilder, head: tuple[int, int]) -> None:
+        """head: layer and query head that were trained to follow the phones."""
+        self._slow, self._prompts = slow, prompts
+        self._layer, self._head = head
+
+    @torch.inference_mode()
+    def align(self, prompt: Prompt, text: str, codes: Tensor) -> list[AlignedWord]:
+        """Return the frames of each word of `text`, which `prompt` asks for and `codes [K, T]` say."""
+        attention = self._attention(prompt, text, codes)
+        frames, tokens = attention.shape
+        if not frames or not tokens:
+            return []
+        states = monotonic_path(attention.clamp(min=_LEAST).log())
+        # The first frame that speaks a token or a later one.
+        reached = torch.searchsorted(states, torch.arange(tokens + 1)).tolist()
+        aligned, begin = [], 0
+        for start, end in split_words(text):
+            last = min(self._prompts.count_tokens(text[:end]), tokens)
+            if last > begin:  # a dash is no word
+                aligned.append(AlignedWord(text[start:end], start, reached[begin], reached[last]))
+                begin = min(last + 1, tokens)  # behind the word break or mark
+        return aligned
+
+    def _attention(self, prompt: Prompt, text: str, codes: Tensor) -> Tensor:
+        """The head's attention from the position before each frame to the text's tokens: fp32 `[T, N]`, on the CPU."""
+        device = self._slow.norm.weight.device
+        columns = torch.cat((prompt.columns, self._prompts.frames(codes[:, :-1])), dim=1).to(device)
+        x, rope = self._slow.embed(columns[None]), self._slow.rope[: columns.shape[1], None]
+        for i, block in enumerate(self._slow.layers[: self._layer]):
+            x = block(x, rope, None, i)
+        block = self._slow.layers[self._layer]
+        assert isinstance(block, TransformerBlock)
+        q, k, _ = block.attention.project(block.attention_norm(x), rope)
+        first, count = self._prompts.place_of(text, prompt)
+        key_head = self._head * k.shape[1] // q.shape[1]
+        queries = q[0, self._head, prompt.columns.shape[1] - 1 :]
+        scores = queries @ k[0, key_head, first : first + count].T / math.sqrt(q.shape[-1])
+        return scores.float().softmax(-1).cpu()
+
+
+def split_words(text: str) -> list[tuple[int, int]]:
+    """Return start and end of each written word of a text, without tags."""
+    plain = SPEAKER_TAG.sub(lambda found: " " * len(found[0]), text)
+    plain = STYLE_TAG.sub(lambda found: " " * len(found[0]), plain)
+    spans, at = [], 0
+    for word in plain.split():
+        at = plain.index(word, at)
+        spans.append((at, at + len(word)))
+        at += len(word)
+    return spans
+
+
+def monotonic_path(scores: Tensor) -> Tensor:
+    """Return the best path that never goes back (Viterbi).
+
+    scores: `[T, N]`, the log-probability of token n at frame t. Returns: the token of each frame, int64 `[T]`, from the
+    first token to the last; skipped tokens cost.
+    """
+    frames, tokens = scores.shape
+    best = scores[0] - _SKIP_COST * torch.arange(tokens)
+    steps = torch.zeros(frames, tokens, dtype=torch.long)
+    costs = torch.tensor([0.0, *(_SKIP_COST * skipped for skipped in range(1 + MOST_SKIPPED))])[:tokens]  # by step
+    for frame in range(1, frames):
+        before = torch.cat((best.new_full((len(costs) - 1,), -math.inf), best))
+        arrivals = torch.stack([before[len(costs) - 1 - step :][:tokens] - costs[step] for step in range(len(costs))])
+        best, steps[frame] = arrivals.max(dim=0)
+        best = best + scores[frame]
+    unsaid = torch.arange(tokens).flip(0)
+    token = int((best - _SKIP_COST * unsaid).argmax())
+    path = torch.empty(frames, dtype=torch.long)
+    for frame in range(frames - 1, -1, -1):
+        path[frame] = token
+        token -= int(steps[frame, token])
+    return path

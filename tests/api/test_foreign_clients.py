@@ -1,0 +1,69 @@
+"""Clients that are installed apart from us, by `make test`: voice agents' services, and OpenAI's package for Node."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import TEXT, Server, decoded
+from tests.paths import ROOT
+
+CLIENTS = ROOT / ".venv" / "clients"
+AGENTS = Path(__file__).parent / "agents"
+NODE = """
+import OpenAI from "openai";
+const client = new OpenAI({ baseURL: process.env.BASE_URL, apiKey: "not-needed" });
+const speech = await client.audio.speech.create({ model: "tts-1", voice: "alloy", input: process.env.TEXT });
+const bytes = Buffer.from(await speech.arrayBuffer());
+const models = await client.models.list();
+let refused = "";
+try { await client.audio.speech.create({ model: "tts-1", voice: "Nobody", input: "Hi." }); }
+catch (error) { refused = `${error.status} ${error.code}`; }
+console.log(JSON.stringify({ bytes: bytes.toString("base64"), models: models.data.length, refused }));
+"""
+
+
+def agent(server: Server, name: str) -> Any:
+    """What a voice agent's service tells of a text that it spoke."""
+    python = CLIENTS / "bin" / "python"
+    if not python.exists():
+        pytest.skip("The voice agents' services are not installed (make .venv/.clients).")
+    command = [str(python), str(AGENTS / f"{name}.py"), f"{server.url}/v1", TEXT]
+    done = subprocess.run(command, cwd=AGENTS, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_pipecat_speaks(server: Server) -> None:
+    told = agent(server, "pipecat_agent")
+    assert not told["errors"]
+    assert told["seconds"] > 0.5
+    assert told["loudness"] > 0.01
+
+
+def test_livekit_speaks(server: Server) -> None:
+    """It asks for audio with one model, and for server-sent events with another."""
+    told = agent(server, "livekit_agent")
+    assert set(told) == {"tts-1", "gpt-4o-mini-tts"}
+    assert all(each["seconds"] > 0.5 and each["loudness"] > 0.01 for each in told.values())
+
+
+def test_node_speaks(server: Server, tmp_path: Path) -> None:
+    modules = CLIENTS / "node_modules"
+    if not shutil.which("node") or not (modules / "openai").is_dir():
+        pytest.skip("Node's openai is not installed (make .venv/.clients).")
+    (tmp_path / "node_modules").symlink_to(modules.resolve())
+    (tmp_path / "speak.mjs").write_text(NODE)
+    environment = {**os.environ, "BASE_URL": f"{server.url}/v1", "TEXT": TEXT}
+    done = subprocess.run(
+        ["node", "speak.mjs"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=True
+    )
+    told = json.loads(done.stdout)
+    samples, rate = decoded(base64.b64decode(told["bytes"]), "mp3")
+    assert len(samples) / rate > 0.5
+    assert (told["models"], told["refused"]) == (4, "404 voice_not_found")

@@ -1,0 +1,83 @@
+"""When words are spoken: the best path, and the bundled model's times against a recogniser that hears the sound."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import Engine
+from engine.errors import InvalidConfig
+from engine.families.s2 import alignment
+from engine.families.s2.alignment import monotonic_path, split_words
+from engine.release.profile import Profile
+from engine.voice import Voice
+from tests.paths import ROOT
+
+CLARA = Voice.from_bytes((ROOT / "assets" / "samples" / "clara.voice").read_bytes())
+TEXT = "The rain has stopped, so we can go out. It costs $25 now!"
+
+
+def cost(scores: torch.Tensor, path: tuple[int, ...]) -> float:
+    """The score of a path, which may skip few tokens on its way and any at both ends, at their cost."""
+    steps = [later - earlier for earlier, later in itertools.pairwise(path)]
+    if any(not 0 <= step <= 1 + alignment.MOST_SKIPPED for step in steps):
+        return -math.inf
+    skipped = path[0] + scores.shape[1] - 1 - path[-1] + sum(max(0, step - 1) for step in steps)
+    return sum(float(scores[at, token]) for at, token in enumerate(path)) - alignment._SKIP_COST * skipped
+
+
+@given(st.integers(1, 4), st.integers(1, 8), st.integers(0, 1000))
+def test_the_path_is_the_best_of_all(frames: int, tokens: int, seed: int) -> None:
+    scores = torch.rand(frames, tokens, generator=torch.Generator().manual_seed(seed)).mul(6).neg()
+    found = tuple(monotonic_path(scores).tolist())
+    best = max(cost(scores, path) for path in itertools.product(range(tokens), repeat=frames))
+    assert cost(scores, found) == pytest.approx(best, abs=1e-4)
+
+
+def test_words_are_those_that_are_written() -> None:
+    text = "<|speaker:1|>Well, [softly] the end — the end."
+    assert [text[start:end] for start, end in split_words(text)] == ["Well,", "the", "end", "—", "the", "end."]
+
+
+def test_words_are_where_a_recogniser_hears_them(bundled_engine: Engine) -> None:
+    pytest.importorskip("pyworld")
+    from benchmarks.quality.word_times import heard_words, spoken_words
+    from engine.text.english.pronunciation import Lexicon
+    from training.recogniser.alignment import Aligner
+    from training.speech.synthesize import LEXICON
+
+    text = "The rain has stopped, so we can go out for a walk along the river now."
+    take, said = spoken_words(bundled_engine, text, CLARA)
+    heard = heard_words(Aligner(), Lexicon.load(LEXICON), text, take, bundled_engine.sample_rate)
+    assert [word.text for word in said] == text.split()
+    assert len(heard) == len(said)
+    off = [abs(word.start - span[0]) for word, span in zip(said, heard, strict=True)]
+    assert np.median(off) < 0.06
+    assert max(off) < 0.3
+
+
+def test_every_word_of_a_long_text_has_its_time(bundled_engine: Engine) -> None:
+    options = replace(bundled_engine.default_options, seed=3, word_times=True)
+    chunks = list(bundled_engine.speak(TEXT, CLARA, options))
+    words = [word for chunk in chunks for word in chunk.words]
+    assert [word.text for word in words] == TEXT.split()
+    texts = {chunk.segment: chunk.text for chunk in chunks}
+    assert all(texts[word.segment][word.offset :].startswith(word.text) for word in words)
+    edges = [edge for word in words for edge in (word.start, word.end)]
+    assert edges == sorted(edges)
+    assert all(word.end - word.start > 0.04 for word in words)
+    last = max(chunk.start + len(chunk.samples) for chunk in chunks) / bundled_engine.sample_rate
+    assert edges[-1] <= last
+    plain = bundled_engine.speak(TEXT, CLARA, replace(options, word_times=False))
+    assert not any(chunk.words for chunk in plain)
+
+
+@pytest.mark.parametrize("head", [[2], [2, -1], ["2", 0], 3, [2.0, 0]])
+def test_a_head_is_a_layer_and_a_number(head: object) -> None:
+    with pytest.raises(InvalidConfig, match="alignment_head"):
+        Profile(alignment_head=head)  # type: ignore[arg-type]
