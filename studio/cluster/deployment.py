@@ -84,6 +84,7 @@ def _connect(ray: Any, settings: ClusterSettings) -> bool:
     os.environ.setdefault("RAY_worker_niceness", "0")  # 15 by default: listeners would wait for any other program
     # Processes of Ray that start here find Reprise; on other machines it has to be installed in the same folder.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "namespace": APPLICATION}
     if settings.address != LOCAL:
         try:
