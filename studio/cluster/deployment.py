@@ -54,7 +54,6 @@ def connect(settings: ClusterSettings) -> ClusterEngine:
     A deployment with other settings is replaced replica by replica, and speeches under way end on the old ones.
     The deployment stays when the engine is closed, unless the cluster was started here. Raises EngineFailed.
     """
-    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # a call after the end would start a cluster of its own
     import ray
     from ray import serve
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.storage.conftest import migrated_postgresql, postgresql, postgresql_server
-
-os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # read when Ray is imported, which tests do to look for it
 
 if TYPE_CHECKING:
     from studio.cluster.deployment import ClusterSettings
