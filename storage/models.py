@@ -8,6 +8,8 @@ generation_audio   the sound of a generation, apart, so that lists do not read i
 scripts            long texts, each a sequence of cards
 script_cards       the cards of a script, in order
 card_takes         the generations that are takes of a card, and which is chosen
+favourites         the voices that an owner has marked
+pronunciations     how an owner wants words to be spoken
 voice_uses         how often and how long an owner used a voice, including deleted generations
 owner_settings     whether and how long an owner's history is kept; no row: the defaults
 api_keys           keys of programs: hashes, owners, limits
@@ -353,6 +355,29 @@ class StoredObjectRow(Base):
     size: Mapped[int]  # bytes
     created: Mapped[datetime] = mapped_column(UtcDateTime)
     kept: Mapped[bool]  # a row referred to it; False: it is being written
+
+
+class FavouriteRow(Base):
+    """A voice that an owner has marked."""
+
+    __tablename__ = "favourites"
+
+    owner: Mapped[str] = mapped_column(String(200), primary_key=True)
+    voice_id: Mapped[str] = mapped_column(ForeignKey("voices.id", ondelete="CASCADE"), primary_key=True, index=True)
+
+
+class PronunciationRow(Base):
+    """How an owner wants a word to be spoken."""
+
+    __tablename__ = "pronunciations"
+    __table_args__ = (Index(None, "owner"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    owner: Mapped[str] = mapped_column(String(200))
+    word: Mapped[str] = mapped_column(String(80))
+    spoken: Mapped[str] = mapped_column(String(200))
+    match_case: Mapped[bool]
+    language: Mapped[str] = mapped_column(String(35))  # of voices; "" for all
 
 
 class ErasureRow(Base):

@@ -10,9 +10,21 @@ from sqlalchemy.orm import Session
 from storage.api_keys import ApiKeys
 from storage.copying import Progress, TableContent, copy_library
 from storage.database import Database
+from storage.favourites import Favourites
 from storage.history import History
 from storage.library import LOCAL, VoiceLibrary
-from storage.repositories import api_keys, generations, owner_settings, scripts, usage, voice_consents, voices
+from storage.pronunciations import Pronunciations
+from storage.repositories import (
+    api_keys,
+    favourites,
+    generations,
+    owner_settings,
+    pronunciations,
+    scripts,
+    usage,
+    voice_consents,
+    voices,
+)
 from storage.repositories.usage import Holdings, StorageUse
 from storage.script_library import ScriptLibrary
 from storage.validation import Clock, checked_owner, utc_now
@@ -20,7 +32,7 @@ from storage.voice_consents import VoiceConsents
 
 
 class Storage:
-    """The parts `voices`, `consents`, `history`, `scripts` and `keys` of one database.
+    """The parts of one database: `voices`, `favourites`, `consents`, `pronunciations`, `history`, `scripts`, `keys`.
 
     All methods may raise DatabaseUnavailable.
     """
@@ -29,6 +41,8 @@ class Storage:
         self._database = database
         self.voices = VoiceLibrary(database, clock)
         self.consents = VoiceConsents(database, clock)
+        self.favourites = Favourites(database)
+        self.pronunciations = Pronunciations(database)
         self.history = History(database, clock)
         self.scripts = ScriptLibrary(database, clock)
         self.keys = ApiKeys(database, clock)
@@ -71,6 +85,8 @@ class Storage:
             generations.remove_all(session=session, owner=owner)
             voices.remove_all(session=session, owner=owner)
             voice_consents.remove_all(session=session, owner=owner)
+            favourites.remove_all(session=session, owner=owner)
+            pronunciations.remove_all(session=session, owner=owner)
             usage.remove_uses(session=session, owner=owner)
             owner_settings.remove(session=session, owner=owner)
             api_keys.remove_all(session=session, owner=owner)

@@ -16,7 +16,7 @@ from web.tabs.script import layout as script
 from web.tabs.speak import layout as speak
 from web.tabs.speak.layout import FIRST_TEXT
 from web.tabs.status import layout as status
-from web.ui.components import change_broadcast, connection, owner_key, player, writing
+from web.ui.components import change_broadcast, connection, owner_key, player, switches, writing
 from web.ui.events import keep_choices, listen, show
 from web.ui.shared import SharedComponents
 
@@ -41,6 +41,7 @@ def create_app(context: WebContext) -> gr.Blocks:
     demo: gr.Blocks
     with RawInputBlocks(title="Reprise", analytics_enabled=False, delete_cache=(600, HOURS_KEPT * 3600)) as demo:
         heading = gr.HTML(heading_html(context, context.words(None)), elem_id="rp-heading", apply_default_css=False)
+        switches(context.translations.names)
         if context.owners.mode == "hub":
             gr.LoginButton(size="sm", elem_id="rp-sign-in")  # in English: Gradio compares its text
         welcome = gr.HTML("", visible=False, apply_default_css=False, elem_id="rp-welcome", render=False)

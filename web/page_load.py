@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from web.ui.i18n import Words
 
 Updates = tuple[Any, ...]
+WELCOME_STEPS = ("pick", "write", "hear")  # keys of words
 
 
 class SelectedVoice(Payload):
@@ -86,6 +87,8 @@ def heading_html(context: WebContext, words: Words) -> str:
 
 
 def welcome_html(words: Words) -> str:
-    """HTML of the welcome."""
-    text = f"<h2>{escape(words('welcome.title'))}</h2><p>{escape(words('welcome.text'))}</p>"
-    return f'<div class="rp-welcome">{text}</div>'
+    """HTML of the welcome: three steps, until it is closed (static/shell/switches.js)."""
+    texts = [(escape(words(f"welcome.{step}")), escape(words(f"welcome.{step}_more"))) for step in WELCOME_STEPS]
+    steps = "".join(f"<li><strong>{step}</strong> <span>{more}</span></li>" for step, more in texts)
+    close = f'<button type="button" class="rp-welcome-skip rp-quiet">{escape(words("welcome.skip"))}</button>'
+    return f'<div class="rp-welcome"><h2>{escape(words("welcome.title"))}</h2><ol>{steps}</ol>{close}</div>'

@@ -7,16 +7,20 @@ clip   "<voice id>", or "<voice id>.<number>" for another clip than the first: a
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from engine.audio.concatenate import FileFormat, TakeAudio, concatenate_takes
 from engine.errors import GenerationNotFound, VoiceNotFound
 from studio.file_names import take_file_name
+from studio.takes.buffer import SAMPLING_SETTINGS
 from web.downloads.links import DownloadFile, FileProducer
 
 if TYPE_CHECKING:
     from storage import VoiceLibrary
+    from storage.repositories.generations import GenerationRecord
     from studio.takes.store import TakeStore
+    from web.downloads.links import DownloadLinks
+    from web.identity.owners import Owner
 
 FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
 MIMES = {"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "opus": "audio/ogg"}
@@ -35,6 +39,19 @@ def take_producer(takes: TakeStore) -> FileProducer:
         return DownloadFile(converted(takes.audio(take_id, owner=owner), chosen), f"{name}.{chosen}", MIMES[chosen])
 
     return produce
+
+
+def sound_facts(record: GenerationRecord, owner: Owner, links: DownloadLinks, valid: int = 600) -> dict[str, Any]:
+    """What the player tells of a take, as details.js takes it. valid: seconds that its links are."""
+    return {
+        "text": record.text,
+        "voice": {"id": record.voice_id or "", "name": record.voice_name},
+        "seed": record.seed,
+        "model": record.model,
+        "settings": {name: record.settings[name] for name in SAMPLING_SETTINGS if name in record.settings},
+        "name": f"{take_file_name(record.voice_name, record.text)}.wav",
+        "links": {kind: links.sign(owner, "take", f"{record.id}.{kind}", valid) for kind in FORMATS},
+    }
 
 
 def clip_producer(library: VoiceLibrary) -> FileProducer:

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from web.http.calls import CallRejected, CallValidator
 from web.http.headers import ResponseHeaders
 from web.http.hosts import IS_LOCAL, AllowedHosts, is_local_request, is_loopback
+from web.http.language import with_chosen_language
 from web.http.origins import is_cross_origin, is_navigation
 from web.http.request_body import BodyRejected, Disconnected, read_body, replay_body
 from web.http.responses import error_response, retry_later_response
@@ -126,7 +127,8 @@ class Gate:
             await (refused or error_response(404, NOTHING, headers))(scope, receive, send)
             return
         scope[IS_LOCAL] = is_local_request(scope, headers)
-        scope["headers"] = [(name, value) for name, value in scope["headers"] if name != b"x-gradio-server"]
+        kept = [(name, value) for name, value in scope["headers"] if name != b"x-gradio-server"]
+        scope["headers"] = with_chosen_language(kept)
         try:
             await self._passed(kind, client_address(HTTPConnection(scope)), scope, receive, send)
         except TooManyCalls:

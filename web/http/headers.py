@@ -112,7 +112,7 @@ class PagePolicyMiddleware:
                 headers = MutableHeaders(scope=start)
                 headers["Content-Security-Policy"] = self._headers.page_policy(page)
                 headers["Content-Length"] = str(len(body := page.encode()))
-                headers.add_vary_header("Accept-Language")
+                headers.add_vary_header("Accept-Language, Cookie")
                 await send(start)
                 await send({"type": "http.response.body", "body": body})
 

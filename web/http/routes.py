@@ -34,7 +34,7 @@ _API = "/gradio_api"
 _ROUTES = (
     _route(_GET, r"/", "page"),
     _route(_GET, r"/(assets|static)/(?!.*\.\.)[\w./-]{1,200}", "static"),
-    _route(_GET, rf"{re.escape(modules.PLACE)}[0-9a-f]{{16}}/[\w/-]{{1,100}}\.js", "static"),
+    _route(_GET, rf"{re.escape(modules.PLACE)}[0-9a-f]{{16}}/[\w/-]{{1,100}}\.(js|woff2)", "static"),
     _route(_GET, re.escape(alive.PATH), "static"),
     _route(_GET, r"/(theme\.css|favicon\.ico|robots\.txt)", "static"),
     _route(("GET",), rf"{_API}/startup-events", "start"),

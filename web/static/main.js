@@ -13,6 +13,8 @@ import * as scriptEditor from "./script/script_editor.js";
 import * as takes from "./speak/takes.js";
 import * as voiceCard from "./speak/voice_card.js";
 import * as writing from "./speak/writing.js";
+import * as switches from "./shell/switches.js";
+import * as voiceRail from "./speak/voice_rail.js";
 import * as status from "./status/status.js";
 import * as changeBroadcast from "./ui/change_broadcast.js";
 import { listen } from "./ui/keyboard.js";
@@ -28,7 +30,9 @@ const COMPONENTS = {
   "player/player": player,
   "script/script_editor": scriptEditor,
   "speak/takes": takes,
+  "shell/switches": switches,
   "speak/voice_card": voiceCard,
+  "speak/voice_rail": voiceRail,
   "speak/writing": writing,
   "status/status": status,
   "ui/change_broadcast": changeBroadcast,
@@ -36,6 +40,7 @@ const COMPONENTS = {
 };
 
 listen();
+switches.begin();
 
 connect();
 

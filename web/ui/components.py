@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gradio as gr
@@ -43,6 +43,16 @@ def writing(text: str, *, render: bool = True) -> gr.HTML:
 def voice_card() -> gr.HTML:
     """The picked voice, and its clip to hear. Its value: as `web.tabs.speak.handlers` has it."""
     return _component("speak/voice_card", "rp-voice-card", ("fresh",))
+
+
+def voice_rail() -> gr.HTML:
+    """The voices to pick from. Its value and its events: as `web.tabs.speak.rail` has them."""
+    return _component("speak/voice_rail", "rp-voices", ("fresh", "mark", "pick"))
+
+
+def switches(languages: Mapping[str, str]) -> gr.HTML:
+    """The language and light or dark, kept by the browser. languages: names by code."""
+    return _component("shell/switches", "rp-switches", languages=dict(languages))
 
 
 def clip_input(functions: Sequence[Callable[..., Any]] = (), **more: Any) -> gr.HTML:

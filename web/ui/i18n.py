@@ -68,6 +68,12 @@ class Translations:
     def languages(self) -> Mapping[str, Mapping[str, str]]:
         return self._languages
 
+    @property
+    def names(self) -> dict[str, str]:
+        """The languages' own names by code, as a reader looks for them."""
+        names = {code: Locale.parse(code, sep="-").language_name or code for code in self._languages}
+        return {code: name[:1].upper() + name[1:] for code, name in names.items()}
+
     def label(self, key: str) -> str:
         """A mark that Gradio fills in as label, info, placeholder or value. Raises KeyError for an unknown key."""
         if key not in self._languages[ENGLISH]:

@@ -1,4 +1,4 @@
-"""The ES modules of `web/static` as files, and one module per language with the page's words.
+"""The ES modules and fonts of `web/static` as files, and one module per language with the page's words.
 
 All have paths below a hash of their contents, so that browsers keep them for ever and never mix versions. The page's
 `<head>` (`head`) loads them before Gradio's own script: module scripts run in document order, so `window.reprise`
@@ -25,11 +25,18 @@ if TYPE_CHECKING:
 STATIC = Path(__file__).parents[1] / "static"
 PLACE = "/reprise/static/"
 GROUPS = (
-    "card", "clip", "connection", "examples", "history", "library", "owner", "player", "script", "status", "takes",
-    "writing",
+    "card", "clip", "connection", "examples", "history", "library", "owner", "player", "rail", "script", "shell",
+    "status", "takes", "writing",
 )  # fmt: skip
 _FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
-_TYPE = "text/javascript"
+_TYPES = {".js": "text/javascript", ".woff2": "font/woff2"}
+# Inter, for Latin letters; other scripts have the system's fonts. Ranges as Google Fonts cuts them.
+_FONTS = {
+    "inter-latin": "U+0000-00FF,U+0131,U+0152-0153,U+02BB-02BC,U+02C6,U+02DA,U+02DC,U+0304,U+0308,U+0329,U+2000-206F,"
+    "U+20AC,U+2122,U+2191,U+2193,U+2212,U+2215,U+FEFF,U+FFFD",
+    "inter-latin-ext": "U+0100-02BA,U+02BD-02C5,U+02C7-02CC,U+02CE-02D7,U+02DD-02FF,U+0304,U+0308,U+0329,U+1D00-1DBF,"
+    "U+1E00-1E9F,U+1EF2-1EFF,U+2020,U+20A0-20AB,U+20AD-20C0,U+2113,U+2C60-2C7F,U+A720-A7FF",
+}
 
 
 class Modules:
@@ -37,7 +44,9 @@ class Modules:
 
     def __init__(self, translations: Translations) -> None:
         self._translations = translations
-        self._files = {path.relative_to(STATIC).as_posix(): path for path in sorted(STATIC.rglob("*.js"))}
+        self._files = {
+            path.relative_to(STATIC).as_posix(): path for path in sorted(STATIC.rglob("*")) if path.suffix in _TYPES
+        }
         self._words = {f"words/{language}.js": self._words_of(language) for language in translations.languages}
         contents = [name.encode() + path.read_bytes() for name, path in self._files.items()]
         contents += [name.encode() + text.encode() for name, text in self._words.items()]
@@ -50,10 +59,19 @@ class Modules:
     def head(self, accepted: str) -> str:
         """HTML for the start of the page's `<head>`. `accepted`: the browser's Accept-Language header."""
         words = f"words/{self._translations.language(accepted)}.js"
-        preloads = [name for name in self._files if not name.endswith(("main.js", "_worklet.js"))]
+        scripts = [name for name in self._files if name.endswith(".js")]
+        preloads = [name for name in scripts if not name.endswith(("main.js", "_worklet.js"))]
         tags = [f'<link rel="modulepreload" href="{self._path(name)}">' for name in preloads]
         tags += [f'<script type="module" src="{self._path(name)}"></script>' for name in (words, "main.js")]
-        return "".join(tags)
+        return "".join([*tags, f"<style>{self._faces()}</style>"])
+
+    def _faces(self) -> str:
+        """The fonts as a style sheet; what is not needed is not loaded."""
+        return "".join(
+            f"@font-face{{font-family:Inter;font-weight:100 900;font-display:swap;unicode-range:{letters};"
+            f'src:url("{self._path(f"fonts/{name}.woff2")}") format("woff2")}}'
+            for name, letters in _FONTS.items()
+        )
 
     def _path(self, name: str) -> str:
         return escape(f".{PLACE}{self.version}/{name}")
@@ -61,9 +79,10 @@ class Modules:
     async def _answer(self, request: Request) -> Response:
         name = request.path_params["name"]
         if name in self._files:
-            return FileResponse(self._files[name], media_type=_TYPE, headers=_FOR_EVER)
+            path = self._files[name]
+            return FileResponse(path, media_type=_TYPES[path.suffix], headers=_FOR_EVER)
         if name in self._words:
-            return Response(self._words[name], media_type=_TYPE, headers=_FOR_EVER)
+            return Response(self._words[name], media_type=_TYPES[".js"], headers=_FOR_EVER)
         return Response(status_code=404)
 
     def _words_of(self, language: str) -> str:
@@ -71,7 +90,7 @@ class Modules:
         examples = self._translations.texts("en", ("examples",), labels=False)
         return (
             'import { translateGradio, useWords } from "../ui/words.js";\n'
-            f"useWords({_json(texts)}, {_json(examples)});\n"
+            f"useWords({_json(texts)}, {_json(examples)}, {_json(language)});\n"
             f"translateGradio(window.gradio_config, {_json(language)});\n"
         )
 

@@ -11,7 +11,7 @@ from web.ui.modules import STATIC
 
 def launch_style() -> dict[str, Any]:
     """Arguments of `launch` for the page's style. No font or style sheet is loaded from elsewhere."""
-    sans = ("ui-sans-serif", "system-ui", "Segoe UI", "Roboto", "Helvetica Neue", "sans-serif")
+    sans = ("Inter", "ui-sans-serif", "system-ui", "Segoe UI", "Roboto", "Helvetica Neue", "sans-serif")
     mono = ("ui-monospace", "SFMono-Regular", "Consolas", "monospace")
     theme = gr.themes.Base(
         primary_hue="teal", secondary_hue="teal", neutral_hue="stone", radius_size="lg", font=sans, font_mono=mono

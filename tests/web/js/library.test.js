@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { byFile } from "../../../web/static/library/offers.js";
-import { bytesIn, folded, found, hues, languageName, ordered, portrait, tagsOf, timeIn, withInstead } from "../../../web/static/library/voices.js";
+import { bytesIn, folded, found, hues, languageName, ordered, tagsOf, timeIn, withInstead } from "../../../web/static/library/voices.js";
 
 const voice = (name, more = {}) => ({
   name, description: "", tags: [], language: "en", made: "2026-11-21T08:00:00+00:00", seconds: 5, spoken: 0, ...more,
@@ -54,17 +54,6 @@ test("amounts are written for people", () => {
 test("times have hours and minutes, short ones seconds", () => {
   const cases = { 0: "0.0 s", 0.4: "0.4 s", 59.4: "59.4 s", 60: "1 min", 125: "2 min", 3600: "1 hr", 7384: "2 hr 3 min", 3605: "1 hr" };
   for (const [seconds, text] of Object.entries(cases)) assert.equal(timeIn(Number(seconds), "en"), text, seconds);
-});
-
-test("a portrait is a voice's own and stays within its circle", () => {
-  const one = portrait("0123456789abcdef0123456789abcdef");
-  assert.deepEqual(one, portrait("0123456789abcdef0123456789abcdef"));
-  assert.notDeepEqual(one, portrait("fedcba98765432100123456789abcdef"));
-  for (const id of ["", "f".repeat(32), "0".repeat(32), "ff"]) {
-    const strokes = portrait(id);
-    assert.equal(strokes.length, 9);
-    assert.ok(strokes.every((height) => height >= 0.25 && height <= 1), id);
-  }
 });
 
 test("portraits are well apart in colour, and keep theirs when others come", () => {

@@ -69,7 +69,7 @@ export class EntryRow {
   }
 
   async toggle() {
-    const played = await window.reprisePlayer.toggle(this.entry.id, this.entry.links.wav);
+    const played = await window.reprisePlayer.toggle(this.entry.id, this.entry.links.wav, this.entry.facts);
     if (!played) this.act("refresh", {}); // the link was too old, or the take is gone
   }
 

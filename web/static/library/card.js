@@ -1,20 +1,17 @@
 // A voice's card, shown or being edited.
 
-import { languageName, portrait, tagsOf, timeIn } from "./voices.js";
-import { button, create, icon } from "../ui/elements.js";
+import { languageName, tagsOf, timeIn } from "./voices.js";
+import { button, create } from "../ui/elements.js";
 import { secondsOf } from "../ui/format.js";
+import { drawing } from "../ui/icons.js";
+import { portraitOf } from "../ui/portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const LANGUAGES = (
   "ar bg bn ca cs da de el en es et fa fi fr he hi hr hu id it ja ko lt lv ms nb nl pl pt ro ru sk sl sr sv sw ta th tr uk " +
   "ur vi yue zh"
 ).split(" ");
-const ICONS = {
-  edit: "M4 17.2V20h2.8L17.6 9.2l-2.8-2.8zM19.7 7.1a1 1 0 0 0 0-1.4l-1.4-1.4a1 1 0 0 0-1.4 0l-1.1 1.1 2.8 2.8z",
-  duplicate: "M9 3h11v13h-2V5H9zM4 8h11v13H4zm2 2v9h7v-9z",
-  export: "M11 3h2v8h3.5L12 15.8 7.5 11H11zM5 18h14v2H5z",
-  remove: "M9.5 3h5l1 1.5H19v2H5v-2h3.5zM6.5 8h11l-.9 13H7.4z",
-};
+const ICONS = { edit: "edit", duplicate: "copy", export: "download", remove: "trash" };
 
 const day = (iso) => new Intl.DateTimeFormat(pageLanguage(), { dateStyle: "medium" }).format(new Date(iso));
 
@@ -23,21 +20,14 @@ export const act = (name, text, more = {}) => button({ "data-act": name, text, .
 // A less frequent action: a drawing, with its name as tooltip and for screen readers.
 function tool(name, word, more = {}) {
   const button = act(name, undefined, { class: "rp-lib-tool", title: word, "aria-label": word, ...more });
-  button.append(icon(ICONS[name]));
+  button.append(drawing(ICONS[name]));
   return button;
 }
 
 function hearButton(voice) {
   const label = words("library.hear", { name: voice.name });
   const button = act("hear", undefined, { class: "rp-lib-hear", "aria-label": label, title: label, "aria-pressed": "false" });
-  button.style.setProperty("--hue", voice.hue);
-  const bars = portrait(voice.id).map((height) => {
-    const bar = create("i");
-    bar.style.height = `${Math.round(height * 100)}%`;
-    return bar;
-  });
-  button.append(create("span", { class: "rp-lib-strokes", "aria-hidden": "true" }, ...bars));
-  button.append(create("span", { class: "rp-lib-hear-mark", "aria-hidden": "true" }));
+  button.append(portraitOf(voice), drawing("play"), drawing("pause"));
   return button;
 }
 
@@ -65,7 +55,7 @@ function consent(voice) {
 function link(voice) {
   const word = words("library.export");
   const said = { href: voice.file, download: `${voice.name}.voice`, title: word, "aria-label": word };
-  return create("a", { class: "rp-lib-tool", "data-act": "export", ...said }, icon(ICONS.export));
+  return create("a", { class: "rp-lib-tool", "data-act": "export", ...said }, drawing(ICONS.export));
 }
 
 function tools(voice) {

@@ -3,8 +3,9 @@
 
 import { act, changes, editedCard, renamedCard, shownCard } from "./card.js";
 import { offerForm } from "./offers.js";
-import { bytesIn, found, hues, ordered, withInstead } from "./voices.js";
+import { bytesIn, found, ordered, withInstead } from "./voices.js";
 import { create } from "../ui/elements.js";
+import { learnColours } from "../ui/portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const FRESH = 8 * 60_000; // ms: the links in the list are good for ten minutes
@@ -19,7 +20,6 @@ class Library {
     this.cards = new Map(); // by id: { node, shown } with what it shows as text
     this.open = null; // { id, how: "edit" or "name" } while one is edited
     this.handled = null; // `once` of the last answer that was shown
-    this.colours = new Map(); // of portraits, by id
     this.instead = new Map(); // the replacement of each voice that was deleted while picked
     this.part = (selector) => element.querySelector(selector);
     this.search = this.part("input[type=search]");
@@ -55,9 +55,8 @@ class Library {
     if (!value) return;
     const { answer = null } = value;
     if (value.voices && value.at >= this.value.at) {
-      this.colours = hues(value.voices, this.colours);
-      const voices = value.voices.map((voice) => ({ ...voice, hue: this.colours.get(voice.id) }));
-      this.value = { ...value, voices, arrived: performance.now() };
+      learnColours(value.voices);
+      this.value = { ...value, arrived: performance.now() };
       if (answer?.kind === "good" && answer.id === this.open?.id) this.close();
       if (this.open && !this.voice(this.open.id)) this.open = null;
       this.render();
@@ -99,7 +98,7 @@ class Library {
     const { act: what } = button.dataset;
     const id = button.closest("[data-id]")?.dataset.id;
     const voice = this.voice(id);
-    if (what === "hear") return window.reprisePlayer?.toggle(`clip-${id}`, voice.clip, voice.name).then(() => this.mark());
+    if (what === "hear") return window.reprisePlayer?.toggle(`clip-${id}`, voice.clip, { voice, status: words("card.clip_of", { name: voice.name }) }).then(() => this.mark());
     if (what === "edit" || what === "name") return this.edit(id, what);
     if (what === "cancel") return this.cancel();
     if (what === "save" || what === "export") return undefined; // the form's, and the browser's own

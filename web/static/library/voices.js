@@ -63,14 +63,6 @@ function inUnit(count, unit, language, digits, unitDisplay = "short") {
   return new Intl.NumberFormat(language, options).format(count);
 }
 
-// A portrait: the heights of nine strokes, 0.25 to 1; derived from the voice's id.
-export function portrait(id) {
-  return numbersOf(id, 9).map((number, i) => {
-    const arch = 1 - Math.abs(i - 4) / 8;
-    return 0.25 + 0.75 * arch * (number / 255);
-  });
-}
-
 const numbersOf = (id, count) => Array.from({ length: count }, (_, i) => parseInt(id.slice(3 * i, 3 * i + 3) || "0", 16) % 256);
 
 const GOLDEN_ANGLE = 137.508; // degrees: steps of it spread evenly

@@ -69,7 +69,7 @@ export class BufferOutput {
     if (!buffer || !this.running) return;
     buffer.settle();
     while (buffer.flowing && this.until < context.currentTime + AHEAD_SECONDS && this.next());
-    const ahead = Math.max(0, this.until - context.currentTime) * buffer.rate;
+    const ahead = Math.max(0, this.until - context.currentTime) * buffer.rate * buffer.speed;
     const { played, underruns, starved, lost, wanted, waiting, pace, ended } = buffer;
     const position = Math.max(0, buffer.position - ahead);
     const heard = { received: this.received, position, ended: ended && !ahead, startedAt: this.startedAt };
@@ -79,7 +79,7 @@ export class BufferOutput {
   // Schedules one piece; false when there is nothing to schedule now.
   next() {
     const { buffer, context } = this;
-    const ready = Math.floor(buffer.length - buffer.position);
+    const ready = Math.floor((buffer.playable - buffer.position) / buffer.speed);
     const late = this.until < context.currentTime + SOON_SECONDS;
     if (late && (this.pieces.length || ready <= 0)) this.runDry();
     if (!buffer.flowing) return false;
@@ -148,7 +148,7 @@ export class BufferOutput {
     this.closeLane(now);
     const current = this.pieces.find((piece) => piece.until > now);
     if (this.buffer && current) {
-      const heard = Math.min(current.from + Math.max(0, now - current.at) * this.buffer.rate, this.buffer.position);
+      const heard = Math.min(current.from + Math.max(0, now - current.at) * this.buffer.rate * this.buffer.speed, this.buffer.position);
       this.buffer.played -= this.buffer.position - heard;
       this.buffer.position = Math.floor(heard);
       Object.assign(this.buffer, { gain: 0, fading: 0, last: 0 });
@@ -176,7 +176,7 @@ export async function openOutput(rate, report) {
     context = new AudioContext();
   }
   const kind = context.audioWorklet ? WorkletOutput : { open: (...args) => new BufferOutput(...args) };
-  const volume = new GainNode(context); // tests record here
+  const volume = new GainNode(context); // tests record here too
   volume.connect(context.destination);
   return { context, volume, output: await kind.open(context, volume, report) };
 }

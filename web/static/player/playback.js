@@ -6,7 +6,7 @@ export class Playback {
   // open(rate, report): a promise of { context, output }. tell(event, id, reason): "playing", or "stopped" because it
   // "ended", was "paused" or "replaced"; "moved" whenever the position changed.
   constructor(open, tell) {
-    Object.assign(this, { open, tell, sound: null, pace: Infinity, at: AT_REST, sounding: false });
+    Object.assign(this, { open, tell, sound: null, pace: Infinity, speed: 1, at: AT_REST, sounding: false });
     this.speakers = null; // { context, output }, opened at the first gesture
     this.sent = 0; // calls to the output
   }
@@ -28,7 +28,7 @@ export class Playback {
     this.rest("replaced");
     const position = Math.floor(place * sound.length);
     Object.assign(this, { sound, stallsBefore: sound.stalls, at: { ...AT_REST, wanted, position } });
-    this.call("load", sound.rate, { expected: sound.expected / sound.rate, pace: this.pace });
+    this.call("load", sound.rate, { expected: sound.expected / sound.rate, pace: this.pace, speed: this.speed });
     if (sound.length) this.refill(position);
     this.tell("moved");
   }
@@ -86,6 +86,12 @@ export class Playback {
     this.at = { ...this.at, position, ended: false };
     this.call("seek", position);
     this.tell("moved");
+  }
+
+  // speed: 0.5 to 2; the pitch stays.
+  setSpeed(speed) {
+    this.speed = speed;
+    if (this.sound) this.call("setSpeed", speed);
   }
 
   get wanted() {

@@ -28,13 +28,19 @@ class Player {
   constructor({ element, props, trigger, watch }) {
     Object.assign(this, { rate: props.rate, trigger });
     this.cache = new SoundCache();
-    this.playback = new Playback(openOutput, (...event) => this.onPlayback(...event));
+    this.playback = new Playback((...opened) => this.open(...opened), (...event) => this.onPlayback(...event));
     this.view = new PlayerView(element, this);
     this.activities = new Map(); // what else can be stopped: functions by name
     this.wishes = 0; // counts requests to play a take of the list
     this.before = null; // what was loaded when a take began that has no sound yet: { sound, place }
     this.reset();
     watch("value", () => this.receive(props.value));
+  }
+
+  async open(rate, report) {
+    const speakers = await openOutput(rate, report);
+    speakers.volume.gain.value = this.volume ?? 1;
+    return speakers;
   }
 
   // ---- the take that is being spoken
@@ -86,6 +92,12 @@ class Player {
     if (stop) this.activities.set(name, stop);
     else this.activities.delete(name);
     this.view.refresh();
+  }
+
+  // volume: 0 to 1.
+  setVolume(volume) {
+    this.volume = volume;
+    this.playback.speakers?.volume.gain.setTargetAtTime(volume, 0, 0.02); // without a click
   }
 
   get active() {
@@ -156,8 +168,9 @@ class Player {
     else this.finish(message);
   }
 
-  start({ rate, expected }) {
+  start({ rate, expected, facts }) {
     this.live = this.cache.put(new Sound(this.ticket, rate, { expected: expected * rate }));
+    this.live.facts = facts;
     this.playback.load(this.live);
     this.say(this.status, "waiting");
   }
@@ -172,12 +185,13 @@ class Player {
     this.say(this.status, "speaking");
   }
 
-  finish({ wav, stop_reason: reason, total, problem, take }) {
+  finish({ wav, stop_reason: reason, total, problem, take, facts }) {
     Object.assign(this.stats, { finished: true, stopReason: reason, playedAtFinish: this.stats.played });
     if (!total) {
       this.giveBack();
     } else if (this.live) {
       Object.assign(this.live, { wav: wav && { ...wav }, status: this.status });
+      this.live.facts = { ...this.live.facts, ...facts };
       this.playback.finish(this.live);
       if (take) this.rename(take);
       if (wav?.url && (this.live.length !== total || this.live.lost)) this.refill(wav.url);
@@ -198,7 +212,7 @@ class Player {
     const { live } = this;
     this.stats.refilled = true;
     const sound = this.cache.put(Sound.whole(live.id, await fetchedWav(url)));
-    Object.assign(sound, { wav: live.wav, status: live.status, ms: live.ms, stalls: live.stalls });
+    Object.assign(sound, { wav: live.wav, status: live.status, facts: live.facts, ms: live.ms, stalls: live.stalls });
     if (this.live === live) this.live = sound;
     if (this.playback.sound === live) this.playback.load(sound, 0, false);
   }
@@ -206,11 +220,11 @@ class Player {
   // ---- the take list
 
   // Plays a take: `source` is Int16Array samples, { rate, samples }, or an URL of a 16-bit WAV; none if the browser
-  // holds the take. title: shown while it is loaded. Resumes where it was paused. Resolves to false if it cannot be
+  // holds the take. facts: told while it is loaded; those of details.js, and `status`. Resumes where it was paused. Resolves to false if it cannot be
   // loaded, or another was requested meanwhile.
-  async play(id, source, title = "") {
+  async play(id, source, facts = {}) {
     this.playback.wake(this.rate); // in the user gesture, before anything is fetched
-    const sound = await this.had([[id, source, title]]).then((sounds) => sounds?.[0]);
+    const sound = await this.had([[id, source, facts]]).then((sounds) => sounds?.[0]);
     if (!sound) return false;
     if (this.playback.sound !== sound) this.playback.load(sound);
     else if (!this.playback.wanted) this.playback.play();
@@ -220,13 +234,13 @@ class Player {
   }
 
   // Plays, or pauses what plays.
-  async toggle(id, source, title) {
-    if (this.playing !== id) return this.play(id, source, title);
+  async toggle(id, source, facts) {
+    if (this.playing !== id) return this.play(id, source, facts);
     this.playback.pause();
     return true;
   }
 
-  // Switches between two takes at the same share of their length; each is an id, or [id, source, title]. Resolves to
+  // Switches between two takes at the same share of their length; each is an id, or [id, source, facts]. Resolves to
   // the id of the one that plays now, null if one cannot be loaded.
   async compare(...pair) {
     this.playback.wake(this.rate);
@@ -250,13 +264,14 @@ class Player {
     }
   }
 
-  async fetched(id, source, title = "") {
+  async fetched(id, source, { status = "", ...facts } = {}) {
     const known = this.cache.get(id);
-    if (known) return known;
+    if (known) return Object.assign(known, { facts: { ...known.facts, ...facts } });
     if (!source) throw new Error(words("player.gone"));
     const samples = source instanceof Int16Array ? { rate: this.rate, samples: source } : source;
     const sound = Sound.whole(id, samples.samples ? samples : await fetchedWav(source));
-    return this.cache.put(Object.assign(sound, { status: title }));
+    const wav = facts.name ? { name: facts.name } : null;
+    return this.cache.put(Object.assign(sound, { status, facts, wav }));
   }
 
   // The id of the take that plays or is about to; null if none.

@@ -1,8 +1,10 @@
 // The player's display and controls.
 
+import { factsOf, listDetails, SpokenLine } from "./details.js";
 import { seconds } from "./playback.js";
-import { create } from "../ui/elements.js";
+import { button, create } from "../ui/elements.js";
 import { clock, secondsOf, stallsOf } from "../ui/format.js";
+import { draw } from "../ui/icons.js";
 import { barsOf, PEAKS_PER_SECOND } from "../ui/peaks.js";
 import { encodeWav } from "../ui/wav.js";
 import { barCount, paintBars, paintLine, Waveform } from "../ui/waveform.js";
@@ -11,6 +13,9 @@ import { pageLanguage, words } from "../ui/words.js";
 const STEPS = { ArrowLeft: -2, ArrowDown: -2, ArrowRight: 2, ArrowUp: 2, PageDown: -10, PageUp: 10 }; // seconds
 const SHORT = 10; // seconds: below, tenths are shown
 const EDGES = { Home: 0, End: Infinity };
+const SPEEDS = [0.5, 0.75, 1, 1.25, 1.5, 2];
+const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus" };
+const KEPT = "reprise.transport"; // speed and volume, in this browser
 
 const tenth = (time) => secondsOf(time, pageLanguage());
 
@@ -24,7 +29,12 @@ export class PlayerView {
     this.wave = new Waveform(this.area, (...pen) => this.paint(...pen));
     this.find(".rp-play").onclick = () => this.toggle();
     this.find(".rp-halt").onclick = () => player.stopAll();
-    this.find(".rp-download").onclick = () => this.download();
+    this.find(".rp-download").onclick = () => this.download("wav");
+    this.line = new SpokenLine(this.find(".rp-now-portrait"), this.find(".rp-now-line"));
+    this.speed = this.find(".rp-speed");
+    this.loudness = this.find(".rp-loudness");
+    this.buildControls(element);
+    document.addEventListener("reprise:coloured", () => this.show());
     this.area.onkeydown = (event) => this.steer(event);
     this.area.onpointerdown = (event) => this.grab(event);
     this.area.onpointermove = (event) => this.held !== null && this.drag(event);
@@ -43,12 +53,46 @@ export class PlayerView {
     const { playback } = this.player;
     if (!this.sound) return 0;
     const flowing = playback.sounding && playback.wanted && !playback.at.waiting && playback.at.now;
-    const time = playback.seconds + (flowing ? seconds() - playback.at.now : 0);
+    const time = playback.seconds + (flowing ? (seconds() - playback.at.now) * playback.speed : 0);
     const reached = Math.max(0, Math.min(time, this.sound.seconds));
     return this.calm.matches && flowing ? Math.floor(reached) : reached;
   }
 
   // ---- controls
+
+  buildControls(element) {
+    draw(element);
+    const times = (speed) => words("player.times", { speed });
+    this.speed.replaceChildren(...SPEEDS.map((speed) => create("option", { value: String(speed), text: times(speed) })));
+    const save = (format) => {
+      this.find(".rp-formats").open = false;
+      this.download(format);
+    };
+    const named = (format) => ({ "aria-label": words("takes.save", { format: FORMATS[format] }), text: FORMATS[format] });
+    const formats = Object.keys(FORMATS).map((format) => button({ ...named(format), onclick: () => save(format) }));
+    this.find(".rp-formats .rp-menu-list").replaceChildren(...formats);
+    const { speed = 1, volume = 1 } = kept();
+    this.speed.value = String(SPEEDS.includes(speed) ? speed : 1);
+    this.loudness.value = String(volume);
+    this.speed.onchange = this.loudness.oninput = () => this.tune();
+    this.find(".rp-mute").onclick = () => {
+      const loud = Number(this.loudness.value);
+      this.loudness.value = String(loud ? 0 : this.before || 1);
+      this.before = loud;
+      this.tune();
+    };
+    this.tune();
+  }
+
+  // Speed and volume apply to whatever plays, and are kept.
+  tune() {
+    const [speed, volume] = [Number(this.speed.value), Number(this.loudness.value)];
+    if (speed !== this.player.playback.speed) this.player.playback.setSpeed(speed);
+    this.player.setVolume(volume);
+    this.find(".rp-mute").setAttribute("aria-pressed", volume === 0);
+    this.speed.toggleAttribute("data-changed", speed !== 1);
+    keep({ speed, volume });
+  }
 
   toggle() {
     this.player.playback.toggle();
@@ -91,12 +135,15 @@ export class PlayerView {
     event.preventDefault();
   }
 
-  // The file is made of the samples that are here, which are the server's; so no link can have expired.
-  download() {
+  // The WAV is made of the samples that are here, which are the server's; so no link can have expired.
+  download(format) {
     const { sound } = this;
+    const link = format === "wav" && sound.wav ? null : factsOf(sound).links?.[format];
+    if (link) return create("a", { href: link, download: "" }).click(); // the server names it
     const href = URL.createObjectURL(new Blob([encodeWav(sound.all(), sound.rate)], { type: "audio/wav" }));
     create("a", { href, download: sound.wav.name }).click();
     setTimeout(() => URL.revokeObjectURL(href), 60_000);
+    return undefined;
   }
 
   // ---- display
@@ -109,9 +156,14 @@ export class PlayerView {
     const heard = [ms !== null && words("player.first_sound", { ms }), stallsOf(stalls, pageLanguage())];
     this.find(".rp-player").dataset.state = player.state;
     this.find(".rp-player").dataset.blank = !sound && player.state !== "waiting";
-    this.find(".rp-status").textContent = other && !lost ? sound.status : player.status;
+    const told = other && !lost ? sound.status : player.status;
+    this.find(".rp-status").textContent = told || (sound ? "" : words("player.empty"));
     this.find(".rp-first").textContent = lost ? "" : heard.filter(Boolean).join(" · ");
-    this.find(".rp-download").hidden = !sound?.wav;
+    this.find(".rp-download").hidden = !sound?.wav && !factsOf(sound).links;
+    this.find(".rp-formats").hidden = !factsOf(sound).links;
+    this.find(".rp-details").hidden = !sound;
+    this.line.show(sound);
+    listDetails(this.find(".rp-detail-list"), sound);
     this.refresh();
   }
 
@@ -120,7 +172,7 @@ export class PlayerView {
     const { time, sound, area } = this;
     const total = sound?.seconds ?? 0;
     this.find(".rp-play").disabled = !sound?.length;
-    this.find(".rp-halt").hidden = !this.player.active;
+    this.find(".rp-halt").disabled = !this.player.active;
     this.find(".rp-play").setAttribute("aria-label", words(playback.wanted && total ? "player.pause" : "player.play"));
     this.find(".rp-player").dataset.sounding = playback.wanted && total > 0;
     const [at, length] = [time, total].map(sound?.span < SHORT ? tenth : clock);
@@ -129,6 +181,7 @@ export class PlayerView {
     area.setAttribute("aria-valuemax", total.toFixed(1));
     area.setAttribute("aria-valuenow", Math.min(time, total).toFixed(1));
     area.setAttribute("aria-valuetext", words("player.of", { at, length }));
+    this.line.mark(sound, time);
     this.wave.draw();
   }
 
@@ -140,6 +193,23 @@ export class PlayerView {
     paintBars(pen, bars, height, (share, bar) => (bar === null ? rest : share < time / span ? heard : here));
     if (sound?.length) paintLine(pen, Math.max(1, Math.min(width - 1, (time / span) * width)), height, heard);
     // During playback it is drawn at every frame.
+    if (this.player.playback.sounding) this.line.mark(sound, time);
     if (this.player.playback.sounding && !this.calm.matches) this.wave.draw();
+  }
+}
+
+function kept() {
+  try {
+    return JSON.parse(localStorage.getItem(KEPT)) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+function keep(values) {
+  try {
+    localStorage.setItem(KEPT, JSON.stringify(values));
+  } catch {
+    // it is not kept
   }
 }

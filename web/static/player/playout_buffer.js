@@ -2,17 +2,20 @@
 // Audio, so that the audio thread, the plain-http fallback and the tests all run this same code.
 
 import { Samples } from "./samples.js";
+import { TimeStretch } from "./time_stretch.js";
 
 export const FADE_SECONDS = 0.005; // short enough to be inaudible, long enough to avoid clicks
 const START_SECONDS = 0.04; // a first chunk of this length starts at once
 const MAX_LEAD_SECONDS = 10; // upper limit of the samples to wait for
 
 export class PlayoutBuffer extends Samples {
-  // rate: Hz; expected: seconds the take will about last; pace: seconds of speech per second of waiting, if known.
-  constructor(rate, { expected = 0, pace = Infinity } = {}) {
+  // rate: Hz; expected: seconds the take will about last; pace: seconds of speech per second of waiting, if known. speed:
+  // of the playback, at the same pitch.
+  constructor(rate, { expected = 0, pace = Infinity, speed = 1 } = {}) {
     super(rate);
     this.expected = expected * rate;
     this.pace = pace;
+    this.setSpeed(speed);
     this.position = 0; // of the next sample; fractional where the output has another rate
     this.complete = false; // no more will come
     this.wanted = true; // false: paused, or heard to its end
@@ -66,18 +69,28 @@ export class PlayoutBuffer extends Samples {
     this.position = Math.max(0, Math.min(position, this.length));
   }
 
+  setSpeed(speed) {
+    this.speed = speed;
+    this.stretch = speed === 1 ? null : new TimeStretch(this);
+  }
+
+  // The position up to which can be played now.
+  get playable() {
+    return this.stretch && !this.complete ? this.length - this.stretch.ahead : this.length;
+  }
+
   // Fills `out` (floats in [-1, 1]); `step` samples of the take pass for one of the output.
   read(out, step = 1) {
     this.settle();
     const fade = step / (FADE_SECONDS * this.rate);
     for (let i = 0; i < out.length; i++) {
-      if (this.flowing && this.position >= this.length) this.runDry();
+      if (this.flowing && this.position >= this.playable) this.runDry();
       this.fading = Math.max(0, this.fading - fade);
       let value = this.residue * this.fading;
       if (this.flowing) {
         this.gain = Math.min(1, this.gain + fade);
-        value += this.at(this.position) * this.gain;
-        this.position += step;
+        value += (this.stretch ? this.stretch.next(step) : this.at(this.position)) * this.gain;
+        this.position = Math.min(this.position + step * this.speed, this.length);
         this.played += step;
       } else if (this.wanted && this.dryFrom !== null) {
         this.starved += step;
@@ -96,7 +109,7 @@ export class PlayoutBuffer extends Samples {
 
   // Starts or resumes when enough samples are buffered.
   settle() {
-    const inHand = this.length - this.position;
+    const inHand = this.playable - this.position;
     if (this.wanted && this.waiting && inHand > 0 && (this.complete || inHand >= this.lead())) {
       this.waiting = false;
       this.dryFrom = null;
@@ -118,7 +131,8 @@ export class PlayoutBuffer extends Samples {
   lead() {
     const floor = this.underruns ? 0.25 * 2 ** Math.min(this.underruns - 1, 5) : START_SECONDS;
     const toCome = Math.max(this.expected - this.length, this.rate) / this.rate;
-    const behind = this.pace < 1 ? 1.1 * toCome * (1 / this.pace - 1) + 0.2 : 0;
+    const pace = this.pace / this.speed;
+    const behind = pace < 1 ? 1.1 * toCome * (1 / pace - 1) + 0.2 : 0;
     return Math.min(MAX_LEAD_SECONDS, Math.max(floor, behind)) * this.rate;
   }
 
@@ -132,6 +146,7 @@ export class PlayoutBuffer extends Samples {
   }
 
   cut() {
+    this.stretch?.reset();
     this.residue = this.last;
     this.fading = 1;
     this.gain = 0;

@@ -9,7 +9,7 @@ export class Sound extends Samples {
   // expected: estimated number of samples until it is complete.
   constructor(id, rate, { expected = 0 } = {}) {
     super(rate);
-    Object.assign(this, { id, expected, complete: false, stalls: { times: 0, seconds: 0 }, status: "", wav: null });
+    Object.assign(this, { id, expected, complete: false, stalls: { times: 0, seconds: 0 }, status: "", wav: null, facts: null });
     this.ms = null; // from the click to the first sound, where it was spoken here
     this.peaks = new Peaks(rate, 32768);
   }

@@ -342,18 +342,14 @@ class ScriptEditor {
 
   async hearTake(take) {
     window.reprisePlayer.wake();
-    const url = await this.link(take.id);
-    if (url) window.reprisePlayer.toggle(take.id, url);
+    const answer = await this.ask("listen", { take: take.id }, { quiet: true });
+    if (answer) window.reprisePlayer.toggle(take.id, answer.url, answer.facts);
   }
 
   async play(card) {
     const source = await this.fetched(card);
-    if (source && this.listening.heard?.take === card.take) window.reprisePlayer.play(card.take, source, card.text);
+    if (source && this.listening.heard?.take === card.take) window.reprisePlayer.play(card.take, source, source.facts);
     this.view.bringUp(card.id);
-  }
-
-  async link(take) {
-    return (await this.ask("listen", { take }, { quiet: true }))?.url;
   }
 
   // The sound of a card; the last one is kept, since it is requested ahead and again when it plays.
@@ -363,10 +359,10 @@ class ScriptEditor {
   }
 
   async fetchedNow(take) {
-    const url = await this.link(take);
+    const { url, facts } = (await this.ask("listen", { take }, { quiet: true })) ?? {};
     const sound = url && (await fetch(url).then((answer) => (answer.ok ? answer.arrayBuffer() : null)).catch(() => null));
     if (!sound) this.ready = { take: null, sound: null };
-    return sound && decodeWav(sound);
+    return sound && { ...decodeWav(sound), facts };
   }
 
   // ---- export

@@ -101,19 +101,23 @@ export class TakeRow {
   }
 }
 
-// take: as the server sent it, `ms` from the click to the first sound, and the stalls that the player counted.
-export function factsOf({ voice, seconds, ms, first, reason, listed, stalls }, language) {
-  const waited = ms ?? (first === null ? null : Math.round(first * 1000));
+// take: as the server sent it.
+export function factsOf({ voice, seconds, reason, listed }, language) {
   const facts = [voice, secondsOf(seconds, language)];
-  if (waited !== null) facts.push(words("takes.sound", { ms: waited }));
-  if (stalls?.times) facts.push(stallsOf(stalls, language));
   if (reason !== "end") facts.push(words(reason === "short" ? "takes.short" : "takes.cut"));
   if (!listed) facts.push(words("takes.here_only"));
   return facts;
 }
 
-// The real-time factor; "" for takes that the engine did not finish.
-export function paceOf({ factor }, language) {
+// How it was made: when it sounded, what the player had to wait for, and the real-time factor, which takes lack that the
+// engine did not finish. ms: from the click to the first sound. stalls: as the player counted them.
+export function paceOf({ factor, ms, first, stalls }, language) {
   const hundredths = new Intl.NumberFormat(language, { maximumFractionDigits: 2 });
-  return factor ? words("takes.factor", { factor: hundredths.format(factor) }) : "";
+  const waited = ms ?? (first === null || first === undefined ? null : Math.round(first * 1000));
+  const facts = [
+    waited === null ? "" : words("takes.sound", { ms: waited }),
+    stallsOf(stalls, language),
+    factor ? words("takes.factor", { factor: hundredths.format(factor) }) : "",
+  ];
+  return facts.filter(Boolean).join(" · ");
 }

@@ -70,8 +70,8 @@ class Takes {
   }
 
   source(id) {
-    const { links, voice, text } = this.list.known.get(id);
-    return [id, links.wav, `${voice}: ${text}`];
+    const { facts } = this.list.known.get(id);
+    return [id, facts.links.wav, facts];
   }
 
   again(id, what) {
@@ -106,7 +106,8 @@ class Takes {
 
   show() {
     const { rows } = this.list;
-    this.find(".rp-takes").hidden = !rows.length;
+    this.find(".rp-takes").toggleAttribute("data-some", rows.length > 0);
+    this.find(".rp-takes-none").hidden = rows.length > 0;
     this.showCompared();
     for (const id of [...this.rows.keys()]) if (!rows.some((take) => take.id === id)) this.drop(id);
     rows.forEach((take, place) => this.showRow(take, place));

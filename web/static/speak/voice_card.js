@@ -2,6 +2,8 @@
 // about, url }, or null for none; its event `fresh` has it sent again with a new link.
 
 import { LinkRefresh } from "./link_refresh.js";
+import { draw } from "../ui/icons.js";
+import { showPortrait } from "../ui/portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 function languageName(code) {
@@ -28,6 +30,8 @@ export function mount({ element, props, trigger, watch }) {
     const { value } = props;
     find(".rp-card").hidden = !value;
     if (!value) return;
+    showPortrait(find(".rp-card-portrait"), value);
+    find(".rp-card-name").textContent = value.name;
     find(".rp-language").textContent = value.language ? languageName(value.language) : "";
     find(".rp-about").textContent = value.about;
     find(".rp-hear").hidden = !value.url;
@@ -36,11 +40,17 @@ export function mount({ element, props, trigger, watch }) {
 
   find(".rp-hear").onclick = async () => {
     await links.ready();
-    const { name, url } = props.value;
-    await window.reprisePlayer.toggle(sound(), url, words("card.clip_of", { name }));
+    const { id, name, url } = props.value;
+    await window.reprisePlayer.toggle(sound(), url, { voice: { id, name }, status: words("card.clip_of", { name }) });
   };
+  find(".rp-card-change").onclick = (event) => {
+    event.stopPropagation(); // a click elsewhere closes it
+    window.repriseRail.open(event.currentTarget);
+  };
+  draw(element);
   document.addEventListener("reprise:playing", showPlaying);
   document.addEventListener("reprise:stopped", showPlaying);
+  document.addEventListener("reprise:coloured", show);
   watch("value", () => {
     links.arrived();
     show();

@@ -3,11 +3,13 @@
 
 let texts = {};
 let english = {};
+let language = ""; // of the words, which the visitor may have chosen
 
 // own: text by key in the visitor's language. examples: the example texts in English.
-export function useWords(own, examples = {}) {
+export function useWords(own, examples = {}, code = "") {
   texts = own;
   english = examples;
+  language = code;
 }
 
 // A number is written as the language writes it; what only looks like one, such as a seed, is passed as text.
@@ -19,8 +21,8 @@ export const words = (key, values = {}) => filled(texts[key], values);
 // An example text in English, which every visitor has beside the words of the page's own language.
 export const inEnglish = (key) => english[key];
 
-// Gradio writes the language that it chose into the document.
-export const pageLanguage = () => globalThis.document?.documentElement.lang || "en";
+// Gradio writes the browser's language into the document.
+export const pageLanguage = () => language || globalThis.document?.documentElement.lang || "en";
 
 // Gradio translates the labels of its own components with these words. Without an entry for the browser's language it
 // looks under "en".
@@ -28,8 +30,10 @@ export function translateGradio(config, language) {
   config.i18n_translations = { en: texts, [language]: texts };
 }
 
-// Fills in what the markup leaves open: data-say for text, data-say-label and data-say-title for attributes.
+// Fills in what the markup leaves open: data-say for text; data-say-label, -title and -placeholder for attributes.
 export function translate(element) {
+  const prompts = element.querySelectorAll("[data-say-placeholder]");
+  for (const node of prompts) node.placeholder = words(node.dataset.sayPlaceholder);
   for (const node of element.querySelectorAll("[data-say]")) node.textContent = words(node.dataset.say);
   for (const node of element.querySelectorAll("[data-say-label]")) node.setAttribute("aria-label", words(node.dataset.sayLabel));
   for (const node of element.querySelectorAll("[data-say-title]")) node.title = words(node.dataset.sayTitle);

@@ -5,8 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from studio.takes.buffer import SAMPLING_SETTINGS
-from web.downloads.sounds import FORMATS
+from web.downloads.sounds import sound_facts
 
 if TYPE_CHECKING:
     from storage.repositories.generations import GenerationRecord
@@ -21,20 +20,22 @@ _MEGABYTE = 1_000_000
 
 def entry_view(record: GenerationRecord, owner: Owner, links: DownloadLinks) -> dict[str, Any]:
     """An entry, as rows.js takes it, with links that are valid for minutes."""
+    facts = sound_facts(record, owner, links)
     return {
         "id": record.id,
         "when": record.created.isoformat(),
         "text": record.text,
         "voice": record.voice_name,
         "seed": record.seed,
-        "settings": {name: record.settings[name] for name in SAMPLING_SETTINGS if name in record.settings},
+        "settings": facts["settings"],
         "seconds": record.duration,
         "factor": record.real_time_factor,
         "model": record.model,
         "ending": record.stop_reason,
         "starred": record.starred,
         "script": record.script_id is not None,
-        "links": {kind: links.sign(owner, "take", f"{record.id}.{kind}") for kind in FORMATS},
+        "links": facts["links"],
+        "facts": facts,
     }
 
 

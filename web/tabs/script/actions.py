@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import InvalidInput
 from studio.script import Card
 from web.downloads.scripts import SCRIPT_FORMATS
+from web.downloads.sounds import sound_facts
 from web.tabs.script.commands import ScriptCommand
 from web.tabs.script.views import script_view, take_view
 from web.ui.payloads import UnexpectedPayload
@@ -81,7 +82,9 @@ class ScriptActions:
         return {"takes": [take_view(take, card.text, card.take_id) for take in takes]}
 
     def _listen(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
-        return {"url": self._context.links.sign(owner, "take", command.text("take"))}
+        take = self._context.storage.history.get(command.text("take"), owner=owner.key)
+        facts = sound_facts(take, owner, self._context.links)
+        return {"url": facts["links"]["wav"], "facts": facts}
 
     def _save(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
         format, script = command.text("format"), self._scripts.get(command.script, owner=owner.key)

@@ -2,12 +2,12 @@
 
 Messages, all with the page's `ticket`, a running `number`, and `status`, a sentence for the page:
 
-    start   rate (Hz), expected (seconds, estimated from the text)
+    start   rate (Hz), expected (seconds, estimated from the text), facts (text and voice, as details.js takes them)
     wait    while the take waits for its turn (added by `web.tabs.speak.streaming`)
     chunk   start (sample), pcm (base64 of 16-bit little-endian samples)
     end     total (samples), stop_reason ("end", "length", "cancelled", None after an error),
             take (id of the saved take, or None), wav (its `url`, a link that expires, and `name`, or None),
-            problem (whether the status is an error)
+            problem (whether the status is an error), facts (more of them, where the take is kept)
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from storage.repositories.generations import MAX_TEXT, Spoken
 from studio.file_names import take_file_name
 from studio.takes.buffer import SAMPLING_SETTINGS, TakeBuffer
 from studio.traces import reason
+from web.downloads.sounds import sound_facts
 from web.tabs.speak.views import voice_card_view, writing_hints
 from web.ui import messages
 from web.ui.events import skip_when_refused
@@ -233,7 +234,9 @@ class SpeakHandlers:
     def _start_message(self, asked: TakeRequest, words: Words) -> Message:
         expected = max(1.0, speaking_time(asked.text))
         status = words("speech.getting_ready")
-        return {"kind": "start", "rate": self._context.engine.sample_rate, "expected": expected, "status": status}
+        facts = {"text": asked.text, "voice": {"id": asked.voice_id}}
+        rate = self._context.engine.sample_rate
+        return {"kind": "start", "rate": rate, "expected": expected, "status": status, "facts": facts}
 
     def _begin_speech(self, asked: TakeRequest, owner: Owner) -> tuple[MeasuredSpeech, str]:
         """The speech, and the name of its voice."""
@@ -272,8 +275,9 @@ class SpeakHandlers:
         if result is None:
             seconds = words.number(pending.buffer.seconds, 1)
             status += separator + words("speech.kept", seconds=seconds)
-        wav["url"] = self._context.links.sign(pending.owner, "take", f"{kept.id}.wav")
-        return {"take": kept.id, "wav": wav, "status": status}
+        facts = sound_facts(kept, pending.owner, self._context.links)
+        wav["url"] = facts["links"]["wav"]
+        return {"take": kept.id, "wav": wav, "status": status, "facts": facts}
 
 
 def _repeated_take(event: gr.EventData) -> RepeatedTake | None:

@@ -8,9 +8,10 @@ import gradio as gr
 
 from web.draft import KEEP_VOICE
 from web.tabs.speak.handlers import SpeakHandlers
+from web.tabs.speak.rail import RailHandlers
 from web.tabs.speak.streaming import TakeStreams
 from web.tabs.speak.take_list import TakeListHandlers
-from web.ui.components import take_list, voice_card
+from web.ui.components import take_list, voice_card, voice_rail
 from web.ui.events import broadcast_change, listen, show
 from web.ui.shared import SharedComponents
 
@@ -19,30 +20,39 @@ if TYPE_CHECKING:
 
 FIRST_TEXT = "The rain has stopped, and the first birds are singing again. Now it is your turn to say something."
 # The player makes the ticket in the click itself, because browsers let sound start only then.
+TELL_VOICE = "(id) => { document.dispatchEvent(new CustomEvent('reprise:picked', { detail: id })); }"
 BEGIN = "(...values) => [...values.slice(0, -1), window.reprisePlayer.begin()]"
 
 
 def build(context: WebContext, shared: SharedComponents) -> None:
     """Lay out the tab and register its event listeners."""
     label = context.label
-    with gr.Row(equal_height=True, elem_classes="rp-inline"):
-        shared.picker.render()
-        new = gr.Button(label("tab.new"), scale=0, min_width=120, size="md", elem_id="rp-to-new")
-    card = voice_card()
-    shared.notice.render()
-    shared.text.render()
-    shared.hints.render()
-    with gr.Row(elem_id="rp-buttons"):
-        speak = gr.Button(label("speech.speak"), variant="primary", scale=3, min_width=140, elem_id="rp-speak")
-        stop = gr.Button(label("speech.stop"), scale=1, min_width=90, elem_id="rp-stop")
-    with gr.Accordion(label("speech.advanced"), open=False, elem_id="rp-advanced", elem_classes="rp-fold") as accordion:
-        settings = _settings(context)
+    with gr.Row(elem_id="rp-studio"):
+        with gr.Column(elem_id="rp-rail"):
+            rail = voice_rail()
+            new = gr.Button(label("tab.new"), size="md", elem_id="rp-to-new")
+        with gr.Column(elem_id="rp-editor"):
+            with gr.Row(elem_id="rp-voice"):
+                card = voice_card()
+                shared.picker.render()
+            shared.notice.render()
+            shared.text.render()
+            shared.hints.render()
+            with gr.Row(elem_id="rp-buttons"):
+                speak = gr.Button(label("speech.speak"), variant="primary", scale=3, min_width=140, elem_id="rp-speak")
+                stop = gr.Button(label("speech.stop"), scale=1, min_width=90, elem_id="rp-stop")
+            with gr.Accordion(
+                label("speech.advanced"), open=False, elem_id="rp-advanced", elem_classes="rp-fold"
+            ) as accordion:
+                settings = _settings(context)
+        with gr.Column(elem_id="rp-side"):
+            takes = take_list()
     shared.settings[:] = [*settings, accordion]
     shared.drafted.extend([shared.text, *settings])
-    takes = take_list()
     new.click(lambda: gr.Tabs(selected="new"), None, shared.tabs, queue=False, api_visibility="private")
     handlers = SpeakHandlers(context)
     _listen_to_voice(handlers, shared, card)
+    _listen_to_rail(RailHandlers(context), shared, rail)
     _listen_to_speech(context, handlers, shared, speak, stop, settings, takes)
     _listen_to_takes(context, shared, takes, settings[0], accordion)
 
@@ -86,9 +96,19 @@ def _default_values(context: WebContext) -> list[Any]:
 def _listen_to_voice(handlers: SpeakHandlers, shared: SharedComponents, card: gr.HTML) -> None:
     picker, token, hints = shared.picker, shared.token, shared.hints
     picker.change(None, picker, None, js=KEEP_VOICE)
+    picker.change(None, picker, None, js=TELL_VOICE)
     for event in (picker.change, card.fresh, shared.changes.voices):
         show(event, handlers.show_voice, [picker, token], [card, hints])
     shared.text.change(None, shared.text, hints, js="(text) => ({ text })")
+
+
+def _listen_to_rail(handlers: RailHandlers, shared: SharedComponents, rail: gr.HTML) -> None:
+    picker, token = shared.picker, shared.token
+    for event in (rail.fresh, shared.changes.voices):
+        show(event, handlers.list_voices, token, rail)
+    listen(rail.mark, handlers.mark_voice, token, rail, trigger_mode="multiple")
+    chose = f"() => {{ reprise.answers.chose({picker._id}); return reprise.picking; }}"
+    rail.pick(None, None, picker, js=chose, queue=False, api_visibility="private")
 
 
 def _listen_to_speech(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from web.downloads.sounds import FORMATS
+from web.downloads.sounds import sound_facts
 from web.ui.voice_picker import description_of
 
 if TYPE_CHECKING:
@@ -26,6 +26,23 @@ def voice_card_view(voice: VoiceRecord, owner: Owner, links: DownloadLinks, word
     return {"id": voice.id, "name": voice.name, "language": voice.language, "about": about, "url": url}
 
 
+def rail_voice_view(
+    voice: VoiceRecord, favourite: bool, owner: Owner, links: DownloadLinks, words: Words
+) -> dict[str, Any]:
+    """A voice, as voice_rail.js takes it."""
+    return {
+        "id": voice.id,
+        "name": voice.name,
+        "shared": voice.shared,
+        "favourite": favourite,
+        "language": voice.language,
+        "description": description_of(voice, words).strip(),
+        "tags": list(voice.tags),
+        "made": voice.created.isoformat(),
+        "url": links.sign(owner, "clip", voice.id, LINK_SECONDS),
+    }
+
+
 def writing_hints(engine: ModelManager, voice: VoiceRecord | None) -> dict[str, Any]:
     """What the hints below the text depend on, as writing.js takes it."""
     return {"tags": engine.style_tags, "english": engine.english_only, "demo": voice.demo if voice else ""}
@@ -33,6 +50,7 @@ def writing_hints(engine: ModelManager, voice: VoiceRecord | None) -> dict[str, 
 
 def take_view(take: GenerationRecord, owner: Owner, links: DownloadLinks) -> dict[str, Any]:
     """A take, as take_list.js takes it."""
+    facts = sound_facts(take, owner, links, LINK_SECONDS)
     return {
         "id": take.id,
         "text": take.text[:TEXT_SHOWN],
@@ -44,5 +62,6 @@ def take_view(take: GenerationRecord, owner: Owner, links: DownloadLinks) -> dic
         "reason": take.stop_reason,
         "starred": take.starred,
         "listed": take.listed,
-        "links": {kind: links.sign(owner, "take", f"{take.id}.{kind}", LINK_SECONDS) for kind in FORMATS},
+        "links": facts["links"],
+        "facts": facts,
     }

@@ -1,0 +1,28 @@
+"""Favourite voices. Every call is one transaction."""
+
+from __future__ import annotations
+
+from storage.database import Database
+from storage.library import LOCAL
+from storage.repositories import favourites, voices
+from storage.validation import checked_owner
+
+
+class Favourites:
+    """The voices that owners have marked, shared ones included. All methods may raise DatabaseUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def ids(self, *, owner: str = LOCAL) -> set[str]:
+        """Return the ids of the marked voices."""
+        with self._database.read() as session:
+            return favourites.ids(session=session, owner=checked_owner(owner))
+
+    def mark(self, voice_id: str, marked: bool = True, *, owner: str = LOCAL) -> None:
+        """Mark a voice, or remove the mark. Raises VoiceNotFound for a voice that the owner cannot use."""
+        owner = checked_owner(owner)
+        with self._database.write() as session:
+            record = voices.record(session=session, voice_id=voice_id, owner=owner)
+            change = favourites.mark if marked else favourites.unmark
+            change(session=session, voice_id=record.id, owner=owner)

@@ -1,0 +1,73 @@
+"""How words are pronounced: queries and changes within the caller's session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Session
+
+from engine.errors import InvalidInput
+from engine.voice import MAX_LANGUAGE, check_text
+from storage.models import PronunciationRow
+from storage.validation import new_id
+
+MAX_WORD = 80  # characters; so are the other limits of text
+MAX_SPOKEN = 200
+MAX_ENTRIES = 2_000  # of an owner
+
+
+@dataclass(frozen=True)
+class Pronunciation:
+    """How a word is spoken. word: one or several words. spoken: what is read in its place.
+
+    match_case: whether only this spelling counts. language: of the voices it is for, such as "en"; "" for all.
+    Raises InvalidInput.
+    """
+
+    word: str
+    spoken: str
+    match_case: bool = False
+    language: str = ""
+
+    def __post_init__(self) -> None:
+        check_text(self.word, "word", MAX_WORD)
+        check_text(self.spoken, "spoken", MAX_SPOKEN)
+        check_text(self.language, "language", MAX_LANGUAGE)
+        if not any(letter.isalnum() for letter in self.word) or not self.spoken.strip():
+            raise InvalidInput("words.empty")
+
+
+def entries(*, session: Session, owner: str) -> list[Pronunciation]:
+    """Return the owner's entries by word."""
+    rows = session.scalars(select(PronunciationRow).where(PronunciationRow.owner == owner))
+    found = [Pronunciation(row.word, row.spoken, row.match_case, row.language) for row in rows]
+    return sorted(found, key=lambda entry: (entry.word.casefold(), entry.word, entry.language))
+
+
+def put(*, session: Session, new: Iterable[Pronunciation], owner: str) -> None:
+    """Add entries; one for the same word and language is replaced. Raises InvalidInput for too many."""
+    for entry in new:
+        remove(session=session, word=entry.word, language=entry.language, owner=owner)
+        session.add(
+            PronunciationRow(
+                id=new_id(), owner=owner, word=entry.word, spoken=entry.spoken,
+                match_case=entry.match_case, language=entry.language,
+            )
+        )  # fmt: skip
+        session.flush()
+    count = session.scalar(select(func.count()).select_from(PronunciationRow).where(PronunciationRow.owner == owner))
+    if (count or 0) > MAX_ENTRIES:
+        raise InvalidInput("words.too_many", most=MAX_ENTRIES)
+
+
+def remove(*, session: Session, word: str, language: str, owner: str) -> None:
+    """Delete an entry. Idempotent."""
+    same = PronunciationRow.owner == owner, PronunciationRow.word == word, PronunciationRow.language == language
+    session.execute(delete(PronunciationRow).where(*same))
+
+
+def remove_all(*, session: Session, owner: str) -> None:
+    """Delete the owner's entries."""
+    session.execute(delete(PronunciationRow).where(PronunciationRow.owner == owner))

@@ -1,0 +1,65 @@
+// The voices' rail and portraits, the words of the transport, and playback at another speed.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { heard } from "./helpers.js";
+import { PlayoutBuffer } from "../../../web/static/player/playout_buffer.js";
+import { piecesOf, WordClock } from "../../../web/static/player/word_clock.js";
+import { railOrder } from "../../../web/static/speak/voice_rail.js";
+import { initialsOf } from "../../../web/static/ui/portraits.js";
+
+test("favourites stand first, then one's own voices, then samples; each by name", () => {
+  const voices = [
+    { name: "Zoe", shared: false }, { name: "Adam", shared: true }, { name: "Ben", shared: true, favourite: true },
+    { name: "Anna 10", shared: false }, { name: "Anna 9", shared: false },
+  ];
+  assert.deepEqual(railOrder(voices, "en").map(({ name }) => name), ["Ben", "Anna 9", "Anna 10", "Zoe", "Adam"]);
+});
+
+test("initials are those of the first and the last name, in any script", () => {
+  const names = ["Anna", "anna maria van dam", "小林", "Élodie (copy)", " – ", "Ben 2"];
+  assert.deepEqual(names.map(initialsOf), ["A", "AD", "小", "É(", "?", "B2"]);
+});
+
+test("words are placed by their share of the sound, and silence is nobody's", () => {
+  const { pieces } = piecesOf("[pause:2] Good morning, Anna.");
+  const said = pieces.filter(({ start }) => start !== undefined).map(({ text }) => text);
+  assert.deepEqual(said, ["Good", "morning", "Anna"]);
+  const clock = new WordClock("one two six");
+  const word = (...when) => clock.pieces[clock.at(...when)]?.text;
+  const peaks = [...Array(50).fill(0.5), ...Array(100).fill(0), ...Array(100).fill(0.5)]; // 1 s, 2 s of silence, 2 s
+  const times = [0.5, 1.5, 2.9, 3.5, 4.5];
+  assert.deepEqual(times.map((time) => word(time, peaks)), ["one", "one", "one", "two", "six"]);
+  assert.equal(clock.at(0, peaks), -1, "nothing is said yet");
+  assert.equal(new WordClock("one two six").at(0.9, peaks.slice(0, 50), 5), 0, "the rest is still to come");
+});
+
+test("another speed changes the length, and neither the pitch nor the end", () => {
+  const rate = 8000;
+  const tone = Int16Array.from({ length: 2 * rate }, (_, i) => 12000 * Math.sin((2 * Math.PI * 200 * i) / rate));
+  for (const speed of [0.5, 0.75, 1.25, 2]) {
+    const buffer = new PlayoutBuffer(rate, { speed });
+    buffer.write(0, tone, 0);
+    buffer.finish();
+    const out = heard(buffer, Math.round((2 * rate) / speed));
+    assert.ok(buffer.ended, `at ${speed} it ends in time`);
+    const middle = out.slice(rate / 4, rate / 2);
+    const crossings = middle.slice(1).filter((value, i) => value >= 0 && middle[i] < 0).length;
+    assert.ok(Math.abs(crossings - 50) <= 1, `at ${speed} a quarter of a second has ${crossings} periods, not 50`);
+    const steps = middle.slice(1).map((value, i) => Math.abs(value - middle[i]));
+    assert.ok(Math.max(...steps) < 0.08, `at ${speed} nothing clicks`);
+  }
+});
+
+test("a change of the speed goes on where it was", () => {
+  const buffer = new PlayoutBuffer(8000);
+  buffer.write(0, new Int16Array(8000).fill(1000), 0);
+  heard(buffer, 800);
+  buffer.setSpeed(2);
+  heard(buffer, 800);
+  assert.equal(buffer.position, 2400);
+  buffer.setSpeed(1);
+  heard(buffer, 100);
+  assert.equal(buffer.position, 2500);
+});

@@ -1,0 +1,74 @@
+// What the transport tells of a sound: its portrait and words, and in the Details popover how it was made.
+
+import { WordClock } from "./word_clock.js";
+import { create } from "../ui/elements.js";
+import { decimals, secondsOf } from "../ui/format.js";
+import { showPortrait, voiceOf } from "../ui/portraits.js";
+import { pageLanguage, words } from "../ui/words.js";
+
+// What can be told of a sound, of which all may be missing: { text, voice: { id, name }, seed, model, settings, links }.
+export const factsOf = (sound) => sound?.facts ?? {};
+
+// Settings by their names in the engine, and the keys of their words.
+const SETTINGS = { temperature: "player.temperature", top_p: "player.top_p", top_k: "player.top_k" };
+
+export function detailsOf(sound, language) {
+  const { voice, seed, model, settings = {} } = factsOf(sound);
+  const rows = [
+    ["player.voice", voiceOf(voice)?.name],
+    ["player.length", sound?.length ? secondsOf(sound.seconds, language) : ""],
+    ["player.seed", seed === undefined || seed === null ? "" : String(seed)],
+    ["player.model", model],
+    ...Object.entries(SETTINGS).map(([name, key]) => [key, numberOf(settings[name], language)]),
+  ];
+  return rows.filter(([, value]) => value).map(([key, value]) => [words(key), value]);
+}
+
+const numberOf = (value, language) =>
+  value === undefined ? "" : decimals(value, Number.isInteger(value) ? 0 : 2, language);
+
+export function listDetails(list, sound) {
+  const rows = detailsOf(sound, pageLanguage());
+  list.replaceChildren(...rows.flatMap(([name, value]) => [create("dt", { text: name }), create("dd", { text: value })]));
+}
+
+// The words of what is on, with the one that is heard marked.
+export class SpokenLine {
+  constructor(portrait, line) {
+    Object.assign(this, { portrait, line, told: null, clock: null, marked: -1 });
+  }
+
+  show(sound) {
+    const { text = "", voice } = factsOf(sound);
+    const told = JSON.stringify([text, voice, voiceOf(voice)]);
+    if (told === this.told) return;
+    this.told = told;
+    showPortrait(this.portrait, voiceOf(voice) ?? {});
+    this.clock = text ? new WordClock(text, pageLanguage()) : null;
+    this.marked = -1;
+    this.line.hidden = !text;
+    this.line.replaceChildren(...(this.clock?.pieces ?? []).map(({ text: piece }) => create("span", { text: piece })));
+    this.line.scrollTop = 0;
+  }
+
+  mark(sound, time) {
+    if (!this.clock || !sound?.length) return;
+    const at = time > 0 ? this.clock.at(time, sound.peaks.values, sound.complete ? 0 : sound.span) : -1;
+    if (at === this.marked) return;
+    const spans = this.line.children;
+    const from = Math.min(at, this.marked);
+    const to = Math.max(at, this.marked);
+    for (let i = Math.max(0, from); i <= to; i++) {
+      spans[i].toggleAttribute("data-said", i < at);
+      spans[i].toggleAttribute("data-now", i === at);
+    }
+    this.marked = at;
+    if (at < 0) this.line.scrollTop = 0;
+    else keepInSight(this.line, spans[at]);
+  }
+}
+
+function keepInSight(line, span) {
+  const top = span.offsetTop - line.offsetTop;
+  if (top < line.scrollTop || top + span.offsetHeight > line.scrollTop + line.clientHeight) line.scrollTop = top;
+}

@@ -1,0 +1,93 @@
+// Light or dark, and the language: chosen here, else as the browser has them. The server reads the language from a cookie
+// (web/http/language.py).
+
+import { create } from "../ui/elements.js";
+import { draw } from "../ui/icons.js";
+import { pageLanguage, words } from "../ui/words.js";
+
+const THEME = "reprise.theme"; // "light" or "dark"; stays when everything is deleted, as the language does
+const WELCOMED = "reprise.welcomed"; // the first steps were closed
+const COOKIE = "reprise_language";
+const YEAR = 365 * 24 * 3600; // seconds
+
+function read(key) {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+function write(key, value) {
+  try {
+    localStorage.setItem(key, value);
+  } catch {
+    // it lasts as long as the page
+  }
+}
+
+const chosen = () => read(THEME);
+
+const isDark = () => document.body.classList.contains("dark");
+
+function paint(theme) {
+  document.body.classList.toggle("dark", theme === "dark");
+  document.documentElement.style.colorScheme = theme;
+}
+
+// Gradio sets the theme of the browser; the one that was chosen takes its place. A link may ask for one.
+export function begin() {
+  document.documentElement.lang = pageLanguage();
+  welcomeOnce();
+  const theme = chosen();
+  if (!theme || new URL(location).searchParams.has("__theme")) return;
+  paint(theme);
+  new MutationObserver(() => isDark() !== (chosen() === "dark") && paint(chosen())).observe(document.body, {
+    attributeFilter: ["class"],
+  });
+}
+
+// The first steps stand on the page until they are closed, and never again in this browser.
+function welcomeOnce() {
+  const closed = () => document.documentElement.toggleAttribute("data-rp-welcomed", true);
+  if (read(WELCOMED)) closed();
+  document.addEventListener("click", ({ target }) => {
+    if (!target.closest?.(".rp-welcome-skip")) return;
+    write(WELCOMED, "yes");
+    closed();
+    document.querySelector("#rp-text textarea")?.focus();
+  });
+}
+
+export function mount({ element, props }) {
+  const theme = element.querySelector(".rp-theme");
+  const language = element.querySelector("select");
+  draw(element);
+
+  function name() {
+    theme.setAttribute("aria-pressed", isDark());
+    const label = words("shell.dark");
+    theme.setAttribute("aria-label", label);
+    theme.title = words(isDark() ? "shell.to_light" : "shell.to_dark");
+  }
+
+  theme.onclick = () => {
+    const wanted = isDark() ? "light" : "dark";
+    write(THEME, wanted);
+    paint(wanted);
+    name();
+  };
+
+  language.replaceChildren(
+    ...Object.entries(props.languages).map(([value, text]) => create("option", { value, text, lang: value })),
+  );
+  language.value = pageLanguage();
+  language.onchange = () => {
+    const framed = window.top !== window ? "; SameSite=None; Secure; Partitioned" : "; SameSite=Lax";
+    document.cookie = `${COOKIE}=${language.value}; path=/; max-age=${YEAR}${framed}`;
+    location.reload();
+  };
+  document.documentElement.lang = pageLanguage();
+  new MutationObserver(name).observe(document.body, { attributeFilter: ["class"] });
+  name();
+}

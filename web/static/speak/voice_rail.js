@@ -1,0 +1,178 @@
+// The rail of voices: each with its portrait, to pick, to hear and to mark as a favourite; those come first. On a narrow
+// page it is a sheet that the voice card opens. Its value: { voices }, as web/tabs/speak/rail.py answers; events: `fresh`
+// for new links, `mark`, and `pick`, for which the page reads `reprise.picking`.
+
+import { LinkRefresh } from "./link_refresh.js";
+import { found, languageName } from "../library/voices.js";
+import { button, create } from "../ui/elements.js";
+import { draw, drawing } from "../ui/icons.js";
+import { learnColours, portraitOf } from "../ui/portraits.js";
+import { pageLanguage, words } from "../ui/words.js";
+
+export const WIDE = "(min-width: 1100px)"; // as in studio.css
+
+// Favourites first, then the owner's, then samples; by name.
+export function railOrder(voices, language) {
+  const byName = new Intl.Collator(language, { numeric: true, sensitivity: "base" });
+  const rank = ({ favourite, shared }) => (favourite ? 0 : shared ? 2 : 1);
+  return [...voices].sort((one, other) => rank(one) - rank(other) || byName.compare(one.name, other.name));
+}
+
+class VoiceRail {
+  constructor({ element, props, trigger, watch }) {
+    Object.assign(this, { element, props, trigger, rows: new Map(), picked: null, opener: null });
+    draw(element);
+    this.find = (selector) => element.querySelector(selector);
+    this.list = this.find(".rp-rail-list");
+    this.search = this.find("input");
+    this.links = new LinkRefresh(() => trigger("fresh"));
+    this.search.oninput = () => this.show();
+    this.list.onkeydown = (event) => this.move(event);
+    this.find(".rp-rail-close").onclick = () => this.close();
+    document.addEventListener("keydown", (event) => this.key(event), { capture: true });
+    document.addEventListener("click", ({ target }) => this.opener && !this.sheet.contains(target) && this.close());
+    document.addEventListener("reprise:picked", ({ detail }) => this.pick(detail, false));
+    for (const event of ["playing", "stopped"]) document.addEventListener(`reprise:${event}`, () => this.mark());
+    matchMedia(WIDE).addEventListener("change", () => this.close());
+    watch("value", () => this.answered());
+    this.answered();
+  }
+
+  get sheet() {
+    return this.element.closest("#rp-rail");
+  }
+
+  get voices() {
+    return this.props.value?.voices ?? [];
+  }
+
+  answered() {
+    if (!this.props.value?.voices) return;
+    learnColours(this.voices);
+    this.links.arrived();
+    this.show();
+    document.dispatchEvent(new CustomEvent("reprise:coloured"));
+  }
+
+  // ---- the list
+
+  show() {
+    const language = pageLanguage();
+    const shown = railOrder(found(this.voices, this.search.value, language), language);
+    const focus = this.list.contains(document.activeElement) ? document.activeElement : null;
+    const nodes = shown.map((voice) => this.row(voice));
+    const ids = new Set(this.voices.map(({ id }) => id));
+    for (const id of this.rows.keys()) if (!ids.has(id)) this.rows.delete(id);
+    this.list.replaceChildren(...nodes);
+    if (focus?.isConnected) focus.focus({ preventScroll: true });
+    this.find(".rp-rail-none").hidden = shown.length > 0;
+    this.find(".rp-rail-none").textContent = words(this.voices.length ? "rail.no_match" : "rail.none");
+    this.mark();
+  }
+
+  row(voice) {
+    const { id, name, description, language, favourite } = voice;
+    const told = JSON.stringify([name, description, language, favourite]);
+    const known = this.rows.get(id);
+    if (known?.dataset.told === told) return known;
+    const facts = [description, languageName(language, pageLanguage())].filter(Boolean);
+    const choose = button(
+      { class: "rp-rail-pick", onclick: () => this.pick(id), title: facts.join(" · ") },
+      create("span", { class: "rp-rail-name", text: name }),
+      create("span", { class: "rp-rail-about", text: facts[0] ?? "" }),
+    );
+    const hear = button({ class: "rp-rail-hear", "aria-label": words("rail.hear", { name }), onclick: () => this.hear(id) });
+    hear.append(portraitOf(voice), drawing("play"), drawing("pause"));
+    const star = button({ class: "rp-rail-star rp-icon-button", "aria-pressed": favourite, onclick: () => this.favour(id) });
+    star.setAttribute("aria-label", words("rail.favourite", { name }));
+    star.append(drawing("star"));
+    const node = create("li", { class: "rp-rail-row", "data-id": id, "data-told": told }, hear, choose, star);
+    this.rows.set(id, node);
+    return node;
+  }
+
+  mark() {
+    const playing = window.reprisePlayer?.playing;
+    for (const [id, node] of this.rows) {
+      const picked = id === this.picked;
+      node.toggleAttribute("data-picked", picked);
+      node.querySelector(".rp-rail-pick").setAttribute("aria-pressed", picked);
+      node.toggleAttribute("data-sounding", playing === `voice:${id}`);
+    }
+  }
+
+  // Arrow keys go from voice to voice.
+  move(event) {
+    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    if (!step) return;
+    const rows = [...this.list.children];
+    const next = rows[rows.indexOf(event.target.closest("li")) + step];
+    event.preventDefault();
+    (next?.querySelector(".rp-rail-pick") ?? this.search).focus();
+  }
+
+  // ---- what its buttons do
+
+  pick(id, byHand = true) {
+    this.picked = id;
+    this.mark();
+    if (!byHand) return;
+    window.reprise.picking = id;
+    this.trigger("pick");
+    this.close();
+  }
+
+  async hear(id) {
+    await this.links.ready();
+    const { url, name } = this.voices.find((voice) => voice.id === id);
+    await window.reprisePlayer.toggle(`voice:${id}`, url, { voice: { id, name }, status: words("card.clip_of", { name }) });
+  }
+
+  favour(id) {
+    const voice = this.voices.find((each) => each.id === id);
+    voice.favourite = !voice.favourite;
+    this.show();
+    this.rows.get(id).querySelector(".rp-rail-star").focus();
+    this.trigger("mark", { id, marked: voice.favourite });
+  }
+
+  // ---- as a sheet
+
+  open(opener) {
+    this.opener = opener;
+    document.documentElement.toggleAttribute("data-rp-sheet", true);
+    this.sheet.setAttribute("role", "dialog");
+    this.sheet.setAttribute("aria-modal", "true");
+    this.sheet.setAttribute("aria-label", words("rail.title"));
+    (this.rows.get(this.picked)?.querySelector(".rp-rail-pick") ?? this.search).focus();
+  }
+
+  close() {
+    if (!this.opener) return;
+    document.documentElement.toggleAttribute("data-rp-sheet", false);
+    for (const name of ["role", "aria-modal", "aria-label"]) this.sheet.removeAttribute(name);
+    this.opener.focus();
+    this.opener = null;
+  }
+
+  // The sheet keeps the focus, and closes with Escape.
+  key(event) {
+    if (!this.opener) return;
+    if (event.key === "Escape") {
+      event.preventDefault();
+      event.stopPropagation();
+      this.close();
+    } else if (event.key === "Tab") {
+      const stops = [...this.sheet.querySelectorAll("button, input")].filter((node) => node.checkVisibility());
+      const edge = event.shiftKey ? stops[0] : stops.at(-1);
+      if (document.activeElement !== edge) return;
+      event.preventDefault();
+      (event.shiftKey ? stops.at(-1) : stops[0]).focus();
+    }
+  }
+}
+
+export function mount(component) {
+  const rail = new VoiceRail(component);
+  window.repriseRail = { open: (opener) => rail.open(opener) };
+}

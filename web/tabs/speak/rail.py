@@ -1,0 +1,45 @@
+"""Handlers of the rail of voices: what it shows, and favourites."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from web.tabs.speak.views import rail_voice_view
+from web.ui.events import skip_when_refused
+from web.ui.payloads import Id, Payload, parse_payload
+
+if TYPE_CHECKING:
+    from web.context import WebContext
+
+
+class FavouriteMark(Payload):
+    """A voice, and whether it is a favourite."""
+
+    id: Id
+    marked: bool
+
+
+class RailHandlers:
+    """Event handlers of the rail."""
+
+    def __init__(self, context: WebContext) -> None:
+        self._context = context
+
+    @skip_when_refused(1)
+    def list_voices(self, token: Any, request: gr.Request) -> Any:
+        """Output: rail, with new links."""
+        owner, words = self._context.owner(token, request), self._context.words(request)
+        voices = self._context.storage.voices.list(owner=owner.key)
+        marked = self._context.storage.favourites.ids(owner=owner.key)
+        views = [rail_voice_view(voice, voice.id in marked, owner, self._context.links, words) for voice in voices]
+        return {"voices": views, "at": time.time()}
+
+    @skip_when_refused(1)
+    def mark_voice(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
+        """Output: rail."""
+        owner, mark = self._context.owner(token, request), parse_payload(FavouriteMark, event)
+        self._context.storage.favourites.mark(mark.id, mark.marked, owner=owner.key)
+        return self.list_voices(token, request)
