@@ -3,7 +3,7 @@
 import hashlib
 import time
 import weakref
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -54,6 +54,8 @@ class AudioChunk:
     queued: seconds from the request to its first slot.
     words: of segments that are complete since the chunk before, where `SpeakOptions.word_times` asks for them. Their
         sound may follow; a chunk without samples brings those that come after all sound.
+
+    A pause that the text asks for is a chunk of silence without frames.
     """
 
     samples: NDArray[np.float32]
@@ -151,6 +153,51 @@ class SpeechPipeline:
         return self.sample_rate / self.frame_length
 
 
+class PauseSamples:
+    """The silence that a text asks for, in samples, each pause of which is given once.
+
+    given: so far. The sound of a segment follows the silence before it, also when it is spoken again.
+    """
+
+    def __init__(self, segments: list[Segment], sample_rate: int) -> None:
+        """segments: a list that may grow."""
+        self.given = 0
+        self._segments, self._rate = segments, sample_rate
+        self._begun: set[int] = set()
+
+    def skip(self, count: int) -> None:
+        """Count the pauses of so many segments as given, but for the one after the last of them."""
+        known = self._segments[:count]
+        self._begun.update(range(count))
+        for place, segment in enumerate(known, 1):
+            self._give(segment.before)
+            if place < count:
+                self._give(segment.after)
+
+    def before(self, segment: int) -> int:
+        """The pauses before the sound of a segment, in samples, whether or not they were given."""
+        earlier = sum(
+            round(each.before * self._rate) + round(each.after * self._rate) for each in self._segments[:segment]
+        )
+        return earlier + round(self._segments[segment].before * self._rate)
+
+    def take_before(self, segment: int) -> int:
+        """The pause before a segment, of which sound is about to be given; 0 when that has been asked."""
+        if segment in self._begun:
+            return 0
+        self._begun.add(segment)
+        return self._give(self._segments[segment].before)
+
+    def take_after(self, segment: int) -> int:
+        """The pause after a segment, all of which has been given."""
+        return self._give(self._segments[segment].after) if segment < len(self._segments) else 0
+
+    def _give(self, seconds: float) -> int:
+        samples = round(seconds * self._rate)
+        self.given += samples
+        return samples
+
+
 def noise_key(*parts: int) -> int:
     """Hash of `parts` (seed, segment, attempt) as a signed 64-bit noise key, the same on every machine."""
     digest = hashlib.blake2b(",".join(map(str, parts)).encode(), digest_size=8).digest()
@@ -246,9 +293,11 @@ class Request:
         self._frames = 0  # in the take so far
         self._accepted_frames = 0  # of the turns that stand
         self._results: list[SegmentResult] = []
+        self._pauses = PauseSamples(self._segments, pipeline.sample_rate)
         for segment in spoken:
             self._accept(segment)
         self._frames = self._accepted_frames
+        self._pauses.skip(len(spoken))
         self._aligner = pipeline.aligner if word_times else None
         self._words: tuple[WordTime, ...] = ()  # that no chunk has told yet
         self._ticket = pipeline.loop.scheduler.enter(owner)
@@ -274,6 +323,8 @@ class Request:
     def chunks(self) -> Generator[AudioChunk, None, None]:
         """Speak: submit the turns and yield their audio."""
         try:
+            if self._results:  # spoken before; the silence after them may be missing
+                yield from self._pause(len(self._results) - 1, self._pauses.take_after, self._accepted_frames)
             if not self._cancelled:
                 self._continue()
             while self._turns or not (self._growing is None or self._growing.over):
@@ -294,10 +345,13 @@ class Request:
                 if turn and isinstance(event, TurnEnded):
                     self._end_turn(turn)
                 elif turn and isinstance(event, AudioDecoded):
+                    yield from self._pause(turn.segment, self._pauses.take_before, turn.start)
                     yield self._chunk(turn, event)
                 if turn and turn.is_delivered and self._words:
                     yield self._chunk(turn, AudioDecoded(turn.number, np.zeros(0, np.float32), 0))
-                self._turns = [turn for turn in self._turns if not turn.is_delivered]
+                for turn in [turn for turn in self._turns if turn.is_delivered]:
+                    self._turns.remove(turn)
+                    yield from self._pause(turn.segment, self._pauses.take_after, turn.start + turn.frames)
             self.result = self._summarise()
         finally:
             self.leave()
@@ -366,8 +420,15 @@ class Request:
         codes = torch.from_numpy(np.stack(turn.codes, axis=1))
         words = aligner.align(turn.prompt, self._segments[turn.segment].text, codes)
         rate = self._pipeline.frame_rate
+        before = self._pauses.before(turn.segment) / self._pipeline.sample_rate  # seconds of silence
         return tuple(
-            WordTime(w.text, (turn.start + w.start) / rate, (turn.start + w.end) / rate, turn.segment, w.offset)
+            WordTime(
+                w.text,
+                before + (turn.start + w.start) / rate,
+                before + (turn.start + w.end) / rate,
+                turn.segment,
+                w.offset,
+            )
             for w in words
         )
 
@@ -381,7 +442,7 @@ class Request:
         words, self._words = self._words, ()
         return AudioChunk(
             samples=audio.samples,
-            start=start * self._pipeline.frame_length,
+            start=start * self._pipeline.frame_length + self._pauses.given,
             frames=audio.frames,
             elapsed=elapsed,
             segment=turn.segment,
@@ -389,6 +450,22 @@ class Request:
             text=self._segments[turn.segment].text,
             queued=self._first_audio[1].queue,
             words=words,
+        )
+
+    def _pause(self, segment: int, take: Callable[[int], int], at: int) -> Iterator[AudioChunk]:
+        """Silence that a text asks for beside a segment. at: frames of the take before it."""
+        samples = take(segment)
+        if not samples:
+            return
+        yield AudioChunk(
+            samples=np.zeros(samples, np.float32),
+            start=at * self._pipeline.frame_length + self._pauses.given - samples,
+            frames=0,
+            elapsed=time.perf_counter() - self._requested_at,
+            segment=segment,
+            segments=len(self._segments),
+            text=self._segments[segment].text,
+            queued=self._first_audio[1].queue if self._first_audio else 0.0,
         )
 
     def _timings(self, turn: Turn, elapsed: float) -> FirstAudioTimings:
@@ -413,7 +490,7 @@ class Request:
         return SpeechResult(
             stop_reason="cancelled" if self._cancelled else max(reasons, key=_WORST_LAST.index, default="end"),
             frames=self._frames,
-            seconds=self._frames / self._pipeline.frame_rate,
+            seconds=self._frames / self._pipeline.frame_rate + self._pauses.given / self._pipeline.sample_rate,
             elapsed=time.perf_counter() - self._requested_at,
             first_audio=first_audio,
             seed=self.seed,

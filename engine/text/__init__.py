@@ -2,11 +2,13 @@
 
 from engine.text.clean import normalise
 from engine.text.growing import GrowingText
+from engine.text.pauses import MAX_PAUSE, with_paragraph_pauses, without_pauses
 from engine.text.segments import cut_text, split_segments
 from engine.text.timing import frame_budget, frame_minimum, speaking_time
 from engine.text.turns import Segment, batch_turns, plan_segments, split_speaker_turns
 
 __all__ = [
+    "MAX_PAUSE",
     "GrowingText",
     "Segment",
     "batch_turns",
@@ -18,4 +20,6 @@ __all__ = [
     "speaking_time",
     "split_segments",
     "split_speaker_turns",
+    "with_paragraph_pauses",
+    "without_pauses",
 ]

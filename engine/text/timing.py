@@ -7,6 +7,7 @@ from functools import lru_cache
 import regex
 
 from engine.text.marks import SPEAKER_TAG, STYLE_TAG
+from engine.text.pauses import pause_seconds, without_pauses
 
 # Seconds per character of a kind, at an ordinary pace and at least; the first matching kind counts. Speech in all
 # languages has about 4 to 8 syllables a second and at most 10, so a script's figures follow from the share of a
@@ -41,7 +42,13 @@ _LEAST_OF_A_PHONE = 1 / 22  # seconds; readers have 10 to 15 phones a second
 
 
 def speaking_time(text: str) -> float:
-    """Estimate the seconds to say `text` at an ordinary pace. More text never takes less."""
+    """Estimate the seconds to say `text` at an ordinary pace, with its pauses. More text never takes less."""
+    if "[" in text:
+        return pause_seconds(text) + _speaking_time(without_pauses(text))
+    return _speaking_time(text)
+
+
+def _speaking_time(text: str) -> float:
     turns = SPEAKER_TAG.split(text) if "<|" in text else [text]
     return sum(map(_turn_time, turns)) + _TURN * (len(turns) - 1)
 

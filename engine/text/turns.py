@@ -1,12 +1,15 @@
 """Speaker turns, as in the S2 reference, and the segments of a whole text."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import regex
 
+from engine.errors import InvalidText
+
 from engine.text.clean import normalise
 from engine.text.marks import SPEAKER_TAG
+from engine.text.pauses import split_pauses
 from engine.text.segments import MAX_BYTES, split_segments
 
 MAX_TURNS = 5
@@ -20,20 +23,54 @@ class Segment:
 
     text: as in the prompt, with its speaker tags where the whole text has any.
     speaker: the first speaker; None where the text has no speaker tags.
+    before, after: seconds of silence around it, besides those of the speech itself.
     """
 
     text: str
     speaker: int | None = None
+    before: float = 0.0
+    after: float = 0.0
 
 
 def plan_segments(text: str, max_bytes: int = MAX_BYTES, max_turns: int = MAX_TURNS) -> list[Segment]:
     """Split text into segments: normalised, cut where a reader pauses, in order.
 
     In text with speaker tags, words before the first tag belong to speaker 0, every segment has its speaker's tag, and
-    up to `max_turns` short turns share a segment. Nothing that can be spoken is dropped.
+    up to `max_turns` short turns share a segment. Nothing that can be spoken is dropped. A pause (`[pause:0.5]`) ends a
+    segment.
 
-    Raises InvalidText when there is nothing to say.
+    Raises InvalidText when there is nothing to say, or a pause is too long.
     """
+    pieces = split_pauses(text)
+    if len(pieces) == 1:
+        return _plan(text, max_bytes, max_turns)
+    segments: list[Segment] = []
+    waiting = 0.0  # seconds of silence before the first segment
+    for piece, pause in pieces:
+        try:
+            planned = _plan(_continued(piece, segments), max_bytes, max_turns)
+        except InvalidText:  # nothing between two pauses
+            planned = []
+        if planned and not segments:
+            planned[0] = replace(planned[0], before=waiting)
+        segments += planned
+        if segments:
+            segments[-1] = replace(segments[-1], after=segments[-1].after + pause)
+        else:
+            waiting += pause
+    if not segments:
+        raise InvalidText("text.no_words")
+    return segments
+
+
+def _continued(piece: str, before: list[Segment]) -> str:
+    """A piece after a pause, with the tag of the speaker who goes on."""
+    tags = SPEAKER_TAG.findall(before[-1].text) if before else []
+    return f"{tags[-1]}{piece}" if tags and not SPEAKER_TAG.match(piece.lstrip()) else piece
+
+
+def _plan(text: str, max_bytes: int, max_turns: int) -> list[Segment]:
+    """The segments of a text without pauses."""
     text = normalise(text)
     if not SPEAKER_TAG.search(text):
         return [Segment(piece) for piece in split_segments(text, max_bytes)]

@@ -172,3 +172,24 @@ def test_a_text_that_never_comes_ends_with_its_reader(bundled_engine: Engine) ->
 def test_a_growing_text_has_the_words_of_the_model(bundled_engine: Engine) -> None:
     with pytest.raises(InvalidText, match="speaks English only"):
         growing(bundled_engine, "Привет")
+
+
+def test_pauses_are_silence_of_exactly_their_length(bundled_engine: Engine) -> None:
+    """Also before a segment that is spoken again, and around all of the text."""
+    rate = bundled_engine.sample_rate
+    speech = bundled_engine.speak(
+        "[pause:0.1]We can go. [pause:0.5]Now.[pause:0.25]", options=SpeakOptions(0.6, seed=3)
+    )
+    end = 0
+    pauses = []
+    for chunk in speech:
+        assert chunk.start <= end, "nothing is left open"
+        if not chunk.frames:
+            assert chunk.start == end, "a pause replaces nothing"
+            assert not chunk.samples.any()
+            pauses.append((len(chunk.samples), chunk.segment))
+        end = chunk.start + len(chunk.samples)
+    assert pauses == [(round(0.1 * rate), 0), (round(0.5 * rate), 0), (round(0.25 * rate), 1)]
+    assert speech.result is not None
+    assert end == speech.result.frames * bundled_engine.frame_length + sum(length for length, _ in pauses)
+    assert speech.result.seconds == pytest.approx(end / rate)
