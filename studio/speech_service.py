@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
-from engine.voice import OwnVoice
+from engine.voice import OwnVoice, Voice
 from storage.validation import is_id
+from studio.pronunciation import as_said, follow
 
 if TYPE_CHECKING:
     from engine.text import GrowingText
-    from engine.voice import Voice
     from storage import VoiceRecord
     from studio.access import Access, Caller
     from studio.context import AppContext
@@ -91,10 +91,13 @@ class SpeechService:
         if top_p is not None:
             options = replace(options, top_p=top_p)
         voice = self._own_voice(by, instructions) or self._voice(caller, by)
-        style = self.style_tag(instructions)
+        style, storage = self.style_tag(instructions), self._context.storage
+        spoken = voice.language if isinstance(voice, Voice) else language
         if isinstance(text, str):
             self._access.spend(caller, len(text))
-            return engine.speak(style + text, voice, options, owner=caller.owner)
+            said = as_said(storage, text, spoken, owner=caller.owner)
+            return engine.speak(style + said, voice, options, owner=caller.owner)
+        follow(storage, text, spoken, owner=caller.owner)
         text.append(style)
         return engine.speak(text, voice, options, owner=caller.owner)
 

@@ -23,6 +23,7 @@ class GrowingText:
     def __init__(self, max_bytes: int = MAX_BYTES, check: Callable[[str], None] = lambda _text: None) -> None:
         """max_bytes: of a segment. check: raises InvalidText for a text that the model cannot speak."""
         self.changed: Callable[[], object] = lambda: None  # called after each change, in the writer's thread
+        self.respell: Callable[[str], str] = lambda text: text  # applied to what is taken
         self._max_bytes, self._check = max_bytes, check
         self._lock = threading.Lock()
         self._pending = ""
@@ -61,7 +62,7 @@ class GrowingText:
             end = len(self._pending) if self._finished else speakable_end(self._pending, self._max_bytes)
             text, self._pending = self._pending[:end], self._pending[end:]
         try:
-            return plan_segments(text, max_bytes=self._max_bytes)
+            return plan_segments(self.respell(text), max_bytes=self._max_bytes)
         except InvalidText:  # nothing but spaces and marks
             return []
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import regex
 
 from engine.errors import InvalidText
-
 from engine.text.clean import normalise
 from engine.text.marks import SPEAKER_TAG
 from engine.text.pauses import split_pauses

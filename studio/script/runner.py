@@ -17,6 +17,7 @@ from engine.engine import SpeakOptions
 from engine.errors import DatabaseUnavailable, EngineBusy, EngineClosed, InvalidInput, RepriseError, ScriptNotFound
 from engine.sentences import Sentence
 from studio.error_sentences import error_sentence
+from studio.pronunciation import as_said
 from studio.script.fair_slots import FairSlots
 from studio.takes.buffer import SAMPLING_SETTINGS, TakeBuffer
 from studio.traces import reason
@@ -170,7 +171,8 @@ class ScriptRunner:
         engine = self._engine
         voice = self._voice(run, card)
         options = options_of(card, engine.default_options)
-        with closing(engine.speak(card.text, voice, options, owner=run.owner)) as speech:
+        text = as_said(self._storage, card.text, voice.language, owner=run.owner)
+        with closing(engine.speak(text, voice, options, owner=run.owner)) as speech:
             take = TakeBuffer(speech.sample_rate)
             self._began(run, card, speech)
             for chunk in speech:

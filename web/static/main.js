@@ -13,7 +13,9 @@ import * as scriptEditor from "./script/script_editor.js";
 import * as takes from "./speak/takes.js";
 import * as voiceCard from "./speak/voice_card.js";
 import * as writing from "./speak/writing.js";
+import * as dictionary from "./shell/dictionary.js";
 import * as switches from "./shell/switches.js";
+import { begin } from "./shell/switches.js";
 import * as voiceRail from "./speak/voice_rail.js";
 import * as status from "./status/status.js";
 import * as changeBroadcast from "./ui/change_broadcast.js";
@@ -30,6 +32,7 @@ const COMPONENTS = {
   "player/player": player,
   "script/script_editor": scriptEditor,
   "speak/takes": takes,
+  "shell/dictionary": dictionary,
   "shell/switches": switches,
   "speak/voice_card": voiceCard,
   "speak/voice_rail": voiceRail,
@@ -40,7 +43,7 @@ const COMPONENTS = {
 };
 
 listen();
-switches.begin();
+begin();
 
 connect();
 

@@ -55,6 +55,11 @@ def switches(languages: Mapping[str, str]) -> gr.HTML:
     return _component("shell/switches", "rp-switches", languages=dict(languages))
 
 
+def dictionary() -> gr.HTML:
+    """How words are said. Its value and its events: as `web.tabs.speak.dictionary` has them."""
+    return _component("shell/dictionary", "rp-dictionary", ("put", "erase", "take_in"))
+
+
 def clip_input(functions: Sequence[Callable[..., Any]] = (), **more: Any) -> gr.HTML:
     """Records clips or takes files, has them trimmed, examined and mended. Its value goes through `chosen_clips`.
 

@@ -38,6 +38,12 @@ SAME = {
     "locked.token",
     "speech.seed",
     "speech.top_p",
+    "player.seed",
+    "player.times",
+    "player.top_k",
+    "player.top_p",
+    "player.volume",
+    "writing.pauses",
     "speech.top_k",
     "tab.script",
     "tab.status",
@@ -180,7 +186,7 @@ def test_a_browser_shows_its_language(chromium: Browser, serve: Serve, engine: F
         page = context.new_page()
         page.goto(url)
         expect(page.get_by_role("button", name=texts["speech.speak"], exact=True)).to_be_visible()
-        for key in ("heading.tagline", "welcome.text"):
+        for key in ("welcome.pick_more", "takes.none"):
             expect(page.get_by_text(texts[key], exact=True)).to_be_visible()
         page.get_by_role("tab", name=texts["tab.new"], exact=True).click()
         for key in ("clip.script", "clip.invitation", "new.consent_blank"):

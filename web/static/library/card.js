@@ -7,7 +7,7 @@ import { drawing } from "../ui/icons.js";
 import { portraitOf } from "../ui/portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
 
-const LANGUAGES = (
+export const LANGUAGES = (
   "ar bg bn ca cs da de el en es et fa fi fr he hi hr hu id it ja ko lt lv ms nb nl pl pt ro ru sk sl sr sv sw ta th tr uk " +
   "ur vi yue zh"
 ).split(" ");

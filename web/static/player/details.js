@@ -12,7 +12,7 @@ export const factsOf = (sound) => sound?.facts ?? {};
 // Settings by their names in the engine, and the keys of their words.
 const SETTINGS = { temperature: "player.temperature", top_p: "player.top_p", top_k: "player.top_k" };
 
-export function detailsOf(sound, language) {
+function detailsOf(sound, language) {
   const { voice, seed, model, settings = {} } = factsOf(sound);
   const rows = [
     ["player.voice", voiceOf(voice)?.name],

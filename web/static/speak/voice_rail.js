@@ -9,7 +9,7 @@ import { draw, drawing } from "../ui/icons.js";
 import { learnColours, portraitOf } from "../ui/portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
 
-export const WIDE = "(min-width: 1100px)"; // as in studio.css
+const WIDE = "(min-width: 1100px)"; // as in studio.css
 
 // Favourites first, then the owner's, then samples; by name.
 export function railOrder(voices, language) {

@@ -1,9 +1,11 @@
 // Helpers for the text to speak: its length, style tags, examples; and the keys that speak. Its value: { text }
 // as it is written (from the page itself, without the server), or { tags, english, demo } of model and voice. Its event:
-// `to_script`, offered where the text is longer than `long` characters.
+// `to_script` sends the text there; it is urged where the text is longer than `long` characters.
 
 import { measured } from "./estimate.js";
 import { button } from "../ui/elements.js";
+import { secondsOf } from "../ui/format.js";
+import { draw } from "../ui/icons.js";
 import { inEnglish, pageLanguage, words } from "../ui/words.js";
 
 // The menu's entries and their texts.
@@ -26,6 +28,7 @@ const TAGS = {
   "[inhale]": "writing.inhale",
   "[shouting]": "writing.shouting",
 };
+const PAUSES = [0.3, 0.5, 1, 2]; // seconds
 const area = () => document.querySelector("#rp-text textarea");
 
 // Inserts text as if typed, so that the browser can undo it.
@@ -73,6 +76,16 @@ export function mount({ element, props, trigger, watch }) {
     };
     const buttons = list.map(([name, text]) => button({ text: name, onclick: () => choose(text) }));
     find(".rp-examples-list").replaceChildren(...buttons);
+  }
+
+  function showPauses() {
+    const choose = (seconds) => {
+      find(".rp-pauses").open = false;
+      write(`[pause:${seconds}] `);
+    };
+    const named = (seconds) => secondsOf(seconds, pageLanguage(), seconds < 1 ? 1 : 0);
+    const buttons = PAUSES.map((seconds) => button({ text: named(seconds), onclick: () => choose(seconds) }));
+    find(".rp-pauses .rp-menu-list").replaceChildren(...buttons);
   }
 
   // Suggests the picked voice's own sentence unless the text was edited or has the focus. Done here and not on the
@@ -128,6 +141,13 @@ export function mount({ element, props, trigger, watch }) {
 
   find(".rp-long span").textContent = words("writing.long", { most: props.long });
   find(".rp-long button").onclick = () => trigger("to_script");
+  find(".rp-send").onclick = () => {
+    if (area().value.trim()) return trigger("to_script");
+    window.reprisePlayer.refuse(words("writing.no_text"));
+    return area().focus();
+  };
+  draw(element);
+  showPauses();
   const mac = /Mac|iPhone|iPad/.test(navigator.platform);
   find(".rp-keys").textContent = words(mac ? "writing.keys_mac" : "writing.keys");
   show({ english: true });

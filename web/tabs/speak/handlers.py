@@ -27,6 +27,7 @@ from engine.errors import InvalidInput, InvalidOption, RepriseError, VoiceNotFou
 from engine.text import speaking_time
 from storage.repositories.generations import MAX_TEXT, Spoken
 from studio.file_names import take_file_name
+from studio.pronunciation import as_said
 from studio.takes.buffer import SAMPLING_SETTINGS, TakeBuffer
 from studio.traces import reason
 from web.downloads.sounds import sound_facts
@@ -242,7 +243,8 @@ class SpeakHandlers:
         """The speech, and the name of its voice."""
         engine, voices = self._context.engine, self._context.storage.voices
         voice = voices.ready(asked.voice_id, engine.codec_fingerprint, engine.reencode, owner=owner.key)
-        return engine.speak(asked.text, voice, asked.options, owner=owner.key), voice.name
+        text = as_said(self._context.storage, asked.text, voice.language, owner=owner.key)
+        return engine.speak(text, voice, asked.options, owner=owner.key), voice.name
 
     def _chunk_messages(self, take: TakeBuffer, speech: MeasuredSpeech, words: Words) -> Iterator[Message]:
         for chunk in speech:

@@ -51,7 +51,7 @@ def test_an_entry_has_all_that_was_known_of_it(context: WebContext, events: Hist
     kept = keep(context, "Say <this>.", seed=3, real_time_factor=0.5, stop_reason="length")
     entries, voices, on, days, used = events.show_tab("", None, False, PAGE_SIZE, None, NOBODY)
     (entry,) = entries["entries"]
-    links = entry.pop("links")
+    links, facts = entry.pop("links"), entry.pop("facts")
     assert entry == {
         "id": kept.id,
         "when": kept.created.isoformat(),
@@ -67,6 +67,15 @@ def test_an_entry_has_all_that_was_known_of_it(context: WebContext, events: Hist
         "script": False,
     }
     assert set(links) == {"wav", "flac", "mp3", "opus"}
+    assert facts == {
+        "text": "Say <this>.",
+        "voice": {"id": "a" * 32, "name": "Anna"},
+        "seed": 3,
+        "model": "fake",
+        "settings": entry["settings"],
+        "name": "Anna – Say <this>.wav",
+        "links": links,
+    }
     assert (entries["total"], entries["found"], entries["kept"]) == (1, True, True)
     assert (voices.choices, voices.value) == ([("All voices", ""), ("Anna", "a" * 32)], "")
     assert (on, days.value) == (True, 30)

@@ -165,7 +165,7 @@ def test_takes_are_played_compared_starred_saved_and_deleted(
         storage.history.delete(first)
         page.evaluate("window.repriseTakes.refresh()")
         expect(page.locator(".rp-take")).to_have_count(0)
-        expect(page.get_by_role("heading", name="Takes")).to_be_hidden()
+        expect(page.get_by_text("Each take appears here.")).to_be_visible()
 
 
 def test_the_same_again_another_take_and_keeping_a_seed(

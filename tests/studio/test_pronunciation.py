@@ -1,0 +1,87 @@
+"""How words are said: which are replaced, and dictionaries as CSV."""
+
+import pytest
+
+from engine.errors import InvalidInput, VoiceNotFound
+from engine.text import GrowingText
+from storage import Storage
+from storage.pronunciations import Pronunciation
+from studio.pronunciation import follow, from_csv, respelled, to_csv
+from tests.fake_engine import voice
+
+ENTRIES = (
+    Pronunciation("SQL", "sequel", match_case=True),
+    Pronunciation("Nguyễn", "win"),
+    Pronunciation("New York", "noo york"),
+    Pronunciation("York", "yawk"),
+    Pronunciation("chat", "shah", language="fr"),
+    Pronunciation("C++", "see plus plus"),
+    Pronunciation("東京", "とうきょう"),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SQL and sql, MySQL.", "sequel and sql, MySQL."),
+        ("nguyễn’s NGUYỄN", "win’s win"),
+        ("New  York, not York!", "noo york, not yawk!"),
+        ("We chat in C++.", "We chat in see plus plus."),
+        ("新東京へ", "新とうきょうへ"),
+        ("[york] <|speaker:0|> [pause:1] York", "[york] <|speaker:0|> [pause:1] yawk"),
+    ],
+)
+def test_whole_words_are_replaced_and_tags_are_none(text: str, said: str) -> None:
+    assert respelled(text, ENTRIES, "en") == said
+
+
+def test_an_entry_is_for_the_language_of_the_voice() -> None:
+    assert respelled("Le chat.", ENTRIES, "fr-CA") == "Le shah."
+    both = [Pronunciation("data", "dayta"), Pronunciation("data", "dahta", language="de")]
+    assert [respelled("data", both, language) for language in ("de", "en")] == ["dahta", "dayta"]
+
+
+def test_dictionaries_go_through_csv_unchanged() -> None:
+    quoted = Pronunciation('a "b", c', "line; one", language="en")
+    assert from_csv(to_csv([*ENTRIES, quoted])) == [*ENTRIES, quoted]
+    assert from_csv("\ufeffGIF;jif\r\n\r\nSQL;sequel;yes;en\r\n") == [
+        Pronunciation("GIF", "jif"),
+        Pronunciation("SQL", "sequel", True, "en"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "word\n", "word,\n", "one,two\n\0", "!,exclamation", f"{'x' * 81},y", "a,b\n" * 2001]
+)
+def test_other_files_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        from_csv(text)
+
+
+def test_owners_have_dictionaries_of_their_own_and_replace_entries(storage: Storage) -> None:
+    words = storage.pronunciations
+    words.put([Pronunciation("SQL", "S Q L")], owner="ann")
+    words.put([Pronunciation("SQL", "sequel"), Pronunciation("SQL", "squel", language="de")], owner="ann")
+    assert [entry.spoken for entry in words.list(owner="ann")] == ["sequel", "squel"]
+    assert words.list(owner="ben") == []
+    text = GrowingText()
+    follow(storage, text, "en", owner="ann")
+    for piece in ("Learn S", "QL today. It"):
+        text.append(piece)
+    assert [segment.text for segment in text.take()] == ["Learn sequel today."]
+    words.delete("SQL", "de", owner="ann")
+    storage.forget("ann")
+    assert words.list(owner="ann") == []
+
+
+def test_favourites_are_an_owner_s_and_go_with_the_voice(storage: Storage) -> None:
+    ids = [storage.voices.add(voice(name), owner="ann").id for name in ("Anna", "Ben")]
+    for voice_id in ids:
+        storage.favourites.mark(voice_id, owner="ann")
+    storage.favourites.mark(ids[1], False, owner="ann")
+    assert storage.favourites.ids(owner="ann") == {ids[0]}
+    assert storage.favourites.ids(owner="ben") == set()
+    with pytest.raises(VoiceNotFound):
+        storage.favourites.mark(ids[0], owner="ben")
+    storage.forget("ann")
+    assert storage.favourites.ids(owner="ann") == set()

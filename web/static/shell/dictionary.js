@@ -1,0 +1,158 @@
+// How words are said: the owner's dictionary as a dialog. Buttons with [data-rp-words] open it, with the word that is selected
+// in a text. Its value: { entries, csv, said, kind, once }, as web/tabs/speak/dictionary.py answers; events: `put`, `erase`,
+// `take_in`.
+
+import { LANGUAGES } from "../library/card.js";
+import { languageName } from "../library/voices.js";
+import { button, create } from "../ui/elements.js";
+import { draw, drawing } from "../ui/icons.js";
+import { pageLanguage, words } from "../ui/words.js";
+
+const MOST = 80; // characters of a word
+const TEXTS = "#rp-text textarea, .rp-script-card-text";
+
+// The word or words that a selection in a text is about; "" for none, and for more than a few.
+export function wordOf(text, from, to) {
+  const selected = text.slice(from, to).replace(/^[\s\p{P}]+|[\s\p{P}]+$/gu, "");
+  return selected.length <= MOST && !/\n/.test(selected) && selected.split(/\s+/).length <= 5 ? selected : "";
+}
+
+const selectedIn = (field) => (field?.matches?.(TEXTS) ? wordOf(field.value, field.selectionStart, field.selectionEnd) : "");
+
+class Dictionary {
+  constructor({ element, props, trigger, watch }) {
+    Object.assign(this, { props, trigger, selected: "", heard: null });
+    draw(element);
+    this.find = (selector) => element.querySelector(selector);
+    this.dialog = this.find("dialog");
+    this.form = this.find("form");
+    const every = create("option", { value: "", text: words("words.every_language") });
+    const named = LANGUAGES.map((value) => create("option", { value, text: languageName(value, pageLanguage()) }));
+    this.form.elements.language.replaceChildren(every, ...named);
+    this.form.onsubmit = (event) => this.save(event);
+    this.form.onkeydown = (event) => this.enter(event);
+    this.find(".rp-words-close").onclick = () => this.dialog.close();
+    this.dialog.onclick = ({ target }) => target === this.dialog && this.dialog.close();
+    this.find(".rp-words-export").onclick = () => this.export();
+    this.find(".rp-words-import").onclick = () => this.find("[type=file]").click();
+    this.find("[type=file]").onchange = ({ target }) => this.import(target);
+    document.addEventListener("selectionchange", () => this.select());
+    document.addEventListener("click", ({ target }) => target.closest?.("[data-rp-words]") && this.open());
+    watch("value", () => this.answered());
+    this.answered();
+    this.name();
+  }
+
+  // ---- the buttons that open it
+
+  // A button takes the focus from the text; what was selected there counts until another place is chosen.
+  select() {
+    const field = document.activeElement;
+    if (field?.matches?.("[data-rp-words]")) return;
+    const word = selectedIn(field);
+    if (word === this.selected) return;
+    this.selected = word;
+    this.name();
+  }
+
+  name() {
+    const said = this.selected ? words("words.say_like", { word: this.selected }) : words("words.title");
+    for (const node of document.querySelectorAll("[data-rp-words]")) {
+      node.querySelector(".rp-words-name").textContent = said;
+      node.toggleAttribute("data-word", Boolean(this.selected));
+    }
+  }
+
+  open() {
+    const { elements } = this.form;
+    this.form.reset();
+    this.say("");
+    elements.word.value = this.selected;
+    const known = this.entries.find(({ word }) => word === this.selected);
+    if (known) this.fill(known);
+    this.dialog.showModal();
+    (this.selected ? elements.spoken : elements.word).focus();
+  }
+
+  // ---- entries
+
+  get entries() {
+    return this.props.value?.entries ?? [];
+  }
+
+  answered() {
+    const { said = "", kind = "good", once } = this.props.value ?? {};
+    this.find("tbody").replaceChildren(...this.entries.map((entry) => this.row(entry)));
+    this.find(".rp-words-table").hidden = !this.entries.length;
+    this.find(".rp-words-none").hidden = this.entries.length > 0;
+    this.find(".rp-words-export").disabled = !this.entries.length;
+    if (!said || once === this.heard) return;
+    this.heard = once;
+    this.say(said, kind);
+    if (kind === "good") this.form.reset();
+  }
+
+  row(entry) {
+    const { word, spoken, match_case: exact, language } = entry;
+    const edit = button({ class: "rp-words-edit", text: word, onclick: () => this.fill(entry), title: words("words.edit") });
+    const name = create("td", {}, edit);
+    if (exact) name.append(create("small", { text: words("words.match_case") }));
+    const label = words("words.delete", { word });
+    const erase = button({ class: "rp-icon-button", "aria-label": label, title: label, onclick: () => this.erase(entry) });
+    erase.append(drawing("trash"));
+    const place = language ? languageName(language, pageLanguage()) : words("words.every_language");
+    return create("tr", {}, name, create("td", { text: spoken }), create("td", { text: place }), create("td", {}, erase));
+  }
+
+  fill({ word, spoken, match_case: exact, language }) {
+    const { elements } = this.form;
+    Object.assign(elements.word, { value: word });
+    Object.assign(elements.spoken, { value: spoken });
+    elements.language.value = language;
+    elements.match_case.checked = exact;
+    elements.spoken.focus();
+  }
+
+  // Browsers would press the button; a text that is being composed is not finished.
+  enter(event) {
+    if (event.key !== "Enter" || event.isComposing || event.target.localName !== "input") return;
+    event.preventDefault();
+    this.form.requestSubmit();
+  }
+
+  save(event) {
+    event.preventDefault();
+    const { word, spoken, language, match_case: exact } = this.form.elements;
+    const entry = { word: word.value.trim(), spoken: spoken.value.trim() };
+    this.trigger("put", { ...entry, language: language.value, match_case: exact.checked });
+  }
+
+  erase({ word, language }) {
+    this.trigger("erase", { word, language });
+    this.form.elements.word.focus();
+  }
+
+  // ---- files
+
+  async import(input) {
+    const [file] = input.files;
+    input.value = "";
+    if (file) this.trigger("take_in", { text: await file.text() });
+  }
+
+  export() {
+    const href = URL.createObjectURL(new Blob([this.props.value.csv], { type: "text/csv" }));
+    create("a", { href, download: "pronunciation.csv" }).click();
+    setTimeout(() => URL.revokeObjectURL(href), 60_000);
+  }
+
+  say(text, kind = "good") {
+    const said = this.find(".rp-words-said");
+    said.hidden = !text;
+    said.className = `rp-words-said rp-notice rp-${kind}`;
+    said.setAttribute("role", kind === "bad" ? "alert" : "status");
+    said.textContent = text;
+  }
+}
+
+export const mount = (component) => new Dictionary(component);

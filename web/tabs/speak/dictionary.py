@@ -1,0 +1,103 @@
+"""Handlers of the pronunciation dictionary."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from engine.voice import MAX_LANGUAGE
+from storage.pronunciations import Pronunciation
+from studio.pronunciation import MAX_FILE, from_csv, to_csv
+from web.ui.events import skip_when_refused
+from web.ui.messages import error_message
+from web.ui.payloads import Payload, ShortText, parse_payload
+
+if TYPE_CHECKING:
+    from web.context import WebContext
+
+
+class Word(Payload):
+    """A word and its language."""
+
+    word: ShortText
+    language: ShortText
+
+
+class Entry(Word):
+    """An entry of the dictionary."""
+
+    spoken: ShortText
+    match_case: bool
+
+
+class WordFile(Payload):
+    """The text of a CSV file."""
+
+    text: str
+
+
+class DictionaryHandlers:
+    """Event handlers of the dictionary. Their output is its value, as dictionary.js takes it."""
+
+    def __init__(self, context: WebContext) -> None:
+        self._context = context
+
+    @skip_when_refused(1)
+    def list_words(self, token: Any, request: gr.Request) -> Any:
+        """Output: dictionary."""
+        return self._value(self._context.owner(token, request).key)
+
+    def put_word(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
+        """Output: dictionary."""
+
+        def change(owner: str) -> str:
+            entry = parse_payload(Entry, event)
+            new = Pronunciation(
+                entry.word.strip(), entry.spoken.strip(), entry.match_case, entry.language[:MAX_LANGUAGE]
+            )
+            self._context.storage.pronunciations.put([new], owner=owner)
+            return self._context.words(request)("words.saved", word=new.word)
+
+        return self._changed(change, token, request)
+
+    def delete_word(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
+        """Output: dictionary."""
+
+        def change(owner: str) -> str:
+            word = parse_payload(Word, event)
+            self._context.storage.pronunciations.delete(word.word, word.language, owner=owner)
+            return self._context.words(request)("words.deleted", word=word.word)
+
+        return self._changed(change, token, request)
+
+    def import_words(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
+        """Output: dictionary."""
+
+        def change(owner: str) -> str:
+            entries = from_csv(parse_payload(WordFile, event).text[: MAX_FILE + 1])
+            self._context.storage.pronunciations.put(entries, owner=owner)
+            return self._context.words(request)("words.imported", count=len(entries))
+
+        return self._changed(change, token, request)
+
+    def _changed(self, change: Callable[[str], str], token: Any, request: gr.Request) -> Any:
+        said, kind, value = "", "good", {}
+        try:
+            owner = self._context.owner(token, request).key
+            value = self._value(owner)
+            said = change(owner)
+            value = self._value(owner)
+        except Exception as error:
+            said, kind = error_message(error, self._context.words(request)), "bad"
+        return {**value, "said": said, "kind": kind, "once": secrets.token_hex(4)}
+
+    def _value(self, owner: str) -> dict[str, Any]:
+        entries = self._context.storage.pronunciations.list(owner=owner)
+        views = [
+            {"word": each.word, "spoken": each.spoken, "match_case": each.match_case, "language": each.language}
+            for each in entries
+        ]
+        return {"entries": views, "csv": to_csv(entries)}
