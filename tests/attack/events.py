@@ -58,8 +58,8 @@ SENT: dict[tuple[str, str], dict[str, Any]] = {
     ("rp-library", "take_in"): {"files": [{"path": "/tmp/none", "name": "a.voice"}]},
 }
 ACTIONS = (
-    "list", "open", "poll", "takes", "listen", "save", "rename", "discard", "speak", "stop", "redo", "cast", "edit",
-    "speaker", "voice", "pause", "lock", "move", "insert", "split", "merge", "remove", "choose",
+    "list", "open", "poll", "takes", "listen", "peaks", "save", "rename", "discard", "speak", "stop", "redo", "cast",
+    "edit", "speaker", "voice", "pause", "lock", "move", "insert", "split", "merge", "remove", "choose",
 )  # fmt: skip
 VALUES = {
     "id": NO_ID, "card": NO_ID, "take": NO_ID, "voice": NO_ID, "text": "Hello.", "name": "A", "speaker": "Ann",

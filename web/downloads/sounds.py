@@ -9,6 +9,9 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+import numpy as np
+import soundfile
+
 from engine.audio.concatenate import FileFormat, TakeAudio, concatenate_takes
 from engine.errors import GenerationNotFound, VoiceNotFound
 from studio.file_names import take_file_name
@@ -67,6 +70,13 @@ def clip_producer(library: VoiceLibrary) -> FileProducer:
         return DownloadFile(converted(clips[place], "wav"), f"{voice.name}.wav", MIMES["wav"])
 
     return produce
+
+
+def peaks_of(flac: bytes, count: int = 120) -> list[int]:
+    """The waveform of a stored FLAC: the greatest value in each part of its length, 0 to 100."""
+    samples, _ = soundfile.read(io.BytesIO(flac), dtype="int16")
+    parts = np.array_split(np.abs(samples.astype(np.int32)), min(count, max(1, len(samples))))
+    return [int(part.max(initial=0)) * 100 // 32768 for part in parts]
 
 
 def converted(flac: bytes, format: FileFormat) -> bytes:

@@ -6,6 +6,8 @@ import { test } from "node:test";
 import { heard } from "./helpers.js";
 import { PlayoutBuffer } from "../../../web/static/player/playout_buffer.js";
 import { piecesOf, WordClock } from "../../../web/static/player/word_clock.js";
+import { landing } from "../../../web/static/script/card_drag.js";
+import { wordOf } from "../../../web/static/shell/dictionary.js";
 import { railOrder } from "../../../web/static/speak/voice_rail.js";
 import { initialsOf } from "../../../web/static/ui/portraits.js";
 
@@ -15,6 +17,20 @@ test("favourites stand first, then one's own voices, then samples; each by name"
     { name: "Anna 10", shared: false }, { name: "Anna 9", shared: false },
   ];
   assert.deepEqual(railOrder(voices, "en").map(({ name }) => name), ["Ben", "Anna 9", "Anna 10", "Zoe", "Adam"]);
+});
+
+test("a card lands where the line stood", () => {
+  assert.deepEqual([landing(0, 0), landing(0, 1), landing(0, 3), landing(3, 0), landing(2, 3)], [0, 0, 2, 0, 2]);
+});
+
+test("a selection is a word without the marks around it, or a few words", () => {
+  const text = "We met (Dr. Nguyễn), who spoke at length of SQL;\nand more.";
+  const of = (part) => wordOf(text, text.indexOf(part), text.indexOf(part) + part.length);
+  assert.equal(of("(Dr. Nguyễn), "), "Dr. Nguyễn");
+  assert.equal(of("SQL;"), "SQL");
+  assert.equal(of("; \n"), "", "marks alone");
+  assert.equal(of("SQL;\nand"), "", "not across lines");
+  assert.equal(of("We met (Dr. Nguyễn), who spoke"), "", "not a sentence");
 });
 
 test("initials are those of the first and the last name, in any script", () => {

@@ -3,6 +3,8 @@
 import { isComing } from "./cards.js";
 import { button, create, icon, PAUSE, PLAY } from "../ui/elements.js";
 import { clock } from "../ui/format.js";
+import { drawing } from "../ui/icons.js";
+import { portraitOf, voiceOf } from "../ui/portraits.js";
 import { words } from "../ui/words.js";
 
 const CARD_STATES = {
@@ -54,6 +56,11 @@ export class CardView {
     const tool = (name, drawing, onclick) =>
       (parts[name] = button({ class: `rp-script-card-${name}`, onclick }, icon(ICONS[drawing])));
     parts.number = create("span", { class: "rp-script-card-number", "aria-hidden": "true" });
+    parts.grip = create("span", { class: "rp-script-card-grip", draggable: "true", "aria-hidden": "true", title: words("script.drag") });
+    parts.grip.append(drawing("grip"));
+    parts.grip.ondragstart = (event) => editor.view.drag.begin(event, this);
+    parts.face = create("span", { class: "rp-script-card-face" });
+    parts.wave = create("span", { class: "rp-script-card-wave", "aria-hidden": "true" });
     parts.speaker = create("input", {
       class: "rp-script-card-speaker", list: "rp-script-speakers", maxlength: "80", placeholder: words("script.narrator"),
       onchange: () => act("speaker", { speaker: parts.speaker.value.trim() }),
@@ -75,8 +82,10 @@ export class CardView {
     parts.fold = create("div", { class: "rp-script-card-fold", hidden: true });
     const tools = create("span", { class: "rp-script-card-tools" }, parts.redo, parts.lock, parts.up, parts.down, parts.more);
     this.node.replaceChildren(
-      create("div", { class: "rp-script-card-head" }, parts.number, parts.speaker, parts.voice, parts.state),
+      create("div", { class: "rp-script-card-margin" }, parts.grip, parts.number, parts.face),
+      create("div", { class: "rp-script-card-head" }, parts.speaker, parts.voice, parts.state),
       parts.text,
+      parts.wave,
       parts.trouble,
       create("div", { class: "rp-script-card-foot" }, parts.play, tools),
       parts.fold,
@@ -95,6 +104,8 @@ export class CardView {
     const { card, number, parts } = this;
     const { locked, take, state } = card;
     parts.number.textContent = number;
+    this.fillFace();
+    this.showWave();
     show(parts.speaker, card.speaker ?? "");
     if (show(parts.text, card.text)) this.grow();
     if (parts.voice.value !== (card.voice ?? "")) fillVoices(parts.voice, this.voices, [card.voice]);
@@ -109,6 +120,27 @@ export class CardView {
     parts.voice.disabled = locked;
     this.label();
     if (!parts.fold.hidden) this.fillFold();
+  }
+
+  // The portrait of the voice, where another one spoke before.
+  fillFace() {
+    const { card, parts } = this;
+    const voice = voiceOf({ id: card.voice ?? "" });
+    const told = JSON.stringify(voice);
+    if (told === this.faceTold) return;
+    this.faceTold = told;
+    parts.face.replaceChildren(portraitOf(voice ?? {}));
+  }
+
+  // The waveform of its take, as long as the take; asked for once.
+  showWave() {
+    const { card, parts, editor } = this;
+    const peaks = editor.view.peaksOf(card.take);
+    const told = peaks ? card.take : null;
+    if (told === this.waveTold) return;
+    this.waveTold = told;
+    parts.wave.replaceChildren(...(peaks ? [waveOf(peaks)] : []));
+    parts.wave.style.width = peaks ? `${Math.min(100, 8 + card.seconds * 6)}%` : "";
   }
 
   label() {
@@ -223,6 +255,24 @@ export class CardView {
     const end = remark || card.locked ? create("em", { text: remark ? words(remark) : "" }) : button(use);
     return create("li", {}, play, create("span", { text: name }), end);
   }
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+// peaks: 0 to 100.
+function waveOf(peaks) {
+  const loudest = Math.max(1, ...peaks);
+  const strokes = peaks.map((peak, i) => {
+    const half = 1 + 9 * Math.sqrt(peak / loudest);
+    return `M${i + 0.5} ${(10 - half).toFixed(1)}v${(2 * half).toFixed(1)}`;
+  });
+  const svg = document.createElementNS(SVG, "svg");
+  const path = document.createElementNS(SVG, "path");
+  svg.setAttribute("viewBox", `0 0 ${peaks.length} 20`);
+  svg.setAttribute("preserveAspectRatio", "none");
+  path.setAttribute("d", strokes.join(""));
+  svg.append(path);
+  return svg;
 }
 
 // Sets a field unless it is being edited; returns whether it was set.

@@ -1,11 +1,13 @@
 // The open script: its head, its cast, and its cards.
 
 import { CardView, fillVoices, show } from "./card_view.js";
+import { CardDrag } from "./card_drag.js";
 import { castOf } from "./cards.js";
 import { create } from "../ui/elements.js";
 import { clock } from "../ui/format.js";
 import { words } from "../ui/words.js";
 
+const MOST_PEAKS = 40; // in one request, as the server takes them
 const NEAR = "800px"; // cards this near to the viewport get their controls
 
 export class ScriptView {
@@ -19,6 +21,28 @@ export class ScriptView {
     this.speakers = root.querySelector("#rp-script-speakers");
     this.watcher = new IntersectionObserver((seen) => this.dress(seen), { rootMargin: `${NEAR} 0px` });
     this.list.addEventListener("keydown", (event) => this.key(event));
+    this.drag = new CardDrag(this.list, (card, position) => editor.act("move", card, { position }));
+    this.peaks = new Map(); // of waveforms, by take; null while they are on their way
+    this.wanted = new Set();
+    document.addEventListener("reprise:coloured", () => this.views.forEach((view) => view.parts && view.fillFace()));
+  }
+
+  // The waveform of a take, undefined until it has come.
+  peaksOf(take) {
+    if (!take || this.peaks.has(take)) return this.peaks.get(take);
+    this.peaks.set(take, null);
+    this.wanted.add(take);
+    this.soon ??= setTimeout(() => this.fetchPeaks(), 150);
+    return null;
+  }
+
+  async fetchPeaks() {
+    const takes = [...this.wanted].slice(0, MOST_PEAKS);
+    takes.forEach((take) => this.wanted.delete(take));
+    const { peaks = {} } = (await this.editor.ask("peaks", { takes }, { quiet: true })) ?? {};
+    for (const [take, values] of Object.entries(peaks)) this.peaks.set(take, values);
+    for (const view of this.views.values()) if (view.parts) view.showWave();
+    this.soon = this.wanted.size ? setTimeout(() => this.fetchPeaks(), 150) : null;
   }
 
   clear() {

@@ -7,13 +7,13 @@ Ids and values are unchecked input: storage looks them up as the owner's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import InvalidInput
+from engine.errors import GenerationNotFound, InvalidInput
 from studio.script import Card
 from web.downloads.scripts import SCRIPT_FORMATS
-from web.downloads.sounds import sound_facts
+from web.downloads.sounds import peaks_of, sound_facts
 from web.tabs.script.commands import ScriptCommand
 from web.tabs.script.views import script_view, take_view
 from web.ui.payloads import UnexpectedPayload
@@ -42,6 +42,7 @@ class ScriptActions:
             "poll": lambda owner, command, words: {},
             "takes": self._takes,
             "listen": self._listen,
+            "peaks": self._peaks,
             "save": self._save,
         }
         self.changing: Mapping[str, Callable[[Owner, ScriptCommand, Words], Reply]] = {
@@ -85,6 +86,14 @@ class ScriptActions:
         take = self._context.storage.history.get(command.text("take"), owner=owner.key)
         facts = sound_facts(take, owner, self._context.links)
         return {"url": facts["links"]["wav"], "facts": facts}
+
+    def _peaks(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        """Waveforms of takes; those that are gone are left out."""
+        waves: dict[str, list[int]] = {}
+        for take in command.ids():
+            with suppress(GenerationNotFound):
+                waves[take] = peaks_of(self._context.storage.history.audio(take, owner=owner.key))
+        return {"peaks": waves}
 
     def _save(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
         format, script = command.text("format"), self._scripts.get(command.script, owner=owner.key)

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 from web.gradio_internals import event_value
 from web.ui.payloads import (
     Count,
+    Ids,
     OptionalId,
     Payload,
     SelectedId,
@@ -39,6 +40,7 @@ class CommandValues(Payload):
     at: Count | None = None
     position: Count | None = None
     locked: bool = False
+    takes: Ids = Field(default_factory=list)
 
 
 class CommandPayload(Payload):
@@ -93,6 +95,10 @@ class ScriptCommand:
         if value is None:
             raise UnexpectedPayload
         return float(value)
+
+    def ids(self) -> list[str]:
+        """The ids of takes, at most forty."""
+        return self._values.takes
 
     def flag(self, name: str) -> bool:
         """A boolean."""

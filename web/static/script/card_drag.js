@@ -1,0 +1,59 @@
+// Drags cards to another place of a script. The keyboard moves them with Alt and the arrow keys (script_view.js).
+
+export class CardDrag {
+  // list: of cards, each a node with its `view`. drop(card, position) moves one.
+  constructor(list, drop) {
+    Object.assign(this, { list, drop, dragged: null });
+    list.addEventListener("dragover", (event) => this.over(event));
+    list.addEventListener("drop", (event) => this.end(event));
+    list.addEventListener("dragend", () => this.stop());
+  }
+
+  begin(event, view) {
+    this.dragged = view;
+    event.dataTransfer.effectAllowed = "move";
+    event.dataTransfer.setData("text/plain", view.card.text);
+    event.dataTransfer.setDragImage(view.node, 20, 20);
+    view.node.toggleAttribute("data-dragged", true);
+  }
+
+  over(event) {
+    if (!this.dragged) return;
+    event.preventDefault();
+    this.mark(event.clientY);
+  }
+
+  // The line stands before the first card whose middle is below the pointer.
+  mark(y) {
+    const cards = [...this.list.children];
+    const place = cards.findIndex((node) => y < middleOf(node));
+    for (const node of cards) for (const name of ["data-before", "data-after"]) node.toggleAttribute(name, false);
+    this.place = place < 0 ? cards.length : place;
+    const at = cards[place] ?? cards.at(-1);
+    at.toggleAttribute(place < 0 ? "data-after" : "data-before", true);
+  }
+
+  end(event) {
+    if (!this.dragged) return;
+    event.preventDefault();
+    const { dragged, place } = this;
+    const from = [...this.list.children].indexOf(dragged.node);
+    this.stop();
+    const position = landing(from, place);
+    if (position !== from) this.drop(dragged.card, position);
+  }
+
+  stop() {
+    this.dragged?.node.toggleAttribute("data-dragged", false);
+    this.dragged = null;
+    for (const node of this.list.children) for (const name of ["data-before", "data-after"]) node.toggleAttribute(name, false);
+  }
+}
+
+function middleOf(node) {
+  const { top, height } = node.getBoundingClientRect();
+  return top + height / 2;
+}
+
+// The position that a card from `from` has when it is dropped before the card that is now at `place`.
+export const landing = (from, place) => (place > from ? place - 1 : place);
