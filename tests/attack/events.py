@@ -43,6 +43,8 @@ SENT: dict[tuple[str, str], dict[str, Any]] = {
     ("rp-takes", "erase"): {"ids": [NO_ID], "id": NO_ID},
     ("rp-takes", "seed"): {"seed": 7},
     ("rp-takes", "again"): {"id": NO_ID, "same": True, "ticket": TICKET},
+    ("rp-takes", "further"): {"tickets": [TICKET]},
+    ("rp-takes", "halt"): {"tickets": [TICKET]},
     ("rp-voices", "mark"): {"id": NO_ID, "marked": True},
     ("rp-dictionary", "put"): {"word": "a", "spoken": "b", "language": "", "match_case": False},
     ("rp-dictionary", "erase"): {"word": "a", "language": ""},

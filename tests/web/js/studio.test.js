@@ -8,6 +8,7 @@ import { PlayoutBuffer } from "../../../web/static/player/playout_buffer.js";
 import { piecesOf, WordClock } from "../../../web/static/player/word_clock.js";
 import { landing } from "../../../web/static/script/card_drag.js";
 import { wordOf } from "../../../web/static/shell/dictionary.js";
+import { TakeList } from "../../../web/static/speak/take_list.js";
 import { railOrder } from "../../../web/static/speak/voice_rail.js";
 import { initialsOf } from "../../../web/static/ui/portraits.js";
 
@@ -17,6 +18,22 @@ test("favourites stand first, then one's own voices, then samples; each by name"
     { name: "Anna 10", shared: false }, { name: "Anna 9", shared: false },
   ];
   assert.deepEqual(railOrder(voices, "en").map(({ name }) => name), ["Ben", "Anna 9", "Anna 10", "Zoe", "Adam"]);
+});
+
+test("takes that were asked for at once are a group until one is kept", () => {
+  const list = new TakeList({ getItem: () => null, setItem: () => {} });
+  const known = (...ids) => list.answer({ takes: ids.map((id) => ({ id })), gone: [] });
+  list.add("old");
+  list.add("one", 200, null, "g");
+  known("old", "one");
+  assert.deepEqual(list.group, [], "one alone is none");
+  list.add("two", null, null, "g");
+  list.add("three", null, null, "g");
+  known("two", "three");
+  assert.deepEqual(list.group.map(({ id }) => id), ["one", "two", "three"]);
+  list.ungroup("two");
+  list.answer({ takes: [], gone: ["one", "three"] });
+  assert.deepEqual([list.group, list.ids], [[], ["two", "old"]]);
 });
 
 test("a card lands where the line stood", () => {

@@ -1,7 +1,7 @@
 // The page's player. The event that speaks sends messages through `props.value`: "start", "wait", "chunk"s of 16-bit
 // samples, and "end" with a link to the finished WAV; see web/tabs/speak/handlers.py. Lists play through
 // `window.reprisePlayer`, and the document hears `reprise:playing`, `reprise:stopped`, `reprise:spoken` (a take is kept)
-// `reprise:heard` and `reprise:stalled`.
+// `reprise:begun`, `reprise:heard` and `reprise:stalled`.
 
 import { openOutput } from "./outputs.js";
 import { Playback } from "./playback.js";
@@ -70,6 +70,7 @@ class Player {
     this.playback.wake(this.rate);
     this.reset(ticket);
     this.say(words("player.waiting"), "waiting");
+    announce("begun", { ticket });
     return ticket;
   }
 
@@ -253,6 +254,19 @@ class Player {
     return this.playback.sound.id;
   }
 
+  // Plays a take where another one of the same text stands; pauses the one that plays. ids: of all these takes.
+  async turn(take, ids) {
+    this.playback.wake(this.rate);
+    if (this.playing === take[0]) return this.playback.pause();
+    const sound = (await this.had([take]))?.[0];
+    if (!sound) return undefined;
+    const same = ids.includes(this.playback.sound?.id) && !this.playback.at.ended;
+    if (sound === this.playback.sound && same) this.playback.play();
+    else this.playback.load(sound, same ? this.playback.place : 0);
+    this.calm();
+    return this.view.show();
+  }
+
   async had(takes) {
     const wish = ++this.wishes;
     try {
@@ -351,6 +365,7 @@ export function mount(component) {
     play: (...take) => player.play(...take),
     toggle: (...take) => player.toggle(...take),
     compare: (first, second) => player.compare(first, second),
+    turn: (take, ids) => player.turn(take, ids),
     pause: () => player.playback.pause(),
     seek: (time) => player.playback.seek(time),
     forget: (id) => player.forget(id),

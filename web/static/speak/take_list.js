@@ -38,8 +38,23 @@ export class TakeList {
     return this.own.filter(({ id }) => this.known.has(id)).map(({ id, ...heard }) => ({ ...this.known.get(id), ...heard }));
   }
 
-  add(id, ms = null, stalls = null) {
-    this.own = [{ id, ms, stalls }, ...this.own.filter((take) => take.id !== id)].slice(0, MOST_TAKES);
+  // group: of takes of the same text that were asked for at once.
+  add(id, ms = null, stalls = null, group = null) {
+    this.own = [{ id, ms, stalls, ...(group && { group }) }, ...this.own.filter((take) => take.id !== id)].slice(0, MOST_TAKES);
+    this.keep();
+  }
+
+  // The takes of the latest group, in the order in which they came, where there are several.
+  get group() {
+    const { rows } = this;
+    const { group } = rows.find((take) => take.group) ?? {};
+    const members = group ? rows.filter((take) => take.group === group).reverse() : [];
+    return members.length > 1 ? members : [];
+  }
+
+  // One of a group is kept: it is a take as any other.
+  ungroup(id) {
+    for (const take of this.own) if (take.id === id) delete take.group;
     this.keep();
   }
 

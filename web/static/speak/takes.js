@@ -1,11 +1,15 @@
 // The takes of this session. Its value: { takes, gone } as web/tabs/speak/take_list.py answers; its events, each with all
-// ids that are shown: `fresh`, `star`, `erase`; and `again`, `seed`. Played by the player.
+// ids that are shown: `fresh`, `star`, `erase`; and `again`, `seed`; `further` and `halt` have the tickets of takes that are
+// made at once, unheard. Played by the player.
 
 import { LinkRefresh } from "./link_refresh.js";
 import { TakeList } from "./take_list.js";
 import { TakeRow } from "./take_row.js";
-import { create } from "../ui/elements.js";
-import { words } from "../ui/words.js";
+import { button, create } from "../ui/elements.js";
+import { secondsOf } from "../ui/format.js";
+import { pageLanguage, words } from "../ui/words.js";
+
+const LETTERS = "ABCD";
 
 function session() {
   try {
@@ -23,6 +27,9 @@ class Takes {
     this.rows = new Map(); // by id
     this.links = new LinkRefresh(() => this.refresh());
     this.soon = null;
+    this.batch = null; // takes that are being spoken at once: { group, tickets }
+    this.find(".rp-group-keep").onclick = () => this.keepOne();
+    document.addEventListener("reprise:begun", ({ detail }) => this.begun(detail));
     this.find(".rp-switch").onclick = () => this.compare();
     document.addEventListener("reprise:spoken", ({ detail }) => this.spoken(detail));
     document.addEventListener("reprise:heard", ({ detail }) => this.list.heard(detail.id, detail.ms));
@@ -40,15 +47,70 @@ class Takes {
   }
 
   spoken({ id, ms, stalls }) {
-    this.list.add(id, ms, stalls);
+    this.list.add(id, ms, stalls, this.batch?.group);
     this.refresh();
   }
 
   answered() {
-    if (!this.props.value) return;
+    if (!this.props.value) return undefined;
+    if (this.props.value.added) return this.joined(this.props.value);
     this.list.answer(this.props.value);
     this.links.arrived();
-    this.show();
+    return this.show();
+  }
+
+  // ---- several takes at once
+
+  // A take begins by the button Speak: the others of its text are asked for as well.
+  begun({ ticket }) {
+    const further = Number(document.querySelector(".rp-at-once")?.value ?? 1) - 1;
+    this.batch = null;
+    if (further < 1 || this.repeating) return;
+    this.batch = { group: ticket, tickets: Array.from({ length: further }, (_, i) => `${ticket}-${i + 2}`) };
+    const { tickets } = this.batch;
+    this.trigger("further", { tickets });
+    window.reprisePlayer.activity("takes", () => this.trigger("halt", { tickets }));
+  }
+
+  joined({ added, problem, over }) {
+    const { own } = this.list;
+    for (const id of added) if (!own.some((take) => take.id === id)) this.list.add(id, null, null, this.batch?.group);
+    if (over) window.reprisePlayer.activity("takes", null);
+    this.problem = problem;
+    this.refresh();
+  }
+
+  showGroup() {
+    const { group } = this.list;
+    const ids = group.map(({ id }) => id);
+    const playing = window.reprisePlayer?.playing;
+    if (ids.includes(playing)) this.picked = playing;
+    if (!ids.includes(this.picked)) [this.picked] = ids;
+    this.find(".rp-group").hidden = !group.length;
+    if (!group.length) return;
+    const turn = (id) => this.links.ready().then(() => window.reprisePlayer.turn(this.source(id), ids));
+    const told = JSON.stringify([ids, this.picked, playing]);
+    if (told === this.groupTold) return;
+    this.groupTold = told;
+    const focused = [...this.find(".rp-group-takes").children].indexOf(document.activeElement);
+    const buttons = group.map(({ id, seconds }, i) => {
+      const name = LETTERS[i];
+      const label = words("takes.turn", { name });
+      const node = button({ class: "rp-group-take", "aria-pressed": id === this.picked, "aria-label": label, onclick: () => turn(id) });
+      node.dataset.sounding = playing === id;
+      node.append(create("strong", { text: name }), create("small", { text: secondsOf(seconds, pageLanguage()) }));
+      return node;
+    });
+    this.find(".rp-group-takes").replaceChildren(...buttons);
+    buttons[focused]?.focus();
+    this.find(".rp-group-keep").textContent = words("takes.keep", { name: LETTERS[ids.indexOf(this.picked)] });
+  }
+
+  keepOne() {
+    const others = this.list.group.map(({ id }) => id).filter((id) => id !== this.picked);
+    this.list.ungroup(this.picked);
+    others.forEach((id) => this.erase(id));
+    this.rows.get(this.picked)?.node.querySelector("button")?.focus();
   }
 
   // ---- controls
@@ -76,7 +138,9 @@ class Takes {
 
   again(id, what) {
     if (document.documentElement.hasAttribute("data-rp-busy")) return;
+    this.repeating = true; // one take more, not several
     this.trigger("again", { id, same: what === "same", ticket: window.reprisePlayer.begin() });
+    this.repeating = false;
   }
 
   choose(id) {
@@ -109,6 +173,7 @@ class Takes {
     this.find(".rp-takes").toggleAttribute("data-some", rows.length > 0);
     this.find(".rp-takes-none").hidden = rows.length > 0;
     this.showCompared();
+    this.showGroup();
     for (const id of [...this.rows.keys()]) if (!rows.some((take) => take.id === id)) this.drop(id);
     rows.forEach((take, place) => this.showRow(take, place));
   }
@@ -140,7 +205,7 @@ class Takes {
   showCompared() {
     const { chosen } = this.list;
     this.find(".rp-switch").hidden = chosen.length < 2;
-    this.find(".rp-takes-say").textContent = chosen.length === 1 ? words("takes.compare_one") : "";
+    this.find(".rp-takes-say").textContent = chosen.length === 1 ? words("takes.compare_one") : (this.problem ?? "");
   }
 }
 

@@ -3,7 +3,7 @@
 // `to_script` sends the text there; it is urged where the text is longer than `long` characters.
 
 import { measured } from "./estimate.js";
-import { button } from "../ui/elements.js";
+import { button, create } from "../ui/elements.js";
 import { secondsOf } from "../ui/format.js";
 import { draw } from "../ui/icons.js";
 import { inEnglish, pageLanguage, words } from "../ui/words.js";
@@ -148,6 +148,8 @@ export function mount({ element, props, trigger, watch }) {
   };
   draw(element);
   showPauses();
+  const counts = [1, 2, 3, 4].map((count) => create("option", { value: count, text: words("writing.takes", { count }) }));
+  find(".rp-at-once").replaceChildren(...counts);
   const mac = /Mac|iPhone|iPad/.test(navigator.platform);
   find(".rp-keys").textContent = words(mac ? "writing.keys_mac" : "writing.keys");
   show({ english: true });

@@ -17,10 +17,11 @@ import logging
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
+from pydantic import Field
 
 from engine.engine import MAX_SEED, SpeakOptions
 from engine.errors import InvalidInput, InvalidOption, RepriseError, VoiceNotFound
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Message = dict[str, Any]
+MOST_TAKES = 4  # of a text at once
 
 
 class SelectedVoice(Payload):
@@ -81,6 +83,12 @@ class RepeatedTake(Payload):
     id: Id
     same: bool
     ticket: Ticket
+
+
+class FurtherTakes(Payload):
+    """The tickets of further takes of the same text, one each."""
+
+    tickets: Annotated[list[Ticket], Field(min_length=1, max_length=MOST_TAKES - 1)]
 
 
 class TakeTicket(Payload):
@@ -162,6 +170,46 @@ class SpeakHandlers:
 
         own = parse_payload(TakeTicket, ticket=ticket).ticket
         yield from self._numbered(own, self._generate(take_request, token, own, request))
+
+    def speak_further(
+        self,
+        text: Any,
+        voice_id: Any,
+        seed: Any,
+        temperature: Any,
+        top_p: Any,
+        top_k: Any,
+        token: Any,
+        request: gr.Request,
+        event: gr.EventData,
+    ) -> list[tuple[str, Iterator[Message]]]:
+        """Further takes of a text that is being spoken, each with a seed of its own: tickets, and messages of each.
+
+        A seed that was given is the first take's; the others have those that follow it. Raises UnexpectedPayload.
+        """
+        tickets = parse_payload(FurtherTakes, event).tickets
+
+        def asked(number: int) -> Callable[[str, Words], TakeRequest]:
+            def take_request(_owner: str, words: Words) -> TakeRequest:
+                form = parse_payload(
+                    SpeakForm, text=text, voice=voice_id, seed=seed, temperature=temperature, top_p=top_p, top_k=top_k
+                )
+                options = parse_options(form.seed, form.temperature, form.top_p, form.top_k, words)
+                if options.seed is not None:
+                    options = replace(options, seed=(options.seed + number) % (MAX_SEED + 1))
+                return TakeRequest(check_text(form.text, words), require_voice(form.voice, words), options)
+
+            return take_request
+
+        return [
+            (ticket, self._generate(asked(number), token, ticket, request)) for number, ticket in enumerate(tickets, 1)
+        ]
+
+    def stop_further(self, event: gr.EventData) -> None:
+        """Stop further takes."""
+        with suppress(UnexpectedPayload):
+            for ticket in parse_payload(FurtherTakes, event).tickets:
+                self._context.running.stop(ticket)
 
     def speak_again(self, token: Any, request: gr.Request, event: gr.EventData) -> Generator[Message, None, None]:
         """As `speak`, with the text, voice and settings of a take: `id`; with its seed if `same`, else a new one."""

@@ -146,6 +146,11 @@ def _listen_to_speech(
             (takes.again, handlers.speak_again, [shared.token], None),
         )
     ]  # fmt: skip
+    takes.further(
+        streams.gather(handlers.speak_further), [shared.text, shared.picker, *settings, shared.token], takes,
+        show_progress="hidden", preprocess=False, api_visibility="private", **engine,
+    )  # fmt: skip
+    takes.halt(handlers.stop_further, None, None, queue=False, api_visibility="private")
     for listener in listeners:
         listener.failure(None, js="() => { window.reprisePlayer.refused(); }")
         listen(listener.then, lambda: broadcast_change("history"), None, shared.changes)

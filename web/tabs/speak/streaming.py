@@ -8,8 +8,9 @@ back here while its page is behind, and ended when the page fetches nothing for 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,38 @@ class TakeStreams:
 
         return generate
 
+    def gather(
+        self, speak: Callable[..., list[tuple[str, Iterator[Message]]]]
+    ) -> Callable[..., AsyncIterator[dict[str, Any]]]:
+        """An asynchronous handler that makes several takes at once, unheard.
+
+        It yields the ids of those that are finished, as the list of takes has them: `added`, and `problem`, why one
+        came to nothing.
+        """
+
+        @wraps(speak)
+        async def generate(*inputs: Any) -> AsyncIterator[dict[str, Any]]:
+            added: list[str] = []
+            takes = speak(*inputs)
+            ends = [asyncio.wrap_future(self._threads.submit(_last, messages)) for _, messages in takes]
+            try:
+                for number, end in enumerate(asyncio.as_completed(ends), 1):
+                    message = await end
+                    if message["take"]:
+                        added.append(message["take"])
+                    problem = message["status"] if message["problem"] else ""
+                    yield {
+                        "added": list(added),
+                        "problem": problem,
+                        "over": number == len(ends),
+                        "once": secrets.token_hex(4),
+                    }
+            finally:
+                for ticket, _ in takes:
+                    self._context.running.stop(ticket)
+
+        return generate
+
     async def _wait_until_fetched(self, request: gr.Request | None, most: int) -> bool:
         """Wait until the page is at most so many messages behind; False when it stopped fetching."""
         session = (request and request.session_hash) or ""
@@ -79,6 +112,12 @@ class TakeStreams:
                 return False
             before = behind
             await asyncio.sleep(LOOK)
+
+
+def _last(messages: Iterator[Message]) -> Message:
+    """Speak a take to its end. Returns its last message."""
+    *_, last = messages
+    return last
 
 
 class _TakeStream:
