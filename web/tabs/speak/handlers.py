@@ -185,9 +185,12 @@ class SpeakHandlers:
     ) -> list[tuple[str, Iterator[Message]]]:
         """Further takes of a text that is being spoken, each with a seed of its own: tickets, and messages of each.
 
-        A seed that was given is the first take's; the others have those that follow it. Raises UnexpectedPayload.
+        A seed that was given is the first take's; the others have those that follow it. None for what no page sends.
         """
-        tickets = parse_payload(FurtherTakes, event).tickets
+        try:
+            tickets = parse_payload(FurtherTakes, event).tickets
+        except UnexpectedPayload:
+            return []
 
         def asked(number: int) -> Callable[[str, Words], TakeRequest]:
             def take_request(_owner: str, words: Words) -> TakeRequest:

@@ -75,6 +75,8 @@ class TakeStreams:
         async def generate(*inputs: Any) -> AsyncIterator[dict[str, Any]]:
             added: list[str] = []
             takes = speak(*inputs)
+            if not takes:
+                yield {"added": added, "problem": "", "over": True, "once": secrets.token_hex(4)}
             ends = [asyncio.wrap_future(self._threads.submit(_last, messages)) for _, messages in takes]
             try:
                 for number, end in enumerate(asyncio.as_completed(ends), 1):
