@@ -1,10 +1,10 @@
-"""Favourite voices, and how words are pronounced. Comes after 0008."""
+"""Favourite voices, and how words are pronounced. Comes after 0009."""
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0009"
-down_revision = "0008"
+revision = "0010"
+down_revision = "0009"
 branch_labels = None
 depends_on = None
 
