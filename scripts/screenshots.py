@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs" / "pages"
 TABS = {"speak": "Speak", "new-voice": "New voice", "library": "Library", "script": "Script", "history": "History",
         "status": "Status"}  # fmt: skip
-SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
+SIZES = {"wide": (1920, 1080), "desktop": (1280, 900), "phone": (390, 844)}
 THEMES = ("light", "dark")
 CLIP = ROOT / "tests" / "fixtures" / "speech" / "flite_slt.flac"
 DIALOGUE = "Clara: Have you seen the blue bicycle?\nBen: It is on the bridge.\nClara: Then let us go for a walk."
@@ -73,7 +73,7 @@ def picture(browser: Browser, url: str, size: str, theme: str, state: dict) -> N
         if name == "new-voice":
             page.locator(".rp-file").set_input_files(CLIP)
         page.wait_for_timeout(3000)
-        if size == "desktop":  # the whole page; the player stays at the bottom of the window
+        if size != "phone":  # the whole page; the player stays at the bottom of the window
             whole = page.evaluate("document.scrollingElement.scrollHeight")
             page.set_viewport_size({"width": width, "height": max(height, min(whole, 2 * height))})
             page.wait_for_timeout(300)
@@ -101,8 +101,9 @@ def main() -> None:
             + " |" for name, tab in TABS.items()]  # fmt: skip
     heads = [f"{size}, {theme}" for size, theme in product(SIZES, THEMES)]
     table = [f"| | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|", *rows]
-    text = "# The pages\n\nTaken by `make pages`, with the bundled model.\n\n"
-    (PAGES / "README.md").write_text(text + "\n".join(table) + "\n", "utf-8")
+    readme = PAGES / "README.md"
+    text = readme.read_text("utf-8").partition("\n| ")[0]  # what stands before the table stays
+    readme.write_text("\n".join([text, *table]) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

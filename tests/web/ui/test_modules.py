@@ -26,7 +26,9 @@ def imports(path: Path) -> set[tuple[Path, str]]:
     """What a module imports by name: (file, name); the name is "" for all of a file."""
     found = IMPORT.findall(path.read_text("utf-8"))
     return {
-        ((path.parent / file).resolve(), name.strip()) for names, file in found for name in (names.split(",") or [""])
+        ((path.parent / file).resolve(), name.partition(" as ")[0].strip())
+        for names, file in found
+        for name in (names.split(",") or [""])
     }
 
 

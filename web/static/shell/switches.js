@@ -5,7 +5,7 @@ import { create } from "../ui/elements.js";
 import { draw } from "../ui/icons.js";
 import { pageLanguage, words } from "../ui/words.js";
 
-const THEME = "reprise.theme"; // "light" or "dark"; stays when everything is deleted, as the language does
+const THEME = "reprise.theme"; // "light" or "dark"
 const WELCOMED = "reprise.welcomed"; // the first steps were closed
 const COOKIE = "reprise_language";
 const YEAR = 365 * 24 * 3600; // seconds
