@@ -74,6 +74,7 @@ bench-quality: $(VENV)/.lab  ## what the bundled model's speech is worth
 	$(PYTHON) -m benchmarks.quality.quality_page $(KEPT)
 	$(PYTHON) -m benchmarks.quality.endings $(ARGS)
 	$(PYTHON) -m benchmarks.quality.real_person $(ARGS)
+	$(PYTHON) -m benchmarks.quality.word_times
 
 bench-precision: $(VENV)/.lab  ## what weights in fewer bits change: codes, ends, words (ARGS="--precision int4")
 	$(PYTHON) -m benchmarks.quality.quantization --words $(ARGS)

@@ -55,6 +55,7 @@ def serve(
     auth: options.Auth = None,
     owners: options.Owners = "auto",
     allowed_hosts: options.AllowedHosts = None,
+    clip_hosts: options.ClipHosts = None,
     open_browser: options.OpenBrowser = True,
     root_path: options.RootPath = None,
 ) -> None:
@@ -92,7 +93,7 @@ def serve(
         notices = model_notices(model, models or [])
         with command.services(notices) as services:
             serve_page(
-                services, api=create_api(services, is_local),
+                services, api=create_api(services, is_local, clip_hosts=clip_hosts or []),
                 server_name=host, server_port=port, share=share, root_path=root_path, accounts=accounts,
                 owners=owners, allowed_hosts=allowed_hosts or [], open_browser=open_browser,
             )  # fmt: skip

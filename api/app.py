@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -36,13 +37,14 @@ VERSION = "1"
 DESCRIPTION = "Speech in cloned voices: OpenAI's speech operations, with a seed, clips of voices, and more formats."
 
 
-def create_api(app: AppContext, is_local: IsLocal) -> ASGIApp:
+def create_api(app: AppContext, is_local: IsLocal, *, clip_hosts: Iterable[str] = ()) -> ASGIApp:
     """Make the API's application. It starts nothing: `web.serve` passes it the requests of its paths.
 
-    is_local: whether a request came from a program on this machine, and not from another site's page.
+    is_local: whether a request came from a program on this machine, and not from another site's page. clip_hosts: names
+    of hosts that clips may be fetched from.
     """
     access = Access(app.storage.keys)
-    context = ApiContext.create(app, access)
+    context = ApiContext.create(app, access, clip_hosts)
     api = FastAPI(
         title="Reprise",
         version=VERSION,

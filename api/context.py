@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from starlette.requests import HTTPConnection
 
 from api.errors import ModelNotFound
 from api.metrics import Metrics
+from api.speech.clips import ClipSource
 from studio.access import Access
 from studio.speech_service import SpeechService
 
@@ -25,18 +27,22 @@ COMMON_MODELS = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")
 class ApiContext:
     """app: the application's services. speech: speech and voices for callers. metrics: counts of what is done.
 
-    started: seconds since 1970.
+    clips: reads clips that requests name. started: seconds since 1970.
     """
 
     app: AppContext
     speech: SpeechService
     metrics: Metrics
+    clips: ClipSource = field(default_factory=ClipSource)
     started: int = field(default_factory=lambda: int(time.time()))
 
     @classmethod
-    def create(cls, app: AppContext, access: Access | None = None) -> ApiContext:
-        """Make it over an application's services. access: of the callers; without it a new one."""
-        return cls(app, SpeechService(app, access or Access(app.storage.keys)), Metrics(app.engine))
+    def create(cls, app: AppContext, access: Access | None = None, clip_hosts: Iterable[str] = ()) -> ApiContext:
+        """Make it over an application's services. access: of the callers; without it a new one. clip_hosts: that clips
+        may be fetched from.
+        """
+        service = SpeechService(app, access or Access(app.storage.keys))
+        return cls(app, service, Metrics(app.engine), ClipSource(clip_hosts))
 
     @property
     def model(self) -> str:

@@ -132,6 +132,16 @@ Owners = Annotated[
         "(browser); auto goes by who can reach the page.",
     ),
 ]
+ClipHosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--clip-host",
+        envvar="REPRISE_CLIP_HOSTS",
+        help="A host from which the API may fetch clips of voices (ref_audio), such as example.org. May be given "
+        "several times. Default: none.",
+        show_default=False,
+    ),
+]
 AllowedHosts = Annotated[
     list[str] | None,
     typer.Option(

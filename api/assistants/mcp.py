@@ -23,9 +23,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.access import MOST_WITH_AUDIO, caller_of
+from api.speech.clips import data_url
 from api.speech.create import begin_speech
 from api.speech.delivery import whole
-from api.speech.request import SpeechRequest, data_url
+from api.speech.request import SpeechRequest
 from engine.audio.stream import FASTEST, SLOWEST
 from engine.engine import MAX_SEED
 from engine.errors import RepriseError

@@ -13,7 +13,7 @@ from starlette.types import Receive
 from api.access import caller_of
 from api.context import ApiContext, context_of
 from api.errors import ErrorDetail, detail_of, documented, invalid_detail
-from api.speech.create import begin_speech
+from api.speech.create import begin_speech, clip_of
 from api.speech.delivery import whole
 from api.speech.request import SpeechRequest
 from api.speech.stream import SpokenWord, disconnected
@@ -87,7 +87,7 @@ async def create_batch(asked: BatchRequest, request: Request) -> BatchResponse:
 async def _result(context: ApiContext, caller: Caller, index: int, values: dict[str, Any]) -> BatchResult:
     try:
         asked = SpeechRequest.model_validate(values)
-        stream = await begin_speech(context, caller, asked, asked.clip())
+        stream = await begin_speech(context, caller, asked, await clip_of(context, asked))
         words: list[SpokenWord] = []
         data = await whole(context, stream, words)
     except ValidationError as error:

@@ -50,7 +50,7 @@ async def create_speech(request: Request) -> Response:
     asked, clip = await read_speech_request(request)
     if asked.timestamp_granularities and asked.stream_format != "sse":
         raise InvalidInput("timestamp_granularities: the times come as events; ask for them with stream_format “sse”.")
-    stream = await begin_speech(context, caller, asked, clip)
+    stream = await begin_speech(context, caller, asked, clip or await clip_of(context, asked))
     headers = {
         "Cache-Control": "no-store",
         "X-Accel-Buffering": "no",  # a proxy that collects the response would undo the streaming
@@ -66,6 +66,11 @@ async def create_speech(request: Request) -> Response:
     data = await whole(context, stream)
     usage = {"X-Usage-Seconds": f"{stream.usage.seconds:.3f}", "X-Usage-Frames": str(stream.usage.frames)}
     return Response(data, 200, {**headers, **usage}, stream.media_type)
+
+
+async def clip_of(context: ApiContext, asked: SpeechRequest) -> bytes | None:
+    """The clip of the voice in `ref_audio`, if there is one. Raises InvalidInput."""
+    return await context.clips.read(asked.ref_audio) if asked.ref_audio else None
 
 
 async def begin_speech(

@@ -39,7 +39,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from api.access import caller_of
 from api.context import ApiContext, context_of
 from api.errors import detail_of
-from api.speech.create import begin_speech
+from api.speech.create import begin_speech, clip_of
 from api.speech.reply import Reply
 from api.speech.request import SpeechRequest
 from engine.audio.stream import StreamFormat
@@ -151,7 +151,7 @@ class LiveSession:
         if self._speaking:
             raise LiveError("The reply has begun: configure the session before it, or interrupt it.")
         self._context.check_model(config.model)
-        clip = config.clip()
+        clip = await clip_of(self._context, config)
         if config.voice is not None and clip is None:
             await run_in_threadpool(self._context.speech.find_voice, self._caller, config.voice)
         self._config, self._clip = config, clip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypeVar
@@ -17,7 +15,6 @@ from starlette.requests import Request
 from api.speech.delivery import AudioOutput
 from engine.audio.stream import FASTEST, HIGHEST_RATE, LOWEST_RATE, SLOWEST, StreamFormat
 from engine.engine import MAX_SEED
-from engine.errors import InvalidInput
 from studio.speech_service import MAX_CHARACTERS
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -64,7 +61,9 @@ class SpeechRequest(BaseModel):
     stream: bool = Field(True, description="False: the response begins when all is made, and its headers tell usage.")
     seed: int | None = Field(None, ge=0, le=MAX_SEED, description="Equal seeds give equal speech.")
     ref_audio: str | None = Field(
-        None, description="A clip of the voice, as a data URL (`data:audio/wav;base64,…`), or uploaded in a form."
+        None,
+        description="A clip of the voice, as a data URL (`data:audio/wav;base64,…`), or uploaded in a form. An https "
+        "address only at hosts that this server allows by name.",
     )
     ref_text: str = Field("", max_length=10_000, description="The words spoken in `ref_audio`.")
     language: str = Field("", max_length=40, description="Refused where the model does not speak it.")
@@ -86,15 +85,11 @@ class SpeechRequest(BaseModel):
         rate = self.sample_rate or (PCM_RATE if self.response_format == "pcm" else None)
         return AudioOutput(self.response_format, rate, self.speed)
 
-    def clip(self) -> bytes | None:
-        """The clip of the voice in `ref_audio`. Raises InvalidInput."""
-        return data_url(self.ref_audio) if self.ref_audio else None
-
 
 async def read_speech_request(request: Request) -> tuple[SpeechRequest, bytes | None]:
-    """The request of a body, JSON or a form, and its clip.
+    """The request of a body, JSON or a form, and the clip that a form uploads.
 
-    Raises RequestValidationError, HTTPException, InvalidInput.
+    Raises RequestValidationError, HTTPException.
     """
     clip: bytes | None = None
     if content_type(request) == "multipart/form-data":
@@ -104,8 +99,7 @@ async def read_speech_request(request: Request) -> tuple[SpeechRequest, bytes | 
             clip = await upload.read() if isinstance(upload, UploadFile) else None
     else:
         values = await read_body(request, {"application/json": json.loads}, or_else="multipart/form-data")
-    asked = validated(SpeechRequest, values)
-    return asked, clip or asked.clip()
+    return validated(SpeechRequest, values), clip
 
 
 async def read_body(request: Request, readers: Mapping[str, Callable[[bytes], Any]], *, or_else: str = "") -> Any:
@@ -136,14 +130,3 @@ def validated(model: type[Body], values: Any) -> Body:
 def content_type(request: Request) -> str:
     """The content type of a request's body, without its parameters; "" where it has none."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-def data_url(url: str, field: str = "ref_audio") -> bytes:
-    """The bytes of a data URL. Raises InvalidInput for any other: this server fetches nothing. field: that holds it."""
-    head, comma, data = url.partition(",")
-    if not (head.lower().startswith("data:") and comma):
-        raise InvalidInput(f"{field}: send the clip as a data URL (data:audio/wav;base64,…); no address is fetched.")
-    try:
-        return base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise InvalidInput(f"{field}: the data URL does not hold base64.") from error

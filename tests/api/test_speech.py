@@ -161,7 +161,7 @@ def test_a_clip_is_a_voice(client: httpx.Client) -> None:
         ({"seed": -1}, 400, "seed: "),
         ({"language": "fr"}, 400, "English only, not “fr”"),
         ({"timestamp_granularities": ["word"]}, 400, "ask for them with stream_format “sse”"),
-        ({"ref_audio": "https://example.org/a.wav", "ref_text": "Hi."}, 400, "no address is fetched"),
+        ({"ref_audio": "https://example.org/a.wav", "ref_text": "Hi."}, 400, "send the clip as a data URL"),
         ({"ref_audio": "data:audio/wav;base64,!", "ref_text": "Hi."}, 400, "does not hold base64"),
         ({"ref_audio": "data:audio/wav;base64,aGVsbG8=", "ref_text": "Hi."}, 400, "not audio that can be read"),
         ({"ref_audio": "data:audio/wav;base64,aGVsbG8="}, 400, "Type the words"),

@@ -1,0 +1,70 @@
+"""Clips of voices that requests bring: data URLs, and addresses at hosts that are allowed by name."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+import httpx
+
+from api.access import MOST_WITH_AUDIO
+from engine.errors import InvalidInput
+
+PATIENCE = 15.0  # seconds for a connection, and between two parts of a clip
+
+
+class ClipSource:
+    """Reads clips. hosts: names such as `example.org` or `example.org:8443` from which clips may be fetched."""
+
+    def __init__(self, hosts: Iterable[str] = (), *, client: httpx.AsyncClient | None = None) -> None:
+        """client: for tests."""
+        self._hosts = {host.strip().lower() for host in hosts} - {""}
+        self._client = client
+
+    async def read(self, url: str, field: str = "ref_audio") -> bytes:
+        """Return the bytes behind a URL. field: that holds it. Raises InvalidInput."""
+        if url[:5].lower() == "data:":
+            return data_url(url, field)
+        host = _https_host(url)
+        if host not in self._hosts:
+            allowed = f" or an https address at {', '.join(sorted(self._hosts))}" if self._hosts else ""
+            raise InvalidInput(f"{field}: send the clip as a data URL (data:audio/wav;base64,…){allowed}.")
+        try:
+            return await self._fetch(url, field)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise InvalidInput(f"{field}: the clip cannot be fetched from {host}; send it itself.") from error
+
+    async def _fetch(self, url: str, field: str) -> bytes:
+        client = self._client or httpx.AsyncClient(timeout=PATIENCE, trust_env=False)
+        parts: list[bytes] = []
+        # A redirect could lead to a host that is not allowed.
+        async with client, client.stream("GET", url, follow_redirects=False) as response:
+            if response.status_code != httpx.codes.OK:
+                raise InvalidInput(f"{field}: the clip's host answers with status {response.status_code}.")
+            async for part in response.aiter_bytes():
+                parts.append(part)
+                if sum(map(len, parts)) > MOST_WITH_AUDIO:
+                    raise InvalidInput(f"{field}: the clip is larger than {MOST_WITH_AUDIO >> 20} MB.")
+        return b"".join(parts)
+
+
+def _https_host(url: str) -> str:
+    """The host and port of an https address, in small letters; "" for anything else."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    return parts.netloc.lower() if parts.scheme.lower() == "https" else ""
+
+
+def data_url(url: str, field: str) -> bytes:
+    """The bytes of a data URL in a field. Raises InvalidInput for anything else."""
+    head, comma, data = url.partition(",")
+    if not (head.lower().startswith("data:") and comma):
+        raise InvalidInput(f"{field}: send the clip as a data URL (data:audio/wav;base64,…).")
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidInput(f"{field}: the data URL does not hold base64.") from error
