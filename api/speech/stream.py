@@ -196,7 +196,8 @@ class SpeechStream:
         usage, frames = self.usage, chunk.frames
         if self._max_frames is not None:
             frames = min(frames, self._max_frames - usage.frames)
-        samples = chunk.samples[: len(chunk.samples) * frames // max(1, chunk.frames)]
+        share = frames / chunk.frames if chunk.frames else 1  # a pause has no frames
+        samples = chunk.samples[: round(len(chunk.samples) * share)]
         usage.frames += frames
         usage.seconds += len(samples) / self._speech.sample_rate
         if usage.first_audio is None:

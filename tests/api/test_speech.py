@@ -80,6 +80,15 @@ def test_events_tell_when_words_are_spoken(speak: Speak) -> None:
     assert 0 < words[1][-1]["end"] <= spoken[1][-1]["usage"]["seconds"]
 
 
+def test_pauses_in_a_text_are_silence(speak: Speak, server: Server) -> None:
+    rate = server.app.engine.sample_rate
+    plain, paused = (
+        len(speak(input=text, response_format="pcm", sample_rate=rate).content) // 2
+        for text in (TEXT, f"{TEXT} [pause:0.5]")
+    )
+    assert paused - plain == round(0.5 * rate)
+
+
 def test_a_whole_response_tells_usage_and_lengths(whole: httpx.Response, server: Server) -> None:
     seconds, rate = heard(whole, "wav")
     assert rate == server.app.engine.sample_rate
