@@ -1,6 +1,6 @@
 """What a first visit to the page loads of ours, and how long until it can be used.
 
-    python -m benchmarks.page_weight [--runs 5]
+    python -m benchmarks.speed.page_weight [--runs 5]
 
 Serves the page over the bundled model with a new library, visits it with headless Chromium and an empty cache, and adds
 up what was sent: our modules, words, styles and markup, compressed as they were sent, apart from fonts and from
@@ -21,10 +21,10 @@ from typing import Any
 
 from playwright.sync_api import Browser, Response
 
-from benchmarks._shared import Table, keep, parser, spread
 from benchmarks.browser import chromium
+from benchmarks.speed._shared import Table, keep, parser, spread
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PORT = 7898
 OURS = "/reprise/static/"
 READY = "() => document.querySelector('.rp-rail-row[data-picked]') && document.querySelector('#rp-speak')"
@@ -55,12 +55,10 @@ def kind_of(url: str) -> str:
 def visit(browser: Browser, url: str) -> tuple[float, Counter[str]]:
     """Visit once with an empty cache. Returns seconds until it can be used, and bytes by kind."""
     context = browser.new_context()
+    context.request.get(url)  # exchanges the link's token for a cookie, and loads nothing else
     page = context.new_page()
     answers: list[Response] = []
-    page.goto(url)  # the link's token is exchanged for a cookie
-    page.close()
-    page = context.new_page()
-    page.on("response", answers.append)
+    page.on("response", lambda answer: answers.append(answer))
     began = time.perf_counter()
     page.goto(url.partition("?")[0], wait_until="commit")
     page.wait_for_function(READY, timeout=_PATIENCE)
@@ -69,7 +67,8 @@ def visit(browser: Browser, url: str) -> tuple[float, Counter[str]]:
     sizes: Counter[str] = Counter()
     for answer in answers:
         if answer.request.method == "GET" and answer.status == 200 and "queue/data" not in answer.url:
-            sizes[kind_of(answer.url)] += answer.request.sizes()["responseBodySize"]
+            sent = answer.request.sizes()["responseBodySize"]
+            sizes[kind_of(answer.url)] += sent if sent >= 0 else len(answer.body())
     context.close()
     return seconds, sizes
 

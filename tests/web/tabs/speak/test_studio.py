@@ -1,0 +1,120 @@
+"""The studio in a browser: voices to pick from, how words are said, several takes at once, light, dark, languages."""
+
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from storage import Storage, VoiceLibrary
+from storage.pronunciations import Pronunciation
+from storage.samples import install_samples
+from tests.fake_engine import FakeEngine, voice
+from tests.web.tabs.speak.test_tab import Serve
+from tests.web.visiting import picker, speak, visit, wait_for
+
+
+def violations(page: Page) -> list[Any]:
+    return [each["id"] for each in Axe().run(page).response["violations"]]
+
+
+def test_a_studio_is_worked_in_with_the_keyboard(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
+) -> None:
+    install_samples(library)
+    adam, ben = (library.find(name) for name in ("Adam", "Ben"))
+    engine = FakeEngine()
+    with visit(
+        chromium, serve(engine, storage), viewport={"width": 1280, "height": 800}, reduced_motion="reduce"
+    ) as page:
+        focused = page.locator(":focus")
+        expect(page.get_by_text("Or make your own")).to_be_visible()
+        page.get_by_role("button", name="Got it").press("Enter")
+        expect(page.get_by_text("Or make your own")).to_be_hidden()
+
+        # Voices: a favourite comes first; another one is picked with the arrow keys.
+        rail = page.locator(".rp-rail-list")
+        expect(rail.locator("[data-picked]")).to_have_attribute("data-id", adam.id)
+        page.get_by_role("button", name="Favourite: Ben").press("Enter")
+        expect(rail.locator("li").first).to_have_attribute("data-id", ben.id)
+        page.get_by_role("searchbox", name="Find a voice").fill("scottish")
+        expect(rail.locator("li")).to_have_count(1)
+        page.get_by_role("searchbox", name="Find a voice").fill("")
+        rail.locator(".rp-rail-pick").nth(1).focus()
+        page.keyboard.press("ArrowUp")
+        page.keyboard.press("Enter")
+        expect(picker(page)).to_have_value("Ben (sample)")
+        expect(page.locator(".rp-card-name")).to_have_text("Ben")
+        assert storage.favourites.ids() == {ben.id}
+
+        # A selected word is said in another way.
+        text = page.get_by_label("Text to speak")
+        text.fill("Learn SQL today.")
+        text.evaluate("field => { field.focus(); field.setSelectionRange(6, 9); }")
+        page.get_by_role("button", name="Say “SQL” like…").press("Enter")
+        expect(focused).to_have_attribute("name", "spoken")
+        page.keyboard.type("sequel")
+        page.keyboard.press("Enter")
+        expect(page.locator(".rp-words tbody tr")).to_have_count(1)
+        assert violations(page) == []
+        page.keyboard.press("Escape")
+        expect(page.locator(".rp-words")).to_be_hidden()
+        assert storage.pronunciations.list() == [Pronunciation("SQL", "sequel")]
+
+        # Three takes, of which one is kept.
+        page.locator(".rp-at-once").select_option("3")
+        page.get_by_role("button", name="Speak", exact=True).press("Enter")
+        group = page.locator(".rp-group-take")
+        expect(group).to_have_count(3)
+        wait_for(page, "player.finished")
+        assert {asked for asked, _, _ in engine.asked} == {"Learn sequel today."}
+        assert {record.text for record in storage.history.page().records} == {"Learn SQL today."}
+        page.get_by_role("button", name="Play take C").press("Enter")
+        expect(group.last).to_have_attribute("aria-pressed", "true")
+        page.get_by_role("button", name="Keep C, delete the others").press("Enter")
+        expect(page.locator(".rp-take")).to_have_count(1)
+        expect(page.locator(".rp-group")).to_be_hidden()
+        assert len(storage.history.page().records) == 1
+
+        # Light and dark, and a language, outlast a reload; the first steps do not come again.
+        page.get_by_role("button", name="Dark").press("Enter")
+        expect(page.locator("body")).to_have_class("dark")
+        assert violations(page) == []
+        page.get_by_label("Language").first.select_option("de")
+        expect(page.get_by_role("button", name="Sprechen", exact=True)).to_be_visible()
+        expect(page.locator("body")).to_have_class("dark")
+        expect(page.locator("html")).to_have_attribute("lang", "de")
+        expect(page.get_by_text("Verstanden")).to_be_hidden()
+
+
+def test_on_a_phone_the_voices_are_a_sheet_and_speech_has_its_speed(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
+) -> None:
+    library.add(voice("Anna"))
+    library.add(voice("Ben"))
+    phone: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    with visit(chromium, serve(FakeEngine(), storage), **phone) as page:
+        expect(picker(page)).to_have_value("Anna")
+        sheet = page.get_by_role("dialog", name="Voices")
+        page.get_by_role("button", name="Change").click()
+        expect(sheet).to_be_visible()
+        assert violations(page) == []
+        page.keyboard.press("Escape")
+        expect(sheet).to_have_count(0)
+        expect(page.get_by_role("button", name="Change")).to_be_focused()
+        page.get_by_role("button", name="Change").click()
+        page.locator(".rp-rail-pick", has_text="Ben").click()
+        expect(sheet).to_have_count(0)
+        expect(picker(page)).to_have_value("Ben")
+
+        speak(page, "We walked along the river.")
+        wait_for(page, "player.finished && player.position >= player.length - 1")
+        once = page.evaluate("reprisePlayer.stats.played")
+        page.get_by_label("Speed").select_option("2")
+        page.get_by_label("Player").get_by_role("button", name="Play").click()
+        wait_for(page, "player.position > 0 && player.position < player.length - 1")
+        wait_for(page, "player.position >= player.length - 1")
+        heard = page.evaluate("reprisePlayer.stats")
+        assert heard["played"] - once < 0.7 * heard["length"], "half of the samples' time"
+        page.get_by_label("Details").click()
+        expect(page.locator(".rp-detail-list")).to_contain_text("Ben")
+        expect(page.locator(".rp-now-line [data-now]")).to_have_text("river")
