@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -126,10 +126,16 @@ class ClusterEngine:
         """The state of each replica. Raises EngineFailed."""
         self._check_open()
         try:
-            found = self._handle.broadcast("status").results(timeout_s=STATUS_PATIENCE)
+            found = self._broadcast("status")
         except Exception as error:
             raise EngineFailed("cluster.no_replica") from error
         return [each for each in found if isinstance(each, ReplicaStatus)]
+
+    def _broadcast(self, method: str, *arguments: Any) -> list[Any]:
+        """Call all replicas, from a thread of its own: Ray refuses where an event loop runs, whoever runs it."""
+        with ThreadPoolExecutor(1) as thread:
+            call = thread.submit(lambda: self._handle.broadcast(method, *arguments).results(timeout_s=STATUS_PATIENCE))
+            return list(call.result())
 
     def status(self) -> EngineStatus:
         """The sum of all replicas. The last one known where the cluster does not answer."""
@@ -209,7 +215,7 @@ class ClusterEngine:
     def forget(self, voice: Voice) -> None:
         """As `Engine.forget`, on all replicas. A replica that does not answer is logged."""
         try:
-            self._handle.broadcast("forget", voice).results(timeout_s=STATUS_PATIENCE)
+            self._broadcast("forget", voice)
         except Exception as error:
             log.warning("A deleted voice may still be cached by a replica: %s", type(error).__name__)
 

@@ -99,7 +99,7 @@ def test_a_whole_response_tells_usage_and_lengths(whole: httpx.Response, server:
 
 
 def test_audio_comes_while_it_is_made(client: httpx.Client, server: Server) -> None:
-    asked = {"input": WORDS * 4, "voice": "Clara", "response_format": "pcm", "model": "tts-1"}
+    asked = {"input": f"{WORDS} " * 20, "voice": "Clara", "response_format": "pcm", "model": "tts-1"}
     with client.stream("POST", "/v1/audio/speech", json=asked) as response:
         assert len(next(response.iter_raw())) > 0
         assert server.busy() == 1  # and the engine is still speaking

@@ -61,7 +61,7 @@ def test_a_forgotten_voice_is_in_no_slot_and_no_cache(engine: Engine, voices: tu
     engine.forget(one)
     until(lambda: engine.status().prefixes[0] == both - kept)
     held = [slot.prompt.columns for slot in slots._prompts]
-    system = engine._pipeline.prompts.system([engine._prompt_reference(one.references[0])])
+    system = engine._pipeline.prompts.system([engine._prompt_reference(one.references[0], one.name)])
     assert not any(torch.equal(columns[:, : system.shape[1]], system) for columns in held)
     assert len(engine._encoder._cache) == 1
     engine.forget(other)

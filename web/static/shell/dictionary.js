@@ -1,4 +1,4 @@
-// How words are said: the owner's dictionary as a dialog. Buttons with [data-rp-words] open it, with the word that is selected
+// How words are said: the owner's dictionary as a dialog. Buttons with [data-rp-dictionary] open it, with the word that is selected
 // in a text. Its value: { entries, csv, said, kind, once }, as web/tabs/speak/dictionary.py answers; events: `put`, `erase`,
 // `take_in`.
 
@@ -31,13 +31,13 @@ class Dictionary {
     this.form.elements.language.replaceChildren(every, ...named);
     this.form.onsubmit = (event) => this.save(event);
     this.form.onkeydown = (event) => this.enter(event);
-    this.find(".rp-words-close").onclick = () => this.dialog.close();
+    this.find(".rp-dictionary-close").onclick = () => this.dialog.close();
     this.dialog.onclick = ({ target }) => target === this.dialog && this.dialog.close();
-    this.find(".rp-words-export").onclick = () => this.export();
-    this.find(".rp-words-import").onclick = () => this.find("[type=file]").click();
+    this.find(".rp-dictionary-export").onclick = () => this.export();
+    this.find(".rp-dictionary-import").onclick = () => this.find("[type=file]").click();
     this.find("[type=file]").onchange = ({ target }) => this.import(target);
     document.addEventListener("selectionchange", () => this.select());
-    document.addEventListener("click", ({ target }) => target.closest?.("[data-rp-words]") && this.open());
+    document.addEventListener("click", ({ target }) => target.closest?.("[data-rp-dictionary]") && this.open());
     watch("value", () => this.answered());
     this.answered();
     this.name();
@@ -48,7 +48,7 @@ class Dictionary {
   // A button takes the focus from the text; what was selected there counts until another place is chosen.
   select() {
     const field = document.activeElement;
-    if (field?.matches?.("[data-rp-words]")) return;
+    if (field?.matches?.("[data-rp-dictionary]")) return;
     const word = selectedIn(field);
     if (word === this.selected) return;
     this.selected = word;
@@ -57,8 +57,8 @@ class Dictionary {
 
   name() {
     const said = this.selected ? words("words.say_like", { word: this.selected }) : words("words.title");
-    for (const node of document.querySelectorAll("[data-rp-words]")) {
-      node.querySelector(".rp-words-name").textContent = said;
+    for (const node of document.querySelectorAll("[data-rp-dictionary]")) {
+      node.querySelector(".rp-dictionary-name").textContent = said;
       node.toggleAttribute("data-word", Boolean(this.selected));
     }
   }
@@ -83,9 +83,9 @@ class Dictionary {
   answered() {
     const { said = "", kind = "good", once } = this.props.value ?? {};
     this.find("tbody").replaceChildren(...this.entries.map((entry) => this.row(entry)));
-    this.find(".rp-words-table").hidden = !this.entries.length;
-    this.find(".rp-words-none").hidden = this.entries.length > 0;
-    this.find(".rp-words-export").disabled = !this.entries.length;
+    this.find(".rp-dictionary-table").hidden = !this.entries.length;
+    this.find(".rp-dictionary-none").hidden = this.entries.length > 0;
+    this.find(".rp-dictionary-export").disabled = !this.entries.length;
     if (!said || once === this.heard) return;
     this.heard = once;
     this.say(said, kind);
@@ -94,7 +94,7 @@ class Dictionary {
 
   row(entry) {
     const { word, spoken, match_case: exact, language } = entry;
-    const edit = button({ class: "rp-words-edit", text: word, onclick: () => this.fill(entry), title: words("words.edit") });
+    const edit = button({ class: "rp-dictionary-edit", text: word, onclick: () => this.fill(entry), title: words("words.edit") });
     const name = create("td", {}, edit);
     if (exact) name.append(create("small", { text: words("words.match_case") }));
     const label = words("words.delete", { word });
@@ -147,9 +147,9 @@ class Dictionary {
   }
 
   say(text, kind = "good") {
-    const said = this.find(".rp-words-said");
+    const said = this.find(".rp-dictionary-said");
     said.hidden = !text;
-    said.className = `rp-words-said rp-notice rp-${kind}`;
+    said.className = `rp-dictionary-said rp-notice rp-${kind}`;
     said.setAttribute("role", kind === "bad" ? "alert" : "status");
     said.textContent = text;
   }

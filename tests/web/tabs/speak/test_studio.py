@@ -54,10 +54,10 @@ def test_a_studio_is_worked_in_with_the_keyboard(
         expect(focused).to_have_attribute("name", "spoken")
         page.keyboard.type("sequel")
         page.keyboard.press("Enter")
-        expect(page.locator(".rp-words tbody tr")).to_have_count(1)
+        expect(page.locator(".rp-dictionary tbody tr")).to_have_count(1)
         assert violations(page) == []
         page.keyboard.press("Escape")
-        expect(page.locator(".rp-words")).to_be_hidden()
+        expect(page.locator(".rp-dictionary")).to_be_hidden()
         assert storage.pronunciations.list() == [Pronunciation("SQL", "sequel")]
 
         # Three takes, of which one is kept.
