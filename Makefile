@@ -11,13 +11,16 @@ KEPT   ?= $(WORK)/kept
 OUT    ?= $(WORK)/packed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format attack bench bench-gpu bench-speaking bench-scale bench-codec bench-quality bench-precision data train carry train-recogniser samples pages clean
+.PHONY: help run test test-cluster check format attack bench bench-gpu bench-speaking bench-scale bench-codec bench-quality bench-precision data train carry train-recogniser samples pages clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/.app  ## start the page (options: ARGS="--port 8000 --model …")
 	$(PYTHON) app.py $(ARGS)
+
+test-cluster: $(VENV)/.dev  ## the tests that start a Ray cluster on this machine, in a process of their own
+	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -m cluster tests/studio/cluster $(ARGS)
 
 test: check  ## style, types, then every test that needs no GPU
 	@scripts/test-system $(PYTHON)
@@ -26,7 +29,7 @@ test: check  ## style, types, then every test that needs no GPU
 	@$(MAKE) --no-print-directory $(VENV)/.clients || \
 		echo "MISSING: clients of the API (requirements-clients.txt); the tests that speak with them will be skipped."
 	@scripts/test-page
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -m "not gpu" -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -m "not gpu and not cluster" -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/.dev  ## style, types and import directions only
 	$(PYTHON) -m ruff format --check .

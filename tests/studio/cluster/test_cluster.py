@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from studio.cluster.engine import ClusterEngine
     from studio.speech_engine import SpeechEngine
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.cluster
 
 pytest.importorskip("ray.serve", reason="Ray Serve is not installed (pip install 'ray[serve]')")
 
