@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import APIResponse, Browser, Locator, Page, Route, expect
 
 # ms: a busy machine is slow, not wrong.
 PATIENCE = int(os.environ.get("REPRISE_TEST_PATIENCE", 120_000))
 expect.set_options(timeout=PATIENCE)
+
+
+SERIOUS = ("serious", "critical")  # impacts, as axe names them
 
 
 @contextmanager
@@ -42,6 +46,19 @@ def visit(chromium: Browser, url: str, *, clock: bool = False, **context: Any) -
 def _foreign(asked: str, home: str) -> list[str]:
     parts = urlsplit(asked)
     return [asked] if parts.scheme in ("http", "https") and parts.netloc != urlsplit(home).netloc else []
+
+
+def violations(page: Page, context: str | None = None, impacts: tuple[str, ...] | None = None) -> list[str]:
+    """What axe finds, in `context` (a selector) and of `impacts`, after the last animation: fading text is pale."""
+    page.wait_for_function(
+        "document.getAnimations().every(a => a.playState !== 'running' || a.effect.getTiming().iterations === Infinity)"
+    )
+    return [
+        f"{found['id']}: {node['html'][:200]} {node.get('failureSummary')}"
+        for found in Axe().run(page, context=context).response["violations"]
+        if impacts is None or found["impact"] in impacts
+        for node in found["nodes"]
+    ]
 
 
 @contextmanager

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from storage import Storage
 from storage.samples import install_samples
 from tests.fake_engine import FakeEngine, voice
-from tests.web.visiting import open_tab, picker, visit
+from tests.web.visiting import SERIOUS, open_tab, picker, violations, visit
 
 Serve = Callable[..., str]
 TABS = ["Speak", "New voice", "Library", "Script", "History", "Status"]
@@ -17,7 +16,6 @@ PHONE, TABLET, DESKTOP = (
     ViewportSize(width=820, height=1180),
     ViewportSize(width=1920, height=1080),
 )
-SERIOUS = ("serious", "critical")
 
 
 def no_tab_scrolls_sideways(page: Page) -> None:
@@ -30,14 +28,7 @@ def no_tab_scrolls_sideways(page: Page) -> None:
 def axe_finds_nothing_serious(page: Page) -> None:
     for tab in TABS:
         open_tab(page, tab)
-        found = Axe().run(page).response["violations"]
-        serious = [
-            (violation["id"], node["html"][:200], node.get("failureSummary"))
-            for violation in found
-            if violation["impact"] in SERIOUS
-            for node in violation["nodes"]
-        ]
-        assert serious == [], tab
+        assert violations(page, impacts=SERIOUS) == [], tab
 
 
 def test_no_tab_scrolls_sideways_and_axe_finds_nothing_serious(

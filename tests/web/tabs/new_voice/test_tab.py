@@ -11,7 +11,6 @@ import av
 import numpy as np
 import pytest
 import soundfile
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from storage import Storage, VoiceLibrary
@@ -21,7 +20,7 @@ from tests.paths import CLIP
 from tests.waiting import until
 from tests.web.stage import PLAIN_HTTP_HOST
 from tests.web.tabs.new_voice.test_clip_server import FORMATS, encoded
-from tests.web.visiting import PATIENCE, begin_recording, open_tab, picker, visit, wait_for
+from tests.web.visiting import PATIENCE, SERIOUS, begin_recording, open_tab, picker, violations, visit, wait_for
 from web.folders import LOCK
 from web.tabs.new_voice.clips import MOST_CLIPS
 from web.tabs.new_voice.reading_texts import READING_TEXTS
@@ -168,8 +167,7 @@ def test_with_clips_nothing_sticks_out_and_axe_finds_nothing_serious(
         page.locator(".rp-fine summary").click()
         for width in (390, 1920):  # and light
             assert page.evaluate("document.documentElement.scrollWidth") <= width
-            found = Axe().run(page, context="#rp-tab-new").response["violations"]
-            assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
+            assert violations(page, "#rp-tab-new", SERIOUS) == []
             page.evaluate("document.body.classList.remove('dark')")
             page.set_viewport_size({"width": 1920, "height": 800})
 

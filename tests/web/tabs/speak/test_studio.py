@@ -2,19 +2,14 @@
 
 from typing import Any
 
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from storage import Storage, VoiceLibrary
 from storage.pronunciations import Pronunciation
 from storage.samples import install_samples
 from tests.fake_engine import FakeEngine, voice
 from tests.web.tabs.speak.test_tab import Serve
-from tests.web.visiting import picker, speak, visit, wait_for
-
-
-def violations(page: Page) -> list[Any]:
-    return [each["id"] for each in Axe().run(page).response["violations"]]
+from tests.web.visiting import picker, speak, violations, visit, wait_for
 
 
 def test_a_studio_is_worked_in_with_the_keyboard(
