@@ -104,7 +104,7 @@ def test_backwards_is_the_recording_in_reverse(data: EvaluationSet) -> None:
 
 
 def test_the_share_that_ends_properly_is_of_all_runs() -> None:
-    from tests.benchmarks.test_meter import MODEL
+    from tests.benchmarks.quality.test_meter import MODEL
 
     runs = [Run(voice, reason, attempts, 0.4, 0.2) for voice, reason, attempts in
             (("low", "end", 1), ("low", "end", 2), ("high", "length", 2))]  # fmt: skip
