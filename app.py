@@ -51,6 +51,7 @@ def serve(
     replicas: options.Replicas = "1",
     replica_gpus: options.ReplicaGpus = None,
     models: options.Models = None,
+    idle_unload: options.IdleUnload = 0.0,
     share: options.Share = False,
     auth: options.Auth = None,
     owners: options.Owners = "auto",
@@ -76,6 +77,7 @@ def serve(
         cluster,
         replicas,
         replica_gpus,
+        idle_unload,
     )
     prepare_zero_gpu()
     if context.invoked_subcommand:

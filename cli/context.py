@@ -5,10 +5,9 @@ Torch, Gradio and SQLAlchemy are imported where they are used, so that every com
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 LoadingProgress = Callable[[str, float], None]
 
 SNAPSHOT_SECONDS = 60.0  # between two snapshots of a library that has changed
+IDLE_LOOK_SECONDS = 15.0  # between two looks at whether the model is idle
 SPACE_DATA = Path("/data")  # persistent storage or a mounted bucket of a Space
 
 
@@ -48,6 +48,7 @@ class CommandContext:
     cluster: str | None = None
     replicas: str = "1"
     replica_gpus: float | None = None
+    idle_unload: float = 0.0  # minutes; 0: never
 
     @contextmanager
     def storage(self) -> Iterator[Storage]:
@@ -78,17 +79,27 @@ class CommandContext:
         notices: by model, as `model_notices` gives them.
         """
         from engine.release.hub import find_release
-        from studio.model_manager import ModelCatalog, ModelManager
+        from engine.serving.memory import release_memory
+        from studio.model_manager import IdleUnload, ModelCatalog, ModelManager
+        from studio.periodic import every
         from studio.zero_gpu import is_zero_gpu
 
         def load(model: str, progress: LoadingProgress) -> SpeechEngine:
-            gc.collect()  # frees the memory of the previous model before the next one measures what is free
+            release_memory()  # of the previous model, before the next one measures what is free
             return self._load(model, progress)
 
         if notices and (self.cluster or is_zero_gpu()):
             raise InvalidOption("On a cluster and on ZeroGPU there is one model: leave out --models.")
+        if self.idle_unload and (self.cluster or is_zero_gpu()):
+            raise InvalidOption("On a cluster and on ZeroGPU the model stays loaded: leave out --idle-unload.")
         catalog = ModelCatalog(notices, find_release, load) if notices else None
-        with closing(ModelManager(self._load(self.model, _show_loading), catalog)) as manager:
+        idle = IdleUnload(60 * self.idle_unload, self.model, load, release_memory) if self.idle_unload else None
+        with ExitStack() as stack:
+            manager = stack.enter_context(
+                closing(ModelManager(self._load(self.model, _show_loading), catalog, idle=idle))
+            )
+            if idle:
+                stack.enter_context(every(min(IDLE_LOOK_SECONDS, idle.seconds / 2), manager.unload_idle))
             yield manager
 
     @contextmanager

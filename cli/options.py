@@ -106,6 +106,17 @@ Models = Annotated[
         show_default=False,
     ),
 ]
+IdleUnload = Annotated[
+    float,
+    typer.Option(
+        "--idle-unload",
+        envvar="REPRISE_IDLE_UNLOAD",
+        min=0.0,
+        metavar="MINUTES",
+        help="Unload the model when nobody has used it for so many minutes; the next request loads it again and waits. "
+        "0: never, so that no listener waits.",
+    ),
+]
 Host = Annotated[
     str | None,
     typer.Option(envvar="REPRISE_HOST", help="Address to serve at; 0.0.0.0 for all. Default: this machine only."),

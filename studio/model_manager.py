@@ -1,7 +1,8 @@
 """The engine of the application: one model at a time, replaced when another one of the host's is chosen.
 
 `ModelManager` has an engine's interface, so that callers do not depend on which model is loaded: speech under way
-continues to its end, and calls while another model is loaded are refused with a sentence.
+continues to its end, and calls while another model is loaded are refused with a sentence. A model that was unloaded
+because nobody used it is loaded again by the first call, which waits for it, and so do those that follow.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,6 +54,20 @@ class ModelCatalog:
 
 
 @dataclass(frozen=True)
+class IdleUnload:
+    """When the model is unloaded for want of use.
+
+    seconds: without use. model: the loaded one, by the name that `load` takes. load: makes its engine again. release:
+    gives the memory of a closed engine back to the system.
+    """
+
+    seconds: float
+    model: str
+    load: Callable[[str, Progress], SpeechEngine]
+    release: Callable[[], object]
+
+
+@dataclass(frozen=True)
 class ModelLoading:
     """A model that is being loaded. done: 0 to 1. waits: whether speech under way has to end first."""
 
@@ -86,8 +102,15 @@ class ModelManager:
     """The methods of an engine, raising what they raise; ModelChanging while another model is loaded."""
 
     def __init__(
-        self, engine: SpeechEngine, catalog: ModelCatalog | None = None, *, patience: float = PATIENCE
+        self,
+        engine: SpeechEngine,
+        catalog: ModelCatalog | None = None,
+        *,
+        idle: IdleUnload | None = None,
+        patience: float = PATIENCE,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """idle: None where the model stays loaded. patience: seconds that `switch` waits for speech."""
         self.speed = SpeedEstimator()
         self.started = time.monotonic()
         self._catalog, self._patience = catalog, patience
@@ -98,6 +121,14 @@ class ModelManager:
         self._users = 0  # callers that use the engine
         self._loading: ModelLoading | None = None
         self._closing = False  # the engine is about to be closed; new callers are refused
+        self._idle, self._clock = idle, clock
+        self._model = idle.model if idle else ""  # the loaded one, by the name that `IdleUnload.load` takes
+        self._last_use = clock()
+        self._asleep = False  # unloaded for want of use: the next caller loads it
+        self._unloading = False  # the engine of before is being closed
+        self._waking: Future[None] | None = None  # loads the model again, for all who wait
+        self._wake_done = 0.0  # 0 to 1
+        self._closed = False
 
     # ---- properties of the engine
 
@@ -153,7 +184,7 @@ class ModelManager:
         """The engine's status; of a closed one the last, with nothing running."""
         engine = self._engine
         if engine is None:
-            return replace(self._status, speaking=0, waiting=0)
+            return replace(self._status, speaking=0, waiting=0, prefixes=(0, 0), device_memory=None)
         self._status = engine.status()
         return self._status
 
@@ -205,20 +236,86 @@ class ModelManager:
             return engine.growing_text()
 
     def check_loaded(self) -> None:
-        """Raises ModelChanging while another model takes this one's place, EngineClosed where none is loaded."""
-        with self._used():
-            pass
+        """Raises ModelChanging while another model takes this one's place, EngineClosed where none can be loaded.
+
+        A model that was unloaded for want of use counts as loaded.
+        """
+        with self._changed:
+            self._check_open()
 
     def forget(self, voice: Voice) -> None:
         """As `Engine.forget`; does nothing while no engine is loaded."""
-        with suppress(EngineBusy, EngineClosed), self._used() as engine:
-            engine.forget(voice)
+        if self._engine is not None:
+            with suppress(EngineBusy, EngineClosed), self._used() as engine:
+                engine.forget(voice)
 
     def close(self) -> None:
         """End all speech under way and free the model."""
-        engine, self._engine = self._engine, None
+        with self._changed:
+            engine, self._engine = self._engine, None
+            self._closed, self._asleep = True, False
         if engine is not None:
             engine.close()
+
+    # ---- a model that nobody uses
+
+    @property
+    def idle_seconds(self) -> float | None:
+        """Seconds without use after which the model is unloaded; None where it stays."""
+        return self._idle.seconds if self._idle else None
+
+    @property
+    def asleep(self) -> bool:
+        """Whether the model is unloaded for want of use, or being loaded again."""
+        return self._asleep
+
+    def unload_idle(self) -> bool:
+        """Unload the model if nobody has used it for long enough; returns whether it did. Call it regularly."""
+        idle = self._idle
+        with self._changed:
+            engine = self._engine
+            busy = self._users or self._loading or engine is None
+            if idle is None or busy or self._clock() - self._last_use < idle.seconds:
+                return False
+            self.status()  # the last one
+            self._remember_engine()
+            self._engine, self._asleep, self._unloading = None, True, True
+        try:
+            assert engine is not None, "it was just looked at"
+            engine.close()
+            del engine
+            idle.release()
+            log.info("%s is unloaded: nobody has used it for %.0f s", self.name, idle.seconds)
+        finally:
+            with self._changed:
+                self._unloading = False
+                self._changed.notify_all()
+        return True
+
+    def _wake(self, idle: IdleUnload, waking: Future[None]) -> None:
+        """Load the model again. Whoever waits for `waking` goes on, or is told why the model could not be loaded."""
+        try:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._unloading)
+            engine = idle.load(self._model, self._report_waking)
+        except BaseException as error:
+            with self._changed:
+                self._waking = None
+                self._changed.notify_all()
+            waking.set_exception(error)
+            return
+        with self._changed:
+            self._waking, self._wake_done, self._last_use = None, 0.0, self._clock()
+            if not self._closed:
+                self._engine = self._last = engine
+                self._asleep = False
+            self._changed.notify_all()
+        if self._closed:
+            engine.close()
+        waking.set_result(None)
+
+    def _report_waking(self, _stage: str, done: float) -> None:
+        self._wake_done = done
 
     # ---- switching models
 
@@ -230,6 +327,8 @@ class ModelManager:
     @property
     def loading(self) -> ModelLoading | None:
         """The model that is being loaded."""
+        if self._loading is None and self._waking is not None:
+            return ModelLoading(self.name, self._wake_done)
         return self._loading
 
     def switch(self, model: str) -> None:
@@ -244,7 +343,7 @@ class ModelManager:
         if catalog is None or model not in catalog.notices:
             raise InvalidOption("engine.model_unknown", model=model)
         with self._changed:
-            if self._loading:
+            if self._loading or self._waking:
                 raise ModelChanging("engine.model_loading")
             if self._engine is not None and self.name == model:
                 return
@@ -253,11 +352,13 @@ class ModelManager:
             catalog.fetch(model, self._report)
             before = self._close_engine(model)
             self._engine = self._load(catalog, model, before)
-            self._last = self._engine
+            self._last, self._model = self._engine, model
             self.speed.reset()
         finally:
             with self._changed:
                 self._loading, self._closing = None, False
+                self._asleep = self._asleep and self._engine is None
+                self._last_use = self._clock()
 
     def _report(self, _stage: str, done: float) -> None:
         if self._loading:
@@ -267,15 +368,19 @@ class ModelManager:
         """Close the engine once it is unused, refusing new callers meanwhile. Returns its name."""
         with self._changed:
             self._loading, self._closing = ModelLoading(model, waits=bool(self._users)), True
-            if not self._changed.wait_for(lambda: not self._users, self._patience):
+            if not self._changed.wait_for(lambda: not (self._users or self._waking or self._unloading), self._patience):
                 raise ModelChanging("engine.takes_running")
             self._loading = ModelLoading(model)
+            self._remember_engine()
             engine, self._engine = self._engine, None
-        shown = self._shown
-        self._last = _EngineInfo(**{name: getattr(shown, name) for name in _EngineInfo.__dataclass_fields__})
         if engine is not None:
             engine.close()
-        return shown.name
+        return self._last.name
+
+    def _remember_engine(self) -> None:
+        """Keep what is shown of the engine, but not the engine."""
+        shown = self._shown
+        self._last = _EngineInfo(**{name: getattr(shown, name) for name in _EngineInfo.__dataclass_fields__})
 
     def _load(self, catalog: ModelCatalog, model: str, before: str) -> SpeechEngine:
         try:
@@ -304,17 +409,31 @@ class ModelManager:
             self._leave()
 
     def _enter(self) -> SpeechEngine:
-        with self._changed:
-            if self._closing:
-                raise ModelChanging("engine.model_loading")
-            if self._engine is None:
-                raise EngineClosed("engine.no_model")
-            self._users += 1
-            return self._engine
+        """The engine, for a caller that leaves it again. Waits while it is loaded after having been idle."""
+        while True:
+            with self._changed:
+                self._check_open()
+                if self._engine is not None:
+                    self._users += 1
+                    return self._engine
+                assert self._idle is not None, "it is asleep"
+                waking, wakes = self._waking, self._waking is None
+                if waking is None:
+                    waking = self._waking = Future()
+            if wakes:
+                self._wake(self._idle, waking)
+            waking.result()
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise ModelChanging("engine.model_loading")
+        if self._engine is None and not self._asleep:
+            raise EngineClosed("engine.no_model")
 
     def _leave(self) -> None:
         with self._changed:
             self._users -= 1
+            self._last_use = self._clock()
             self._changed.notify_all()
 
 

@@ -114,7 +114,7 @@ class WyomingHandler(AsyncEventHandler):
 
     async def _write(self, piece: str) -> None:
         if self._text is None:
-            growing = self._context.app.engine.growing_text()
+            growing = await run_in_threadpool(self._context.app.engine.growing_text)
             await self._begin(self._voice, growing, AudioStop(), SynthesizeStopped())
             self._text = growing
         await run_in_threadpool(self._context.speech.extend, self._caller, self._text, piece)

@@ -183,8 +183,8 @@ class LiveSession:
         self._reply = None
 
     async def _begin(self) -> Reply:
-        config, text = self._config, self._context.app.engine.growing_text()
-        engine = self._context.app.engine
+        config, engine = self._config, self._context.app.engine
+        text = await run_in_threadpool(engine.growing_text)  # the model may have to be loaded
         known = engine.abilities.word_times  # else the words that were heard are estimated
         stream = await begin_speech(self._context, self._caller, config, self._clip, text=text, word_times=known)
         words = HeardWords(engine.sample_rate, config.speed)

@@ -4,6 +4,7 @@ Weights are counted from modules on the meta device and are exact. The workspace
 computed from the sizes, and an allowance is made for libraries and captured graphs.
 """
 
+import gc
 from dataclasses import dataclass
 from functools import lru_cache
 from time import perf_counter
@@ -28,6 +29,7 @@ __all__ = [
     "held_bytes",
     "is_small",
     "plan_memory",
+    "release_memory",
     "reserved_memory",
 ]
 
@@ -142,6 +144,13 @@ def reserved_memory(device: torch.device | str) -> int | None:
     """Bytes of a GPU that PyTorch has reserved for this process; None elsewhere."""
     device = torch.device(device)
     return torch.cuda.memory_reserved(device) if device.type == "cuda" else None
+
+
+def release_memory() -> None:
+    """Give the memory of models that are not used any more back to the system, on all GPUs."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def plan_memory(

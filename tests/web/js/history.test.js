@@ -64,6 +64,13 @@ test("the server's doing, in words", () => {
   assert.equal(row({ device_memory: 9.5e9 }, "device_memory"), "9,500 MB");
 });
 
+test("a model that is unloaded without use says so, and when", () => {
+  assert.equal(row({}, "idle"), undefined);
+  assert.equal(row({ idle: 90 }, "idle"), "idle_after 1.5");
+  assert.equal(row({}, "model"), "bundled");
+  assert.equal(row({ asleep: true }, "model"), "asleep bundled");
+});
+
 test("only who waits has a place, and the wait is then their own", () => {
   assert.equal(row({}, "place"), undefined);
   assert.equal(row({}, "wait"), "wait_none");

@@ -41,7 +41,7 @@ export function rowsOf(state, language) {
     return new Intl.NumberFormat(language, unit).format(bytes / 1e6);
   };
   return [
-    [words("status.model"), state.name],
+    [words("status.model"), state.asleep ? words("status.asleep", { model: state.name }) : state.name],
     [words("status.device"), state.device],
     [words("status.precision"), state.precision],
     [words("status.graphs"), graphsOf(state)],
@@ -53,6 +53,7 @@ export function rowsOf(state, language) {
     [words("status.memory"), megabytes(state.memory)],
     state.device_memory !== null && [words("status.device_memory"), megabytes(state.device_memory)],
     [words("status.prepared"), megabytes(state.prepared)],
+    state.idle && [words("status.idle"), words("status.idle_after", { minutes: number(state.idle / 60, 1) })],
     [words("status.uptime"), upFor(state.uptime)],
   ].filter(Boolean);
 }

@@ -44,7 +44,7 @@ class TakeStreams:
     def stream(self, speak: Callable[..., Generator[Message, None, None]]) -> Callable[..., AsyncIterator[Message]]:
         """An asynchronous handler with the same inputs. Its messages are renumbered, because it adds some:
 
-        wait    status: the take's place in the queue, while it waits for its first turn
+        wait    status: the take's place in the queue, while it waits for its first turn; or that the model is loaded
         """
 
         @wraps(speak)
@@ -129,6 +129,7 @@ class _TakeStream:
         self, threads: ThreadPoolExecutor, messages: Generator[Message, None, None], context: WebContext
     ) -> None:
         self._threads, self._messages, self._running = threads, messages, context.running
+        self._engine = context.engine
         self._ticket, self._has_audio = "", False
         self._work: Future[Message | None] | None = None  # on the next message
         self._next: asyncio.Future[Message | None] | None = None  # the same, for the event loop
@@ -148,7 +149,10 @@ class _TakeStream:
         return message
 
     def _wait_message(self, words: Words) -> Message | None:
-        """The take's place, when it has changed or was reported long ago."""
+        """The take's place, when it has changed or was reported long ago; or how far the model is loaded."""
+        if not self._has_audio and (loading := self._engine.loading):
+            status = words("speech.loading", done=round(loading.done * 100))
+            return {"kind": "wait", "ticket": self._ticket, "status": status}
         place, now = self._running.place(self._ticket), time.monotonic()
         if place is None or (self._reported and self._reported[0] == place and now - self._reported[1] < REMIND):
             return None

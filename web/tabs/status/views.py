@@ -37,6 +37,8 @@ def status_view(context: WebContext, session: str, words: Words) -> dict[str, An
         "device_memory": status.device_memory,
         "prepared": sum(status.prefixes),
         "uptime": int(time.monotonic() - engine.started),
+        "idle": engine.idle_seconds,
+        "asleep": engine.asleep and loading is None,
         "loading": loading and {"name": loading.model, "waits": loading.waits, "done": loading.done},
     }
 

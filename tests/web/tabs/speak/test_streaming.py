@@ -2,6 +2,7 @@
 
 import json
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,8 +11,11 @@ from typing import Any
 import pytest
 
 from storage import Storage, VoiceLibrary
+from studio.model_manager import IdleUnload, ModelManager
+from tests.clock import Clock
 from tests.fake_engine import FakeEngine, Script, voice
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
+from tests.web import conftest
 from tests.web.visitor import Visitor
 from web.tabs.speak import streaming
 
@@ -130,6 +134,35 @@ def test_a_page_that_is_gone_leaves_the_line(serve: Serve, storage: Storage, ann
     until(lambda: engine.speeches[1].closed)
     assert not engine.speeches[0].over
     engine.speeches[0].cancel()
+
+
+def test_a_page_is_told_that_the_model_is_loaded_again(
+    serve: Serve, storage: Storage, anna: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, clock = threading.Event(), Clock()
+
+    def load(_model: str, report: Callable[[str, float], None]) -> FakeEngine:
+        report("Reading", 0.5)
+        assert go_on.wait(PATIENCE)
+        return FakeEngine()
+
+    idle = IdleUnload(600, "fake", load, lambda: None)  # type: ignore[arg-type]
+    managers: list[ModelManager] = []
+    monkeypatch.setattr(
+        conftest,
+        "ModelManager",
+        lambda made: managers.append(ModelManager(made, idle=idle, clock=clock)) or managers[0],
+    )
+    visitor = Visitor(serve(FakeEngine(), storage))
+    clock.now = 600
+    assert managers[0].unload_idle()
+    join(visitor, "Hello there.", anna)
+    with listening(visitor) as said:
+        assert next(messages(said))["kind"] == "start"
+        assert "The model is being loaded: 50 %" in json.dumps(next(said))
+        go_on.set()
+        assert list(messages(said))[-1]["stop_reason"] == "end"
+    assert not managers[0].asleep
 
 
 def test_many_posts_of_one_visitor_leave_room_for_another(serve: Serve, storage: Storage, anna: str) -> None:

@@ -64,6 +64,7 @@ def test_the_board_says_what_runs(events: StatusHandlers, engine: FakeEngine) ->
     assert (state["precision"], state["graphs"]) == ("fp32", "off")
     assert (state["speaking"], state["slots"], state["waiting"]) == (0, 1, 0)
     assert (state["place"], state["wait"], state["factor"], state["loading"]) == (None, 0, None, None)
+    assert (state["idle"], state["asleep"]) == (None, False)
     assert state["memory"] > 10_000_000
     assert state["device_memory"] is None, "on a CPU"
     assert state["uptime"] >= 0
