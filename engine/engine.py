@@ -21,7 +21,7 @@ from engine.errors import (
     InvalidText,
     UnusableReference,
 )
-from engine.families.family import Architecture, PromptReference, PromptVoice
+from engine.families.family import PromptReference, PromptVoice
 from engine.families.registry import read_release
 from engine.languages import language_name
 from engine.models.compiling import compile_blocks
@@ -32,21 +32,24 @@ from engine.request import Request, Speech, SpeechPipeline, SpokenSegment
 from engine.sentences import Sentence
 from engine.serving.clip_encoder import ClipEncoder
 from engine.serving.codec_worker import CodecWorker
+from engine.serving.device import prepare_device, share_cores
 from engine.serving.engine_loop import EngineLoop
-from engine.serving.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
 from engine.serving.memory import (
     MemoryPlan,
     activation_dtype,
     available_memory,
     choose_precision,
+    held_bytes,
     is_small,
     plan_memory,
     reserved_memory,
 )
-from engine.serving.model_runner import ModelRunner
-from engine.serving.prefix_cache import PrefixCache
+from engine.serving.runner.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
+from engine.serving.runner.model_runner import ModelRunner
+from engine.serving.runner.prefix_cache import PrefixCache
+from engine.serving.runner.step_runners import GraphMode
 from engine.serving.speaker_embeddings import SpeakerEmbeddings
-from engine.serving.step_runners import GraphMode
+from engine.serving.warm_up import warm_up
 from engine.text import GrowingText, Segment, normalise, plan_segments
 from engine.voice import Consent, OwnVoice, Reference, Voice
 
@@ -92,9 +95,9 @@ class EngineStatus:
     """State of the engine.
 
     speaking, waiting: numbers of requests. slots: most requests that speak at once. graphs: what is captured (`frame`,
-    `fast`), or `off` and why. precision: of the speech model's weights. positions: of a slot, prompt and speech
-    together. prefixes: bytes of the prefix cache on the device and in host memory. device_memory: bytes of a GPU that
-    PyTorch has reserved, None on a CPU.
+    `fast`) with the sizes that could not be, or `off` and why. precision: of the speech model's weights. positions: of
+    a slot, prompt and speech together. prefixes: bytes of the prefix cache on the device and in host memory.
+    device_memory: bytes of a GPU that PyTorch has reserved, None on a CPU.
     """
 
     speaking: int
@@ -133,6 +136,7 @@ class Engine:
         start: bool = True,
     ) -> None:
         report = progress or (lambda _stage, _done: None)
+        prepare_device(device)
         self.name, self.device = name, str(device)
         release = read_release(folder)
         self._profile, self.abilities = release.profile, release.abilities
@@ -145,7 +149,7 @@ class Engine:
         plan = self._plan_memory(device) if start else None
         report("Loading the speech model", 0.0)
         model = release.load_model(activation_dtype(self.precision, device), device, self.precision)
-        _share_cores(device, architecture)
+        share_cores(device, small=is_small(architecture))
         for stack in (model.slow, model.fast):
             stack.arrange_for_rows()
             if compiled:
@@ -170,15 +174,17 @@ class Engine:
         """Begin to serve, after `load` with `start=False`, in this process or in one that was forked from it."""
         if not self._started:
             device = torch.device(self.device)
-            loaded = sum(each.nbytes for part in (self._model.slow, self._model.fast, self._decoder)
-                         for each in part.parameters())  # fmt: skip
-            self._start(self._plan_memory(device, loaded), device, lambda _stage, _done: None)
+            self._start(self._plan_memory(device, self._loaded()), device, lambda _stage, _done: None)
 
     def _start(self, plan: MemoryPlan, device: torch.device, report: Progress) -> None:
         """Make what holds requests, and its threads."""
         graphs, codec, decoder = self._graphs, self._codec_config, self._decoder
+        if device.type == "cuda":
+            report("Warming up", 0.75)
+            measured = warm_up(self._model, decoder, codec.codebook_sizes[-1], plan.slots)
+            plan = self._plan_memory(device, self._loaded(), measured)
         self._started, self.slots = True, plan.slots
-        self._prefixes = PrefixCache(device, _prefix_bytes(device, plan), HOST_PREFIX_BYTES)
+        self._prefixes = PrefixCache(device, _prefix_bytes(device, plan, self._loaded()), HOST_PREFIX_BYTES)
         self._runner = ModelRunner(
             self._model,
             codec.codebook_sizes[-1],
@@ -392,7 +398,7 @@ class Engine:
             speaking=scheduler.speaking,
             waiting=scheduler.waiting,
             slots=self.slots,
-            graphs=self._runner.graph_state,
+            graphs="; ".join(filter(None, (self._runner.graph_state, self._pipeline.codec_worker.graph_failure))),
             precision=self.precision,
             positions=self._runner.positions,
             prefixes=self._prefixes.nbytes,
@@ -447,8 +453,12 @@ class Engine:
         if self._closed:
             raise EngineClosed()
 
-    def _plan_memory(self, device: torch.device, loaded: int = 0) -> MemoryPlan:
-        """loaded: bytes of the weights, where these are on the device already."""
+    def _loaded(self) -> int:
+        """Bytes of the weights that are on the device."""
+        return sum(map(held_bytes, (self._model.slow, self._model.fast, self._decoder)))
+
+    def _plan_memory(self, device: torch.device, loaded: int = 0, measured: int | None = None) -> MemoryPlan:
+        """loaded: bytes of the weights, where these are on the device already. measured: as `plan_memory` takes it."""
         available = available_memory(device)
         return plan_memory(
             self._architecture,
@@ -457,6 +467,7 @@ class Engine:
             slots=self.slots,
             positions=POSITIONS,
             activations=activation_dtype(self.precision, device),
+            measured=measured,
         )
 
     def segments(self, text: str, speakers: int) -> list[Segment]:
@@ -519,23 +530,14 @@ class Engine:
         return decode_audio(clip, self.sample_rate, device=self.device)
 
 
-def _share_cores(device: torch.device, architecture: Architecture) -> None:
-    """On a CPU, split the cores between the engine loop and the codec worker.
-
-    The products of a small model are too small to be shared between cores; one thread is faster.
-    """
-    if device.type == "cpu":
-        torch.set_num_threads(1 if is_small(architecture) else max(1, torch.get_num_threads() // 2))
-
-
 def _graph_capture(device: torch.device) -> GraphCapture:
-    return CudaGraphCapture(device) if device.type == "cuda" else TorchScriptCapture()
+    return CudaGraphCapture(device, urgent=True) if device.type == "cuda" else TorchScriptCapture()
 
 
-def _prefix_bytes(device: torch.device, plan: MemoryPlan) -> int:
-    """Bytes of the device for the prefix cache."""
+def _prefix_bytes(device: torch.device, plan: MemoryPlan, loaded: int) -> int:
+    """Bytes of the device for the prefix cache: half of what the plan leaves. loaded: of the plan, already taken."""
     available = available_memory(device)
-    return PREFIX_BYTES if available is None else max(0, min(PREFIX_BYTES, (available - plan.total) // 2))
+    return PREFIX_BYTES if available is None else max(0, min(PREFIX_BYTES, (available + loaded - plan.total) // 2))
 
 
 def choose_device(device: str) -> torch.device:

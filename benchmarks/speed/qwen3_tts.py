@@ -105,9 +105,9 @@ def reprise(folder: Path, frames: int, dtype: str) -> float:
     from engine.families.family import PromptReference, PromptVoice
     from engine.families.qwen3_tts.release import Qwen3TTSRelease
     from engine.models.sampling import SamplingOptions
-    from engine.serving.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
-    from engine.serving.model_runner import ModelRunner
-    from engine.serving.prefix_cache import PrefixCache
+    from engine.serving.runner.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
+    from engine.serving.runner.model_runner import ModelRunner
+    from engine.serving.runner.prefix_cache import PrefixCache
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     release = Qwen3TTSRelease(folder)

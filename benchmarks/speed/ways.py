@@ -18,11 +18,11 @@ from engine.families.s2.dual_ar import DualAR
 from engine.models.prompt import Prompt
 from engine.models.quantization import Precision, quantize_block
 from engine.models.sampling import SamplingOptions
-from engine.serving.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
 from engine.serving.memory import activation_dtype, choose_precision
-from engine.serving.model_runner import ModelRunner
-from engine.serving.prefix_cache import PrefixCache
-from engine.serving.step_runners import GraphMode
+from engine.serving.runner.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
+from engine.serving.runner.model_runner import ModelRunner
+from engine.serving.runner.prefix_cache import PrefixCache
+from engine.serving.runner.step_runners import GraphMode
 
 # A voice of a ten-second clip and a sentence.
 PROMPT = 300

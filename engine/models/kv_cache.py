@@ -16,6 +16,7 @@ from typing import Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention.bias import causal_lower_right
 
 
 class KVView(Protocol):
@@ -128,7 +129,10 @@ class StaticRowsView:
         """positions: int64 `[B]`, on the cache's device."""
         self._buffer, self._positions, self._span = cache.buffer, positions, span
         self._rows = torch.arange(positions.shape[0], device=positions.device)
-        self._mask = (torch.arange(span, device=positions.device) <= positions[:, None])[:, None, None]
+        unseen = torch.arange(span, device=positions.device) > positions[:, None]
+        # Added to the scores: a mask of booleans would be converted anew by every layer.
+        self._mask = torch.zeros(unseen.shape, dtype=cache.buffer.dtype, device=positions.device)
+        self._mask = self._mask.masked_fill_(unseen, -torch.inf)[:, None, None]
 
     def rope(self, table: Tensor, new: int) -> Tensor:
         return rows_of(table, self._positions)
@@ -149,15 +153,21 @@ def rows_of(table: Tensor, positions: Tensor) -> Tensor:
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
     """Attend from the last T of S positions: q `[B, H, T, d]`, k and v `[B, H_kv, S, d]` → `[B, H, T, d]`.
 
-    Causal. A single position sees all S, or those for which `mask` `[B, 1, 1, S]` is true.
+    Causal. A single position sees all S; `mask` `[B, 1, 1, S]` is added to its scores.
+
+    On GPUs prompts take flash attention in fp16 and bf16, which needs a causal order rather than a mask, and
+    memory-efficient attention in fp32; masked single positions take memory-efficient attention. `prepare_device`
+    excludes cuDNN. The strides of the results differ from kernel to kernel, so they are reshaped, not viewed.
     """
     # Plain integers: under tracing, sizes are tensors.
     (batch, heads, new, width), (groups, seen) = map(int, q.shape), map(int, k.shape[1:3])
     if new == 1:  # heads of a group are rows of one product: keys and values are read once, not copied
         grouped = q.reshape(batch, groups, heads // groups, width)
-        return F.scaled_dot_product_attention(grouped, k, v, mask).view(batch, heads, 1, width)
+        return F.scaled_dot_product_attention(grouped, k, v, mask).reshape(batch, heads, 1, width)
     if new == seen:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=heads != groups)
-    position = torch.arange(seen, device=q.device)
-    causal = position <= position[seen - new :, None]
+    causal: Tensor = causal_lower_right(new, seen)
+    if q.device.type == "cpu":
+        position = torch.arange(seen)
+        causal = position <= position[seen - new :, None]
     return F.scaled_dot_product_attention(q, k, v, attn_mask=causal, enable_gqa=heads != groups)

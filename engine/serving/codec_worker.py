@@ -7,7 +7,6 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from queue import SimpleQueue
 
@@ -19,8 +18,9 @@ from torch import Tensor
 from engine.codec.streaming import StreamingState
 from engine.codec.views import DecoderView
 from engine.errors import EngineClosed, EngineFailed, RepriseError, first_line
-from engine.serving.graphs import GraphCapture, Replay
+from engine.serving.device import own_stream
 from engine.serving.inbox import Inbox
+from engine.serving.runner.graphs import CapturedGraphs, GraphCapture, GraphKey
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class CodecStream:
 class CodecWorker:
     """A decoder view and a pool of `rows` codec states, on a thread of their own.
 
-    capture: captures the decoding of a batch as a graph; None decodes eagerly.
+    capture: captures the decoding of a batch as a graph; None decodes eagerly, and so does a size that fails.
     """
 
     def __init__(
@@ -130,6 +130,11 @@ class CodecWorker:
         finally:
             self.drop(stream)  # its remaining chunks, when one has failed
 
+    @property
+    def graph_failure(self) -> str | None:
+        """How many sizes of batches could not be captured and why, or None."""
+        return self._batches.graph_failure
+
     def close(self) -> None:
         """End the thread. Pending chunks receive EngineClosed."""
         self._inbox.close()
@@ -149,7 +154,7 @@ class CodecWorker:
 
     @torch.inference_mode()
     def _work(self) -> None:
-        with self._batches.cuda_stream():
+        with own_stream(self._batches.device):
             while self._receive():
                 for stream in self._ended():
                     self._finish(stream)
@@ -263,54 +268,44 @@ def _power(count: int) -> int:
     return 1 << (count - 1).bit_length()
 
 
-@dataclass(frozen=True)
-class _CapturedBatch:
-    """The graph of a batch: the buffers that its rows and codes are read from, and its replay."""
-
-    index: Tensor
-    codes: Tensor
-    replay: Replay
-
-
 class _BatchDecoder:
     """The codec states of all rows, and decoding for some of them. One more row pads the captured batches."""
 
     def __init__(self, decoder: DecoderView, rows: int, device: torch.device, capture: GraphCapture | None) -> None:
-        self._decoder, self._device, self._capture = decoder, device, capture
+        self._decoder, self.device, self._splits = decoder, device, capture is not None
         self._states = decoder.init_state(rows + 1)
         self._padding_row = rows
-        self._graphs: dict[tuple[int, int], _CapturedBatch] = {}  # by rows, a power of two, and frames
+        self._graphs = CapturedGraphs(capture, "decoding")  # by rows, a power of two, and frames
+        self._inputs: dict[GraphKey, tuple[Tensor, Tensor]] = {}  # the buffers that rows and codes are read from
 
-    def cuda_stream(self) -> torch.cuda.StreamContext | nullcontext[None]:
-        if self._device.type != "cuda":
-            return nullcontext()
-        stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream(self._device))  # on which the states were made
-        return torch.cuda.stream(stream)
+    @property
+    def graph_failure(self) -> str | None:
+        return self._graphs.state if self._graphs.has_failed else None
 
     def load(self, row: int, state: StreamingState | None) -> None:
-        index = torch.tensor([row], device=self._device)
+        index = torch.tensor([row], device=self.device)
         self._states.put(index, self._decoder.init_state(1) if state is None else state)
 
     def save(self, row: int) -> StreamingState:
-        return self._states.take(torch.tensor([row], device=self._device))
+        return self._states.take(torch.tensor([row], device=self.device))
 
     def decode(self, rows: Sequence[int], codes: Sequence[Tensor]) -> list[Samples]:
         """Decode the next frames `[K, T]` of each row. Returns their samples."""
-        index, batch = torch.tensor(rows, device=self._device), torch.stack(list(codes)).to(self._device)
-        lengths = _graph_lengths(batch.shape[2]) if self._capture else [batch.shape[2]]
+        index, batch = torch.tensor(rows, device=self.device), torch.stack(list(codes)).to(self.device)
+        lengths = _graph_lengths(batch.shape[2]) if self._splits else [batch.shape[2]]
         audio = [self._step(index, part) for part in torch.split(batch, lengths, dim=2)]
         return list(torch.cat(audio, dim=2)[:, 0].float().cpu().numpy())
 
     def _step(self, index: Tensor, codes: Tensor) -> Tensor:
         count, key = len(index), (_power(len(index)), codes.shape[2])
         self._capture_batch(key)
-        graph = self._graphs.get(key)
-        if graph is None:
+        replay = self._graphs.get(key)
+        if replay is None:
             return self._step_eagerly(index, codes)
-        graph.index[:count], graph.index[count:] = index, self._padding_row
-        graph.codes[:count] = codes
-        return graph.replay()[:count].clone()
+        held_index, held_codes = self._inputs[key]
+        held_index[:count], held_index[count:] = index, self._padding_row
+        held_codes[:count] = codes
+        return replay()[:count].clone()
 
     def _step_eagerly(self, index: Tensor, codes: Tensor) -> Tensor:
         state = self._states.take(index)
@@ -323,20 +318,14 @@ class _BatchDecoder:
         return any(map(self._capture_batch, self._sizes()))
 
     def _capture_batch(self, key: tuple[int, int]) -> bool:
-        """Capture `key` if it is missing. Returns whether it did."""
-        if self._capture is None or key in self._graphs:
-            return False
-        index = torch.full((key[0],), self._padding_row, device=self._device)
-        shape = key[0], self._decoder.config.num_codebooks, key[1]
-        codes = torch.zeros(shape, dtype=torch.long, device=self._device)
-        try:
-            replay = self._capture.capture(self._step_eagerly, index, codes)
-        except Exception as error:
-            log.warning("Decoding without recorded steps, more slowly: %s", error)
-            self._capture = None
-            return False
-        self._graphs[key] = _CapturedBatch(index, codes, replay)
-        return True
+        """Capture `key` if it is missing. Returns whether it tried."""
+        missing = self._graphs.is_missing(key)
+        if missing:
+            index = torch.full((key[0],), self._padding_row, device=self.device)
+            shape = key[0], self._decoder.config.num_codebooks, key[1]
+            self._inputs[key] = index, torch.zeros(shape, dtype=torch.long, device=self.device)
+            self._graphs.capture(key, self._step_eagerly, *self._inputs[key])
+        return missing
 
     def _sizes(self) -> Iterator[tuple[int, int]]:
         for frames in GRAPH_FRAMES:

@@ -21,7 +21,7 @@ from engine.models.prompt import Prompt
 from engine.serving.codec_worker import CodecWorker, Samples
 from engine.serving.idle_work import IdleWork
 from engine.serving.inbox import Inbox
-from engine.serving.model_runner import ModelRunner, PendingFrames
+from engine.serving.runner.model_runner import ModelRunner, PendingFrames
 from engine.serving.scheduler import Scheduler, Ticket
 from engine.serving.turn import AudioDecoded, Turn, TurnEnded
 
@@ -95,7 +95,8 @@ class EngineLoop:
     def _run(self) -> None:
         reason: EngineError = EngineClosed()
         try:
-            self._work()
+            with self._runner.stream():
+                self._work()
         except Exception as error:  # of any type: readers that wait must be told
             log.exception("The engine stopped.")
             reason = _failure(error)

@@ -1,7 +1,8 @@
 """Memory plan: whether a release fits on a device, and how large its KV cache may be, before loading it.
 
-Weights are counted from modules on the meta device and are exact. The workspace is an estimate: activations are
-computed from the sizes, and an allowance is made for libraries and captured graphs.
+Weights are counted from modules on the meta device and are exact. Before loading, the workspace is an estimate:
+activations are computed from the sizes, and an allowance is made for libraries and captured graphs. Once loaded,
+`warm_up` measures it.
 """
 
 import gc
@@ -18,7 +19,7 @@ from engine.models.quantization import QUANTIZED, Precision, Stack, layouts
 from engine.serving.clip_encoder import ENCODE_SECONDS
 from engine.serving.codec_worker import FRAMES_AT_ONCE
 from engine.serving.pacing import CHUNK_FRAMES
-from engine.serving.slots import PREFILL_CHUNK
+from engine.serving.runner.slots import PREFILL_CHUNK
 
 __all__ = [
     "MemoryPlan",
@@ -161,12 +162,14 @@ def plan_memory(
     slots: int,
     positions: int,
     activations: torch.dtype | None = None,
+    measured: int | None = None,
 ) -> MemoryPlan:
     """Plan `slots` slots of `positions` positions (at most the model's own), or as many as fit `available` bytes.
 
     If they do not fit, the number of slots is reduced first, down to one, then the positions, down to 2,048 or the
     requested number if that is smaller. `available` None: no limit. `activations` as `activation_dtype` returns it; by
-    default that of current GPUs.
+    default that of current GPUs. `measured`: bytes that frames, prompts and decoding need at once, as `warm_up` returns
+    them; by default they are estimated.
 
     Raises InvalidOption for less than one slot or position, and DoesNotFit when even the smallest plan is too large.
     """
@@ -175,15 +178,15 @@ def plan_memory(
     size = _sizes(architecture, precision, activations or activation_dtype(precision, "cpu"))
     positions = min(positions, architecture.config.slow.max_seq_len)
     for count in range(slots, 0, -1):
-        plan = size.plan(count, positions)
+        plan = size.plan(count, positions, measured)
         if available is None or plan.total <= available:
             return plan
     assert available is not None
-    least = size.plan(1, min(positions, SHORTEST))
+    least = size.plan(1, min(positions, SHORTEST), measured)
     if least.total > available:
         raise _refusal(size, least, available)
     room = (available - (least.total - least.kv)) // least.kv_per_position
-    return size.plan(1, max(least.positions, min(positions, room // _STEP * _STEP)))
+    return size.plan(1, max(least.positions, min(positions, room // _STEP * _STEP)), measured)
 
 
 def held_bytes(module: nn.Module) -> int:
@@ -215,11 +218,15 @@ class _Sizes:
         }
         self._largest = max(weight.numel() for weight in (*slow.layers.parameters(), *fast.layers.parameters()))
 
-    def plan(self, slots: int, positions: int) -> MemoryPlan:
+    def plan(self, slots: int, positions: int, measured: int | None = None) -> MemoryPlan:
         slow = self.config.slow
         kv = slow.n_layer * 2 * slow.n_local_heads * slow.head_dim * self.activations.itemsize
         return MemoryPlan(
-            **self._weights, kv_per_position=kv, slots=slots, positions=positions, workspace=self._workspace(slots)
+            **self._weights,
+            kv_per_position=kv,
+            slots=slots,
+            positions=positions,
+            workspace=self._workspace(slots, measured),
         )
 
     def of(self, precision: Precision) -> "_Sizes":
@@ -235,8 +242,10 @@ class _Sizes:
         )
         return weights + sum(buffer.nbytes for buffer in module.buffers())
 
-    def _workspace(self, slots: int) -> int:
-        return _ALLOWANCE + self._widened() + self._prefill() + self._encoding() + self._decoding(slots)
+    def _workspace(self, slots: int, measured: int | None) -> int:
+        if measured is None:
+            measured = self._widened() + self._prefill() + self._decoding(slots)
+        return _ALLOWANCE + self._encoding() + slots * self._stream + measured
 
     def _widened(self) -> int:
         """Bytes of the largest weight, widened for a product: int8 and fp8 one weight at a time, fp8 through fp32."""
@@ -254,7 +263,7 @@ class _Sizes:
 
     def _decoding(self, slots: int) -> int:
         frames = min(slots * CHUNK_FRAMES[-1], FRAMES_AT_ONCE)
-        return slots * self._stream + frames * _alive(self.codec.decoder_activation)
+        return frames * _alive(self.codec.decoder_activation)
 
 
 @lru_cache(maxsize=16)

@@ -19,7 +19,7 @@ from benchmarks.speed.ways import Bench, Way, build, new_runner, record, ways
 from engine.audio import decode_audio
 from engine.families.s2.codec import codec_files
 from engine.families.s2.dual_ar import read_config
-from engine.serving.model_runner import ModelRunner
+from engine.serving.runner.model_runner import ModelRunner
 from tests.paths import MINIATURE
 
 CPU = torch.device("cpu")

@@ -21,7 +21,7 @@ from engine.codec.codec import CodecDecoder, DecoderState
 from engine.errors import EngineClosed, InvalidCodes
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.serving.codec_worker import FRAMES_AT_ONCE, GRAPH_FRAMES, CodecStream, CodecWorker, Samples
-from engine.serving.graphs import GraphCapture, Replay
+from engine.serving.runner.graphs import GraphCapture, Replay
 from tests.engine.graph_capture import FailingGraphCapture, FakeGraphCapture
 from tests.paths import MINIATURE
 

@@ -20,11 +20,11 @@ from engine.codec.codec import CodecDecoder, DecoderState
 from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, EngineFailed
 from engine.request import AudioChunk, Speech, noise_key
-from engine.serving.graphs import TorchScriptCapture
-from engine.serving.model_runner import PendingFrames
+from engine.serving.runner.graphs import TorchScriptCapture
+from engine.serving.runner.model_runner import PendingFrames
+from engine.serving.runner.slots import PREFILL_CHUNK
+from engine.serving.runner.step_runners import GraphMode
 from engine.serving.scheduler import Scheduler, Ticket
-from engine.serving.slots import PREFILL_CHUNK
-from engine.serving.step_runners import GraphMode
 from engine.serving.turn import Turn
 from engine.voice import Voice
 from tests.engine.test_engine import CLIP, TRANSCRIPT, same_sound, take

@@ -12,9 +12,10 @@ from torch import nn
 from engine.codec.codec import CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 from engine.config import DualARConfig, TransformerConfig
+from engine.engine import _prefix_bytes
 from engine.errors import DoesNotFit, InvalidOption
 from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
-from engine.families.s2.dual_ar import load_dual_ar, read_config
+from engine.families.s2.dual_ar import DualAR, load_dual_ar, read_config
 from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.release import S2Architecture
 from engine.families.s2.slow_ar import SlowAR
@@ -31,6 +32,7 @@ from engine.serving.memory import (
     plan_memory,
     reserved_memory,
 )
+from engine.serving.warm_up import warm_up
 from tests.paths import MINIATURE
 
 BLOCK = {"n_head": 32, "n_local_heads": 8, "head_dim": 128, "dim": 2560, "intermediate_size": 9728}
@@ -252,3 +254,39 @@ def test_memory_that_pytorch_keeps_is_still_available() -> None:
     assert taken is not None
     assert freed is not None
     assert freed - taken == pytest.approx(256 * 2**20, rel=0.05)
+
+
+def test_what_is_measured_takes_the_place_of_the_estimate() -> None:
+    def plan(measured: int | None, available: int | None = None) -> MemoryPlan:
+        return plan_memory(SIZES, "bf16", available=available, slots=8, positions=2048, measured=measured)
+
+    estimated, small = plan(None), plan(100 << 20)
+    assert plan(300 << 20).workspace - small.workspace == 200 << 20
+    assert small.total - small.workspace == estimated.total - estimated.workspace
+    assert small.workspace > 100 << 20  # an encoder at work, states, graphs
+    assert plan(100 << 20, small.total).slots == 8
+    assert plan(300 << 20, small.total).slots < 8
+
+
+@pytest.mark.parametrize(
+    ("free", "kept"), [(30 << 30, 512 << 20), (1 << 30, 512 << 20), (300 << 20, 150 << 20), (0, 0)]
+)
+def test_the_prefix_cache_gets_half_of_what_the_plan_leaves(
+    free: int, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weights are in the plan and on the device already: they count once."""
+    plan = plan_memory(SIZES, "bf16", available=None, slots=8, positions=2048)
+    loaded = plan.slow + plan.fast + plan.decoder
+    monkeypatch.setattr("engine.engine.available_memory", lambda _device: plan.total - loaded + free)
+    assert _prefix_bytes(torch.device("cuda"), plan, loaded) == kept
+
+
+def test_a_warm_up_runs_on_a_cpu_too(miniature: DualAR) -> None:
+    ran: list[int] = []
+    decoder = load_codec_decoder(*codec_files(MINIATURE))
+    hook = miniature.slow.norm.register_forward_hook(lambda _module, given, _out: ran.append(len(given[0])))
+    try:
+        assert warm_up(miniature, decoder, 64, slots=3) is None
+    finally:
+        hook.remove()
+    assert ran == [3]  # a frame of all slots

@@ -11,9 +11,9 @@ from engine.families.family import PromptReference, PromptVoice
 from engine.families.qwen3_tts.release import Qwen3TTSRelease, TalkerModel
 from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
-from engine.serving.graphs import TorchScriptCapture
-from engine.serving.model_runner import ModelRunner
-from engine.serving.prefix_cache import PrefixCache
+from engine.serving.runner.graphs import TorchScriptCapture
+from engine.serving.runner.model_runner import ModelRunner
+from engine.serving.runner.prefix_cache import PrefixCache
 from tests.engine.families.qwen3_tts.conftest import CPU, cases, golden
 
 TRANSCRIPT = "The words of it."

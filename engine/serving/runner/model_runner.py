@@ -4,6 +4,7 @@ For use by one thread.
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -14,10 +15,11 @@ from engine.families.family import SpeechModel
 from engine.models.frame_step import FrameStep
 from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
-from engine.serving.graphs import GraphCapture
-from engine.serving.prefix_cache import PrefixCache
-from engine.serving.slots import SlotPool
-from engine.serving.step_runners import EagerStepRunner, GraphMode, StaticStepRunner, TracedStepRunner
+from engine.serving.device import own_stream
+from engine.serving.runner.graphs import GraphCapture
+from engine.serving.runner.prefix_cache import PrefixCache
+from engine.serving.runner.slots import SlotPool
+from engine.serving.runner.step_runners import EagerStepRunner, GraphMode, StaticStepRunner, TracedStepRunner
 
 
 class PendingFrames:
@@ -62,7 +64,8 @@ class ModelRunner:
     ) -> None:
         self._semantic_size = model.slow.semantic_codebook_size
         frame = FrameStep(model.slow, model.fast, residual_size)
-        self._slots = SlotPool(model.slow, slots, positions, prefixes)
+        padded = model.slow.norm.weight.device.type == "cuda" or (capture is not None and capture.fixed_shapes)
+        self._slots = SlotPool(model.slow, slots, positions, prefixes, padded=padded)
         self._steps: EagerStepRunner | TracedStepRunner | StaticStepRunner
         if mode == "frame" and capture is not None and not capture.fixed_shapes:
             self._steps = TracedStepRunner(frame, self._slots, capture)
@@ -95,6 +98,10 @@ class ModelRunner:
     def graph_state(self) -> str:
         """What is captured: `frame`, `fast`, or `off` and why."""
         return self._steps.graph_state
+
+    def stream(self) -> torch.cuda.StreamContext | nullcontext[None]:
+        """A block in which frames are made on a stream of their own, before other work of a GPU."""
+        return own_stream(self._slots.device, urgent=True)
 
     @torch.inference_mode()
     def capture_next(self) -> bool:

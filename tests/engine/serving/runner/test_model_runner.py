@@ -14,11 +14,11 @@ from engine.families.s2.dual_ar import DualAR, load_dual_ar
 from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import BUNDLED
-from engine.serving.graphs import TorchScriptCapture
-from engine.serving.model_runner import ModelRunner
-from engine.serving.prefix_cache import PrefixCache
-from engine.serving.slots import PREFILL_CHUNK
-from engine.serving.step_runners import GraphMode
+from engine.serving.runner.graphs import TorchScriptCapture
+from engine.serving.runner.model_runner import ModelRunner
+from engine.serving.runner.prefix_cache import PrefixCache
+from engine.serving.runner.slots import PREFILL_CHUNK
+from engine.serving.runner.step_runners import GraphMode
 from tests.engine.conftest import golden
 from tests.engine.graph_capture import FailingGraphCapture, FakeGraphCapture
 
@@ -236,7 +236,7 @@ def test_prompts_that_no_slot_holds_are_refused(miniature: DualAR) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("mode", ["frame", "fast"])
 def test_cuda_graphs_draw_what_eager_steps_do(mode: GraphMode) -> None:
-    from engine.serving.graphs import CudaGraphCapture
+    from engine.serving.runner.graphs import CudaGraphCapture
     from tests.paths import MINIATURE
 
     device = torch.device("cuda:0")
@@ -250,3 +250,29 @@ def test_cuda_graphs_draw_what_eager_steps_do(mode: GraphMode) -> None:
         assert run.graph_state == ("off" if capture is None else mode)
     for eager, graph in zip(drawn[True], drawn[False], strict=True):
         np.testing.assert_array_equal(eager, graph)
+
+
+@pytest.mark.parametrize("length", [5, 17, 100, 129, 300, 510])
+def test_a_prompt_in_padded_chunks_is_the_same_prompt(miniature: DualAR, length: int) -> None:
+    """Also where the padding would not fit, and where the slot held a longer prompt."""
+    asked = prompt(miniature, length, length)
+    caches = []
+    for capture in (None, FakeGraphCapture()):
+        run = runner(miniature, capture=capture, mode="off", positions=512)
+        slots = run._slots
+        slots.cache.buffer.fill_(3.0)
+        begin(run, 1, asked, 0)
+        caches.append(slots.cache.buffer[:, :, 1, :, : length - 1])
+        assert slots.cache.buffer[:, :, 0].eq(3).all()
+        assert slots.cache.buffer[:, :, 2].eq(3).all()
+    torch.testing.assert_close(*caches, rtol=1e-4, atol=1e-5)
+
+
+def test_padded_chunks_have_few_sizes(miniature: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = runner(miniature, capture=FakeGraphCapture())
+    sizes: set[int] = set()
+    usual = miniature.slow.run
+    monkeypatch.setattr(miniature.slow, "run", lambda x, view: sizes.add(x.shape[1]) or usual(x, view))
+    for length in range(2, 300, 7):
+        begin(run, 0, prompt(miniature, length, length), 0)
+    assert sizes == {16, 32, 64, PREFILL_CHUNK}

@@ -13,8 +13,8 @@ from torch import Tensor
 from engine.models.frame_step import DecodeState, FrameStep
 from engine.models.kv_cache import ExactRowsView, StaticRowsView
 from engine.models.sampling import MAX_TOP_K, RowOptions
-from engine.serving.graphs import CapturedGraphs, GraphCapture, GraphKey, TracedRowsView
-from engine.serving.slots import SlotPool
+from engine.serving.runner.graphs import CapturedGraphs, GraphCapture, GraphKey, TracedRowsView
+from engine.serving.runner.slots import SlotPool
 
 SHORTEST_SPAN = 256
 

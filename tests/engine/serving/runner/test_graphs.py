@@ -7,15 +7,18 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-import engine.serving.graphs
+import engine.serving.device
+import engine.serving.runner.graphs
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.serving.codec_worker import CodecWorker
-from engine.serving.graphs import CapturedGraphs, CudaGraphCapture, TorchScriptCapture
+from engine.serving.device import prepare_device
+from engine.serving.runner.graphs import CapturedGraphs, CudaGraphCapture, TorchScriptCapture
 from tests.engine.graph_capture import FailingGraphCapture, FakeGraphCapture
 from tests.engine.serving.test_codec_worker import BATCHES, ROWS, hear, until
 from tests.paths import MINIATURE
@@ -103,29 +106,31 @@ def test_that_nothing_can_be_recorded_is_said_once(caplog: pytest.LogCaptureFixt
     assert graphs.state == "fast"
     assert graphs.is_missing((1, 1))
     graphs.capture((1, 1), torch.neg, x)
+    graphs.capture((2, 1), torch.neg, x)
     assert graphs.get((1, 1)) is None
     assert not graphs.is_missing((1, 1))
-    assert not graphs.is_missing((2, 1))
     assert graphs.state == ("off: they could not be recorded (operation not permitted when stream is capturing)")
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
-def test_what_was_recorded_before_a_failure_stays(caplog: pytest.LogCaptureFixture) -> None:
-    class Once(FakeGraphCapture):
+def test_a_size_that_cannot_be_recorded_takes_graphs_from_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    class Small(FakeGraphCapture):
         def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Callable[[], Tensor]:
-            if self.captured:
+            if len(inputs[0]) > 2:
                 raise MemoryError("CUDA out of memory.\nTried to allocate 2 GiB.")
             return super().capture(function, *inputs)
 
-    x = torch.ones(2)
-    graphs = CapturedGraphs(Once(), "frame")
-    graphs.capture((1, 1), torch.neg, x)
-    graphs.capture((2, 1), torch.neg, x)
-    replay = graphs.get((1, 1))
+    graphs = CapturedGraphs(Small(), "frame")
+    for size in (8, 4, 2, 1):
+        assert graphs.is_missing((size, 1))
+        graphs.capture((size, 1), torch.neg, torch.ones(size))
+        assert not graphs.is_missing((size, 1))
+    assert graphs.get((8, 1)) is graphs.get((4, 1)) is None
+    replay = graphs.get((2, 1))
     assert replay is not None
     assert replay().tolist() == [-1, -1]
-    assert "(CUDA out of memory" in graphs.state
-    assert "\n" not in graphs.state
+    assert graphs.has_failed
+    assert graphs.state == "frame, 2 of 4 sizes without (CUDA out of memory.)"
     assert len(caplog.records) == 1
 
 
@@ -141,13 +146,13 @@ class Device:
 
     def __init__(self) -> None:
         self.capturing = self.most = 0
-        self.captures: list[tuple[object, object, str]] = []
+        self.captures: list[tuple[Any, Any, str]] = []
         self.CUDAGraph = lambda: SimpleNamespace(replay=lambda: None)
         self.graph_pool_handle = object
         self._stream = SimpleNamespace(wait_stream=lambda other: None)
 
-    def Stream(self, device: torch.device) -> object:
-        return SimpleNamespace(wait_stream=lambda other: None, device=device)
+    def Stream(self, device: torch.device, priority: int) -> object:
+        return SimpleNamespace(wait_stream=lambda other: None, device=device, priority=priority)
 
     def current_stream(self, *_: object) -> object:
         return self._stream
@@ -170,7 +175,8 @@ class Device:
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Device:
     device = Device()
-    monkeypatch.setattr(engine.serving.graphs, "torch", SimpleNamespace(cuda=device, device=torch.device))
+    for module in (engine.serving.device, engine.serving.runner.graphs):
+        monkeypatch.setattr(module, "torch", SimpleNamespace(cuda=device, device=torch.device))
     return device
 
 
@@ -188,6 +194,14 @@ def test_all_captures_share_a_stream_and_a_pool_and_let_other_threads_work(stand
     pool, stream, mode = stand_in.captures[0]
     assert all(capture[0] is pool and capture[1] is stream for capture in stand_in.captures)
     assert mode == "thread_local"
+
+
+def test_frames_are_captured_on_a_stream_that_goes_first(stand_in: Device) -> None:
+    """CUDA: lower numbers go first, and a graph's kernels have the priority of the stream they were captured on."""
+    for urgent in (True, False):
+        CudaGraphCapture(torch.device("cuda:0"), urgent=urgent).capture(torch.neg, torch.zeros(1))
+    priorities = [capture[1].priority for capture in stand_in.captures]
+    assert priorities[0] < priorities[1] == 0
 
 
 def test_no_two_threads_capture_at_once(stand_in: Device) -> None:
@@ -219,10 +233,10 @@ def test_no_two_threads_capture_at_once(stand_in: Device) -> None:
 
 
 @pytest.fixture
-def cuda() -> Iterator[str]:
-    """fp32 without TF32, so that results are comparable."""
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, allow_tf32=False):
-        yield "cuda:0"
+def cuda() -> str:
+    """With the settings of an engine."""
+    prepare_device(torch.device("cuda:0"))
+    return "cuda:0"
 
 
 def close(got: Tensor, expected: Tensor) -> None:
@@ -390,7 +404,7 @@ def test_a_refused_function_is_no_end_of_decoding(cuda: str, caplog: pytest.LogC
         hear(worker, decoder, tolerance=1e-4)
     finally:
         worker.close()
-    assert [record.levelno for record in caplog.records if record.name == "engine.serving.codec_worker"] == [
+    assert [record.levelno for record in caplog.records if record.name == "engine.serving.runner.graphs"] == [
         logging.WARNING
     ]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from engine.models.frame_step import DecodeState
@@ -14,11 +15,13 @@ from engine.models.kv_cache import ContiguousView
 from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
 from engine.models.stacks import SlowStack
-from engine.serving.prefix_cache import PrefixCache
+from engine.serving.runner.prefix_cache import PrefixCache
 
 # Positions of a prefill chunk. Chunks begin at multiples of it, whatever was reused and whatever other slots do: one
 # prompt is always computed in the same shapes, so its keys and values are the same to the last bit.
 PREFILL_CHUNK = 128
+# Sizes that chunks are padded to on GPUs.
+PADDED_SIZES = (16, 32, 64, PREFILL_CHUNK)
 
 
 @dataclass
@@ -35,8 +38,11 @@ class SlotPool:
     state: decoding state between two frames; row i is slot i.
     """
 
-    def __init__(self, slow: SlowStack, count: int, positions: int, prefixes: PrefixCache) -> None:
-        self._slow, self._prefixes = slow, prefixes
+    def __init__(
+        self, slow: SlowStack, count: int, positions: int, prefixes: PrefixCache, *, padded: bool = False
+    ) -> None:
+        """padded: whether chunks of a prompt are padded to few sizes, for which a GPU's libraries have plans."""
+        self._slow, self._prefixes, self._padded = slow, prefixes, padded
         self.count = count
         self.device = slow.norm.weight.device
         # Inactive rows of a static step write to the last position, so no request may use it.
@@ -89,13 +95,22 @@ class SlotPool:
         last = columns.shape[1] - 1  # the last column is the input of the first frame
         if held.filled < last:
             end = _chunk_end(held.prompt, held.filled)
-            chunk = columns[None, :, held.filled : end].to(self.device, non_blocking=True)
+            chunk = self._chunk(columns, held.filled, end).to(self.device, non_blocking=True)
             embedded = self._slow.embed(chunk, held.prompt.vector)
             self._slow.run(embedded, ContiguousView(self.cache, held.filled, slot))
             held.filled = end
             if end == _reusable(held.prompt):
                 self._prefixes.put(columns[:, :end], self.cache.copy_out(slot, end))
         return held.filled == last
+
+    def _chunk(self, columns: Tensor, start: int, end: int) -> Tensor:
+        """The columns from `start` to `end`, `[1, rows, T]`, padded where there is room.
+
+        The padding writes behind the prompt, where frames overwrite it before they attend to it.
+        """
+        chunk, room = columns[None, :, start:end], self.positions - start
+        size = next((size for size in PADDED_SIZES if end - start <= size <= room), end - start)
+        return F.pad(chunk, (0, size - (end - start))) if self._padded else chunk
 
     def forget(self, prefix: Prompt, free: Iterable[int]) -> None:
         """Drop the keys and values of prompts that begin with `prefix`, all of which is shared, from the prefix cache

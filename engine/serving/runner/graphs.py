@@ -19,6 +19,7 @@ from torch import Tensor
 
 from engine.errors import first_line
 from engine.models.kv_cache import rows_of
+from engine.serving.device import new_stream
 
 log = logging.getLogger(__name__)
 
@@ -54,9 +55,10 @@ class CudaGraphCapture:
     fixed_shapes = True
     WARM_UPS = 2  # libraries choose kernels and allocate workspaces on the first calls, which must not be captured
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, *, urgent: bool = False) -> None:
+        """urgent: whether the kernels of the graphs go before those of other streams."""
         self._device = device
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._stream = new_stream(device, urgent=urgent)
         self._pool = torch.cuda.graph_pool_handle()
 
     def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
@@ -85,7 +87,9 @@ class TorchScriptCapture:
 
     def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         function(*inputs)  # views of weights that the first run keeps become constants of the trace
-        # The parts of `torch.jit.trace`, which itself keeps every traced function and its weights for ever.
+        # The parts of `torch.jit.trace`, which itself keeps every traced function and its weights for ever: 45 MB for
+        # every model loaded, of functions and of modules alike. The other public ways either keep Python in the step
+        # (`torch.fx`) or need a C++ compiler (`torch.export` with AOTInductor, `torch.compile`).
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about sizes, which are constant on purpose
             graph, _ = torch._C._create_graph_by_tracing(function, inputs, lambda _value: "", True, False)
@@ -104,21 +108,40 @@ class TorchScriptCapture:
 class CapturedGraphs:
     """Captured functions by key.
 
-    After the first failure nothing more is captured; the failure is logged once and shows in `state`.
+    A key whose capture fails has no graph; it is not tried again, other keys are. The first failure is logged, and
+    failures show in `state`.
     """
 
     def __init__(self, capture: GraphCapture | None, name: str) -> None:
-        self._capture = capture
+        self._capture, self._name = capture, name
         self._replays: dict[GraphKey, Replay] = {}
-        self.state = "off" if capture is None else name
+        self._failed: dict[GraphKey, str] = {}  # with the reason
+
+    @property
+    def state(self) -> str:
+        """The name, with the number of keys that failed and why; `off` without a capture or a single graph."""
+        if self._capture is None:
+            return "off"
+        failed = dict(self._failed)  # another thread may add to it
+        if not failed:
+            return self._name
+        why = next(iter(failed.values()))
+        if not self._replays:
+            return f"off: they could not be recorded ({why})"
+        return f"{self._name}, {len(failed)} of {len(failed) + len(self._replays)} sizes without ({why})"
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the capture of a key has failed."""
+        return bool(self._failed)
 
     def get(self, key: GraphKey) -> Replay | None:
         """The replay captured under `key`, if any."""
         return self._replays.get(key)
 
     def is_missing(self, key: GraphKey) -> bool:
-        """Whether `key` can be captured and has not been."""
-        return self._capture is not None and key not in self._replays
+        """Whether `key` can be captured and has not been tried."""
+        return self._capture is not None and key not in self._replays and key not in self._failed
 
     def capture(self, key: GraphKey, function: Callable[..., Tensor], *inputs: Tensor) -> None:
         """Capture `function(*inputs)` under `key`."""
@@ -126,9 +149,9 @@ class CapturedGraphs:
         try:
             self._replays[key] = self._capture.capture(function, *inputs)
         except Exception as error:  # a tracer raises many types
-            log.warning("Speaking without recorded steps, more slowly: %s", error)
-            self._capture = None
-            self.state = f"off: they could not be recorded ({first_line(error)})"
+            if not self._failed:
+                log.warning("Steps of some sizes are not recorded and run more slowly: %s", error)
+            self._failed[key] = first_line(error)
 
 
 class TracedRowsView:
