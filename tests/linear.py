@@ -1,9 +1,10 @@
 """Whether the time that a function takes grows with the length of what it is given, or faster.
 
-Counted is the processor's time of this thread, so that other programs on the machine matter little; a ratio that is too
-large is measured again before it counts.
+Counted is the processor's time of this thread without garbage collections, whose time grows with what other tests have
+left; other programs on the machine matter little. A ratio that is too large is measured again before it counts.
 """
 
+import gc
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -17,9 +18,15 @@ _AGAIN = 2  # more measurements of what seems to grow too fast
 
 def seconds(function: Callable[[T], object], given: T) -> float:
     """The processor's time that one call takes."""
-    start = time.thread_time()
-    function(given)
-    return time.thread_time() - start
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        start = time.thread_time()
+        function(given)
+        return time.thread_time() - start
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def faults(

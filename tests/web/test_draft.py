@@ -32,6 +32,7 @@ def test_a_reload_keeps_what_was_entered_until_everything_is_deleted(
     library.add(voice("Ben"))
     with visit(chromium, serve(engine, storage)) as page:
         expect(picker(page)).to_have_value("Anna")
+        page.wait_for_function("reprise.draft.restored")
         pick(page, "Ben")
         page.get_by_label(TEXT).fill("Not spoken yet.")
         page.locator("#rp-advanced button").first.click()
