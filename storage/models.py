@@ -44,6 +44,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlalchemy.dialects import sqlite
@@ -228,6 +229,7 @@ class ScriptRow(Base):
     name: Mapped[str] = mapped_column(String(120))
     created: Mapped[datetime] = mapped_column(UtcDateTime)
     updated: Mapped[datetime] = mapped_column(UtcDateTime)  # of the name or any card
+    paragraph_pause: Mapped[float] = mapped_column(Double, server_default="0.6")  # seconds after each paragraph
 
 
 class CardRow(Base):
@@ -247,6 +249,9 @@ class CardRow(Base):
     speaker: Mapped[str | None] = mapped_column(String(80))
     voice_id: Mapped[str | None] = mapped_column(String(32))  # no foreign key: a deleted voice must be visible
     pause: Mapped[float] = mapped_column(Double)  # seconds of silence after it
+    ends_paragraph: Mapped[bool] = mapped_column(server_default=false())  # its pause is the script's
+    speed: Mapped[float] = mapped_column(Double, server_default="1")
+    chapter: Mapped[str | None] = mapped_column(String(200))  # the title of the chapter that begins with it
     locked: Mapped[bool]
     status: Mapped[str] = mapped_column(String(10))
     failure: Mapped[str | None] = mapped_column(Text)  # for the author: `Sentence.to_json`

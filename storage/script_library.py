@@ -52,6 +52,13 @@ class ScriptLibrary:
         with self._database.replace() as session:
             return scripts.rename(session=session, script_id=script_id, owner=checked_owner(owner), name=name)
 
+    def set_paragraph_pause(self, script_id: str, seconds: float, *, owner: str = LOCAL) -> ScriptRecord:
+        """Seconds of silence after each paragraph, 0 to 60; pauses set by hand stay. Raises InvalidInput."""
+        with self._database.write() as session:
+            return scripts.set_paragraph_pause(
+                session=session, script_id=script_id, owner=checked_owner(owner), seconds=seconds
+            )
+
     def discard(self, script_id: str, *, owner: str = LOCAL) -> None:
         """Delete a script and its takes, except those in the history."""
         self._database.delete(
@@ -118,6 +125,16 @@ class ScriptLibrary:
         """Seconds of silence after a card, 0 to 60. Raises InvalidInput."""
         with self._database.write() as session:
             return cards.set_pause(session=session, card_id=card_id, owner=checked_owner(owner), pause=pause)
+
+    def set_speed(self, card_id: str, speed: float, *, owner: str = LOCAL) -> CardRecord:
+        """Set the speed at which a card's takes are played, 0.5 to 2; the pitch stays. Raises InvalidInput."""
+        with self._database.write() as session:
+            return cards.set_speed(session=session, card_id=card_id, owner=checked_owner(owner), speed=speed)
+
+    def set_chapter(self, card_id: str, title: str | None, *, owner: str = LOCAL) -> CardRecord:
+        """Let a chapter begin with a card; None for no chapter. Raises InvalidInput."""
+        with self._database.replace() as session:
+            return cards.set_chapter(session=session, card_id=card_id, owner=checked_owner(owner), title=title)
 
     def set_speaker(self, card_id: str, speaker: str | None, *, owner: str = LOCAL) -> CardRecord:
         """Change a card's speaker (None: the narrator) but not its voice. Raises InvalidInput."""

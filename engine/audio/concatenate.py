@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from engine.audio.encode import CODINGS, RATES, supported_rate, to_int16
 from engine.audio.resample import resample
+from engine.audio.tempo import change_tempo
 from engine.errors import InvalidInput, InvalidOption
 
 FileFormat = Literal["wav", "flac", "mp3", "opus"]
@@ -24,10 +25,14 @@ _BLOCK = 1 << 16  # samples
 
 @dataclass(frozen=True)
 class TakeAudio:
-    """A take to write: a mono file as `encode_flac` writes it, and the seconds of silence after it."""
+    """A take to write: a mono file as `encode_flac` writes it. pause: seconds of silence after it.
+
+    speed: at which it is played, at its own pitch; the take then has exactly round(samples / speed) samples.
+    """
 
     audio: bytes
     pause: float = 0.0
+    speed: float = 1.0
 
 
 def concatenate_takes(file: BinaryIO | Path, takes: Iterable[TakeAudio], format: FileFormat) -> float:
@@ -54,7 +59,7 @@ def concatenate_takes(file: BinaryIO | Path, takes: Iterable[TakeAudio], format:
                     out = stack.enter_context(
                         soundfile.SoundFile(file, "w", rate, channels=1, format=container, subtype=coding)
                     )
-                for block in chain(_silence(round(pause * rate)), _blocks(sound, rate)):
+                for block in chain(_silence(round(pause * rate)), _blocks(sound, rate, take.speed)):
                     out.write(block)
                     length += len(block)
             pause = take.pause
@@ -75,12 +80,15 @@ def _silence(length: int) -> Iterator[NDArray[np.int16]]:
         yield np.zeros(min(_BLOCK, length - start), np.int16)
 
 
-def _blocks(sound: soundfile.SoundFile, rate: int) -> Iterator[NDArray[np.int16]]:
+def _blocks(sound: soundfile.SoundFile, rate: int, speed: float) -> Iterator[NDArray[np.int16]]:
     try:
-        if sound.samplerate == rate:
+        if sound.samplerate == rate and speed == 1:
             yield from sound.blocks(_BLOCK, dtype="int16")
-        else:
-            samples = torch.from_numpy(sound.read(dtype="float32"))
-            yield to_int16(resample(samples, sound.samplerate, rate).numpy())
+            return
+        samples = change_tempo(sound.read(dtype="int16"), sound.samplerate, speed)
+        if sound.samplerate != rate:
+            floats = torch.from_numpy(samples / np.float32(32768))
+            samples = to_int16(resample(floats, sound.samplerate, rate).numpy())
+        yield samples
     except soundfile.SoundFileError as error:
         raise InvalidInput("cards.damaged_take") from error

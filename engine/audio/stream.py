@@ -17,13 +17,13 @@ from fractions import Fraction
 from typing import Literal, cast, get_args
 
 import av
-import av.filter
 import numpy as np
 from av.audio.frame import AudioFrame
 from av.audio.stream import AudioStream
 from numpy.typing import NDArray
 
 from engine.audio.encode import RATES, supported_rate, to_int16
+from engine.audio.tempo import Tempo
 from engine.errors import InvalidOption
 
 StreamFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
@@ -94,7 +94,7 @@ class StreamEncoder:
         self._stream.codec_context.layout = "mono"
         if coding.bit_rate:
             self._stream.codec_context.bit_rate = coding.bit_rate
-        self._tempo = _Tempo(source_rate, speed) if speed != 1 else None
+        self._tempo = Tempo(source_rate, speed) if speed != 1 else None
 
     def encode(self, samples: NDArray[np.floating]) -> bytes:
         """Encode float samples [n], mono; beyond ±1 is clipped, NaN becomes silence. Returns the bytes made so far."""
@@ -118,39 +118,6 @@ class StreamEncoder:
     def _encode(self, frames: Iterable[AudioFrame]) -> None:
         for frame in frames:
             self._container.mux(self._stream.encode(frame))
-
-
-class _Tempo:
-    """Changes the speed of frames and keeps their pitch, by FFmpeg's `atempo`."""
-
-    def __init__(self, sample_rate: int, speed: float) -> None:
-        graph = av.filter.Graph()
-        self._source = graph.add_abuffer(
-            sample_rate=sample_rate, format="s16", layout="mono", time_base=Fraction(1, sample_rate)
-        )
-        # One filter goes down to half the speed.
-        steps = [0.5, speed * 2] if speed < 0.5 else [speed]
-        filters = [graph.add("atempo", f"{step:.6f}") for step in steps]
-        self._sink = graph.add("abuffersink")
-        graph.link_nodes(self._source, *filters, self._sink)
-        graph.configure()
-        self._graph = graph
-
-    def push(self, frame: AudioFrame) -> list[AudioFrame]:
-        self._source.push(frame)
-        return self._pull()
-
-    def finish(self) -> list[AudioFrame]:
-        self._source.push(None)
-        return self._pull()
-
-    def _pull(self) -> list[AudioFrame]:
-        frames: list[AudioFrame] = []
-        try:
-            while True:
-                frames.append(cast(AudioFrame, self._sink.pull()))
-        except (av.BlockingIOError, av.EOFError):
-            return frames
 
 
 class _Written:

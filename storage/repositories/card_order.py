@@ -62,7 +62,7 @@ def split(*, session: Session, card_id: str, owner: str, at: int, pause: float) 
     _shift(session, row.script_id, by=1, start=second.position)
     session.add(second)
     cards.write(session, row, row.text[:at].strip())
-    row.pause = scripts.checked_pause(pause)
+    row.pause, row.ends_paragraph = scripts.checked_pause(pause), False
     return cards.changed(session, row, owner), cards.record(session=session, card_id=second.id, owner=owner)
 
 
@@ -79,7 +79,7 @@ def merge(*, session: Session, card_id: str, owner: str) -> CardRecord:
     if following.speaker != row.speaker:
         raise InvalidInput("cards.two_speakers")
     cards.write(session, row, scripts.checked_card_text(f"{row.text} {following.text}"))
-    row.pause = following.pause
+    row.pause, row.ends_paragraph = following.pause, following.ends_paragraph
     _remove(session, following)
     return cards.changed(session, row, owner)
 
@@ -112,6 +112,6 @@ def _shift(session: Session, script_id: str, *, by: int, start: int) -> None:
 
 def _values(row: CardRow) -> dict[str, object]:
     """The columns that the second part of a split card inherits."""
-    names = ("script_id", "speaker", "voice_id", "pause", "locked", "seed", "settings")
+    names = ("script_id", "speaker", "voice_id", "pause", "ends_paragraph", "speed", "locked", "seed", "settings")
     status = "queued" if row.status == "queued" else "idle"
     return {"status": status, "failure": None, **{name: getattr(row, name) for name in names}}

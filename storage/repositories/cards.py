@@ -28,6 +28,9 @@ CardState = Literal["new", "queued", "spoken", "failed"]
 class CardRecord:
     """A stored card. pause: seconds of silence after it. locked: its text, speaker, voice and take cannot change.
 
+    ends_paragraph: its pause follows the script's. speed: at which its take is played, 0.5 to 2. chapter: the title of
+    the chapter that begins with it, or None.
+
     state: `failed` has a sentence in `failure`; `queued` may have a take, which the next one replaces. seed, settings:
     how it is spoken; None and empty for the defaults. take_id, duration: the chosen generation and its seconds, or
     None. stop_reason: of its speech; after `length` and `short` words may be missing. takes: their number.
@@ -40,6 +43,9 @@ class CardRecord:
     speaker: str | None
     voice_id: str | None
     pause: float
+    ends_paragraph: bool
+    speed: float
+    chapter: str | None
     locked: bool
     state: CardState
     failure: Sentence | None
@@ -49,6 +55,11 @@ class CardRecord:
     duration: float | None
     stop_reason: str | None
     takes: int
+
+    @property
+    def seconds(self) -> float | None:
+        """Length of the chosen take as it is played."""
+        return None if self.duration is None else self.duration / self.speed
 
 
 def records(*, session: Session, script_id: str, owner: str) -> list[CardRecord]:
@@ -85,7 +96,21 @@ def set_locked(*, session: Session, card_id: str, owner: str, locked: bool) -> C
 def set_pause(*, session: Session, card_id: str, owner: str, pause: float) -> CardRecord:
     """Set the seconds of silence after a card. Raises ScriptNotFound, InvalidInput."""
     row = lock(session=session, card_id=card_id, owner=owner)
-    row.pause = scripts.checked_pause(pause)
+    row.pause, row.ends_paragraph = scripts.checked_pause(pause), False
+    return changed(session, row, owner)
+
+
+def set_speed(*, session: Session, card_id: str, owner: str, speed: float) -> CardRecord:
+    """Set the speed at which a card's takes are played. Raises ScriptNotFound, InvalidInput."""
+    row = lock(session=session, card_id=card_id, owner=owner)
+    row.speed = scripts.checked_speed(speed)
+    return changed(session, row, owner)
+
+
+def set_chapter(*, session: Session, card_id: str, owner: str, title: str | None) -> CardRecord:
+    """Let a chapter begin with a card; None for no chapter. Raises ScriptNotFound, InvalidInput."""
+    row = lock(session=session, card_id=card_id, owner=owner)
+    row.chapter = scripts.checked_chapter(title)
     return changed(session, row, owner)
 
 
@@ -218,6 +243,9 @@ def to_record(
         speaker=row.speaker,
         voice_id=row.voice_id,
         pause=row.pause,
+        ends_paragraph=row.ends_paragraph,
+        speed=row.speed,
+        chapter=row.chapter,
         locked=row.locked,
         state=_state(row, take_id),
         failure=None if row.failure is None else Sentence.from_json(row.failure),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from sqlalchemy import Select, func, insert, select
+from sqlalchemy import Select, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput, InvalidName, ScriptNotFound
@@ -21,11 +21,17 @@ MAX_SCRIPT_NAME = 120  # characters; so are the other limits of text
 MAX_CARD_TEXT = 5_000
 MAX_SPEAKER = 80
 MAX_PAUSE = 60.0  # seconds
+SLOWEST, FASTEST = 0.5, 2.0  # speeds of cards
+MAX_CHAPTER = 200
 MAX_CARDS = 20_000  # of a script
 
 
 class NewCard(Protocol):
-    """A card to be created. speaker: None for the narrator. pause: seconds of silence after it."""
+    """A card to be created. speaker: None for the narrator. pause: seconds of silence after it.
+
+    ends_paragraph: its pause is that of the script's paragraphs. speed: 0.5 to 2, the pitch stays. chapter: the title
+    of the chapter that begins with it, or None.
+    """
 
     @property
     def text(self) -> str: ...
@@ -33,11 +39,21 @@ class NewCard(Protocol):
     def speaker(self) -> str | None: ...
     @property
     def pause(self) -> float: ...
+    @property
+    def ends_paragraph(self) -> bool: ...
+    @property
+    def speed(self) -> float: ...
+    @property
+    def chapter(self) -> str | None: ...
 
 
 @dataclass(frozen=True)
 class ScriptRecord:
-    """A script without its cards. done: the number of cards with a take. spoken: seconds of those, without pauses."""
+    """A script without its cards.
+
+    done: the number of cards with a take. spoken: seconds of those as they are played, without pauses. paragraph_pause:
+    seconds of silence after each paragraph.
+    """
 
     id: str
     owner: str
@@ -47,6 +63,7 @@ class ScriptRecord:
     cards: int
     done: int
     spoken: float
+    paragraph_pause: float
 
 
 def create(*, session: Session, owner: str, name: str, cards: Iterable[NewCard], voice_id: str | None) -> ScriptRecord:
@@ -75,6 +92,9 @@ def card_values(card: NewCard, *, script_id: str, position: int, voice_id: str |
         "speaker": checked_speaker(card.speaker),
         "voice_id": voice_id,
         "pause": checked_pause(card.pause),
+        "ends_paragraph": card.ends_paragraph,
+        "speed": checked_speed(card.speed),
+        "chapter": checked_chapter(card.chapter),
         "locked": False,
         "status": "idle",
         "failure": None,
@@ -111,6 +131,15 @@ def lock(*, session: Session, script_id: str, owner: str) -> ScriptRow:
 def rename(*, session: Session, script_id: str, owner: str, name: str) -> ScriptRecord:
     """Rename a script. Raises ScriptNotFound, InvalidName."""
     lock(session=session, script_id=script_id, owner=owner).name = clean_script_name(name)
+    session.flush()
+    return record(session=session, script_id=script_id, owner=owner)
+
+
+def set_paragraph_pause(*, session: Session, script_id: str, owner: str, seconds: float) -> ScriptRecord:
+    """Set the silence after each paragraph; pauses that were set by hand stay. Raises ScriptNotFound, InvalidInput."""
+    row = lock(session=session, script_id=script_id, owner=owner)
+    row.paragraph_pause = checked_pause(seconds)
+    session.execute(update(CardRow).where(CardRow.script_id == row.id, CardRow.ends_paragraph).values(pause=seconds))
     session.flush()
     return record(session=session, script_id=script_id, owner=owner)
 
@@ -165,6 +194,19 @@ def checked_pause(pause: float) -> float:
     return pause
 
 
+def checked_speed(speed: float) -> float:
+    """Return the speed in steps of a hundredth. Raises InvalidInput unless it is from 0.5 to 2."""
+    check_number(speed, "speed", lowest=SLOWEST, highest=FASTEST)
+    return round(speed, 2)
+
+
+def checked_chapter(title: str | None) -> str | None:
+    """Trim a chapter's title; None if it is empty. Raises InvalidInput."""
+    trimmed = " ".join((title or "").split())
+    check_text(trimmed, "chapter_title", MAX_CHAPTER)
+    return trimmed or None
+
+
 def check_voice(session: Session, voice_id: str | None, owner: str) -> None:
     """Raises VoiceNotFound unless the owner can use the voice, or it is None."""
     if voice_id is not None:
@@ -190,7 +232,7 @@ def _with_totals() -> Select[ScriptRow, int, int, float | None]:
             ScriptRow,
             func.count(CardRow.id),
             func.count(CardTakeRow.generation_id),
-            func.sum(GenerationRow.duration),
+            func.sum(GenerationRow.duration / CardRow.speed),
         )
         .outerjoin(CardRow, CardRow.script_id == ScriptRow.id)
         .outerjoin(CardTakeRow, (CardTakeRow.card_id == CardRow.id) & CardTakeRow.chosen)
@@ -200,4 +242,6 @@ def _with_totals() -> Select[ScriptRow, int, int, float | None]:
 
 
 def _record(row: ScriptRow, cards: int, done: int, spoken: float | None) -> ScriptRecord:
-    return ScriptRecord(row.id, row.owner, row.name, row.created, row.updated, cards, done, spoken or 0.0)
+    return ScriptRecord(
+        row.id, row.owner, row.name, row.created, row.updated, cards, done, spoken or 0.0, row.paragraph_pause
+    )

@@ -6,6 +6,7 @@
 """
 
 from studio.script.cards import Card, Script, parse, parse_file
+from studio.script.formats.card_marks import to_markdown
 from studio.script.formats.decode import decode_text
 from studio.script.formats.subtitles import Cue, cues, to_srt, to_vtt
 from studio.script.progress import Progress, progress
@@ -20,6 +21,7 @@ __all__ = [
     "parse",
     "parse_file",
     "progress",
+    "to_markdown",
     "to_srt",
     "to_vtt",
 ]

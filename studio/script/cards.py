@@ -13,8 +13,16 @@ from engine.text.marks import is_spoken
 from engine.text.sentences import Span, sentences
 from engine.text.timing import speaking_time
 from studio.script.formats.captions import is_captions, read_captions
+from studio.script.formats.card_marks import read_marks
 from studio.script.formats.decode import checked_text, decode_text
-from studio.script.formats.document import MAX_CARDS, SENTENCE_PAUSE, Document, Paragraph, too_many_cards
+from studio.script.formats.document import (
+    MAX_CARDS,
+    PARAGRAPH_PAUSE,
+    SENTENCE_PAUSE,
+    Document,
+    Paragraph,
+    too_many_cards,
+)
 from studio.script.formats.markdown import is_markdown, read_markdown
 from studio.script.formats.plain import read_plain
 
@@ -31,11 +39,18 @@ _LONG_SPACE = regex.compile(r"[^\S\n]{5,}")
 
 @dataclass(frozen=True)
 class Card:
-    """A text to be spoken at once, as its author wrote it. speaker: None for the narrator. pause: seconds after it."""
+    """A text to be spoken at once, as its author wrote it. speaker: None for the narrator. pause: seconds after it.
+
+    ends_paragraph: its pause follows that of the script's paragraphs. speed: of its takes, the pitch stays. chapter:
+    the title of the chapter that begins with it.
+    """
 
     text: str
     speaker: str | None = None
     pause: float = SENTENCE_PAUSE
+    ends_paragraph: bool = False
+    speed: float = 1.0
+    chapter: str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,8 +84,12 @@ def parse(text: str, name: str = "") -> Script:
     Raises InvalidText for a text that is too long or has no words.
     """
     text = _NO_CHARACTER.sub("", _LINE_ENDS.sub("\n", checked_text(text)))
-    document = _read(_LONG_SPACE.sub("    ", text), PurePath(name).suffix.lower())
-    cards = tuple(islice(_cards(map(_storable, document.paragraphs)), MAX_CARDS + 1))
+    return cards_of(_read(_LONG_SPACE.sub("    ", text), PurePath(name).suffix.lower()))
+
+
+def cards_of(document: Document) -> Script:
+    """Make cards of a document. Raises InvalidText for one without words, or with too many cards."""
+    cards = tuple(islice(_cards(map(read_marks, map(_storable, document.paragraphs))), MAX_CARDS + 1))
     if not cards:
         raise InvalidText("cards.no_words")
     if len(cards) > MAX_CARDS:
@@ -98,7 +117,12 @@ def _cards(paragraphs: Iterable[Paragraph]) -> Iterator[Card]:
         for paragraph in _spoken(same_speaker):
             for text, following in pairwise(chain(_groups(paragraph), [None])):
                 assert text is not None, "only the last element is None"
-                yield Card(text, paragraph.speaker, paragraph.pause if following is None else SENTENCE_PAUSE)
+                chapter, paragraph = paragraph.chapter, replace(paragraph, chapter=None)
+                if following is not None:
+                    yield Card(text, paragraph.speaker, speed=paragraph.speed, chapter=chapter)
+                    continue
+                ends = paragraph.pause == PARAGRAPH_PAUSE and not paragraph.whole
+                yield Card(text, paragraph.speaker, paragraph.pause, ends, paragraph.speed, chapter)
 
 
 def _spoken(paragraphs: Iterable[Paragraph]) -> Iterator[Paragraph]:
@@ -109,7 +133,7 @@ def _spoken(paragraphs: Iterable[Paragraph]) -> Iterator[Paragraph]:
         if not is_spoken(paragraph.text):
             group.append(paragraph)
         elif spoken is None:
-            group, spoken = [replace(paragraph, text=_joined([*group, paragraph]))], paragraph
+            group, spoken = [_merged(paragraph, [*group, paragraph])], paragraph
         else:
             yield _merged(spoken, group)
             group, spoken = [paragraph], paragraph
@@ -118,7 +142,8 @@ def _spoken(paragraphs: Iterable[Paragraph]) -> Iterator[Paragraph]:
 
 
 def _merged(spoken: Paragraph, group: list[Paragraph]) -> Paragraph:
-    return replace(spoken, text=_joined(group), pause=max(paragraph.pause for paragraph in group))
+    chapter = next((paragraph.chapter for paragraph in group if paragraph.chapter), None)
+    return replace(spoken, text=_joined(group), pause=max(paragraph.pause for paragraph in group), chapter=chapter)
 
 
 def _joined(paragraphs: Iterable[Paragraph]) -> str:

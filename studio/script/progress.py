@@ -8,7 +8,7 @@ from engine.text.timing import speaking_time
 
 
 class SpokenCard(Protocol):
-    """A card with the seconds of its take in `duration`; None while it has none."""
+    """A card. duration: seconds of its take, None while it has none. seconds: the same, as it is played."""
 
     @property
     def text(self) -> str: ...
@@ -16,14 +16,16 @@ class SpokenCard(Protocol):
     def pause(self) -> float: ...
     @property
     def duration(self) -> float | None: ...
+    @property
+    def seconds(self) -> float | None: ...
 
 
 @dataclass(frozen=True)
 class Progress:
     """Progress of a script.
 
-    cards: their number. done: those with a take. spoken: seconds of sound so far, without pauses. left: estimated
-    seconds of sound to be made. wait: estimated seconds until they are made.
+    cards: their number. done: those with a take. spoken: seconds of sound so far as it is played, without pauses. left:
+    estimated seconds of sound to be made. wait: estimated seconds until they are made.
     """
 
     cards: int
@@ -39,7 +41,7 @@ def progress(cards: Iterable[SpokenCard], real_time_factor: float) -> Progress:
     The rest is estimated at the speaking rate of the takes so far, because voices differ.
     """
     durations: list[float] = []
-    expected, missing = 0.0, 0.0
+    expected, missing, played = 0.0, 0.0, 0.0
     count = 0
     for card in cards:
         count += 1
@@ -47,7 +49,8 @@ def progress(cards: Iterable[SpokenCard], real_time_factor: float) -> Progress:
             missing += speaking_time(card.text)
         else:
             durations.append(card.duration)
+            played += card.seconds or 0.0
             expected += speaking_time(card.text)
     spoken = sum(durations)
     left = missing * (spoken / expected if expected else 1.0)
-    return Progress(count, len(durations), spoken, left, left * real_time_factor)
+    return Progress(count, len(durations), played, left, left * real_time_factor)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from engine.request import AudioChunk, SpeechResult
 
 SAMPLING_SETTINGS = ("temperature", "top_p", "top_k")  # the options that are kept with a take, beside its seed
+PARAGRAPH_PAUSE = "paragraph_pause"  # kept with a take whose paragraphs were held apart, in seconds
 
 
 class TakeBuffer:

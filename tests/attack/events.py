@@ -61,15 +61,17 @@ SENT: dict[tuple[str, str], dict[str, Any]] = {
 }
 ACTIONS = (
     "list", "open", "poll", "takes", "listen", "peaks", "save", "rename", "discard", "speak", "stop", "redo", "cast",
-    "edit", "speaker", "voice", "pause", "lock", "move", "insert", "split", "merge", "remove", "choose",
+    "edit", "speaker", "voice", "pause", "speed", "chapter", "paragraphs",
+    "lock", "move", "insert", "split", "merge", "remove", "choose",
 )  # fmt: skip
 VALUES = {
     "id": NO_ID, "card": NO_ID, "take": NO_ID, "voice": NO_ID, "text": "Hello.", "name": "A", "speaker": "Ann",
-    "format": "wav", "seconds": 0.5, "locked": True, "position": 1, "at": 1,
+    "format": "wav", "seconds": 0.5, "speed": 1.5, "locked": True, "position": 1, "at": 1,
 }  # fmt: skip
 CLIP = {"path": "/tmp/none.wav", "name": "a.wav", "seconds": 3.0, "words": "Hello.", "start": 0, "end": None}
 INPUTS: dict[str, Any] = {
-    "rp-text": "Hi.", "rp-seed": "", "rp-temperature": 0.7, "rp-top-p": 0.8, "rp-top-k": 30, "rp-picker": NO_ID,
+    "rp-text": "Hi.", "rp-seed": "", "rp-temperature": 0.7, "rp-top-p": 0.8, "rp-top-k": 30,
+    "rp-paragraph-pause": 0, "rp-picker": NO_ID,
     "rp-player-block": TICKET, "rp-name": "A", "rp-speaker": "", "rp-consent": True, "rp-script-text": "Hi.",
     "rp-clip-block": {"chosen": 0, "clips": [CLIP]}, "rp-history-search": "", "rp-history-voice": "", "number": 20,
     "rp-history-starred": False, "rp-history-keep": True, "rp-history-days": 30,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from storage.repositories.generations import Spoken
 from tests.storage.making import clip
@@ -27,10 +28,13 @@ class NewCard:
     text: str
     speaker: str | None = None
     pause: float = 0.2
+    ends_paragraph: bool = False
+    speed: float = 1.0
+    chapter: str | None = None
 
 
-def card(text: str, speaker: str | None = None, pause: float = 0.2) -> NewCard:
-    return NewCard(text, speaker, pause)
+def card(text: str, speaker: str | None = None, pause: float = 0.2, **how: Any) -> NewCard:
+    return NewCard(text, speaker, pause, **how)
 
 
 def spoken(text: str = "Hello.", *, voice_id: str | None = "e" * 32, duration: float = 1.5) -> Spoken:

@@ -1,6 +1,6 @@
 """Audio as downloads: takes in four formats, and the clips of voices.
 
-take   "<id>.<format>", format one of wav, flac, mp3, opus; "<id>" alone is wav
+take   "<id>.<format>", format one of wav, flac, mp3, opus; "<id>" alone is wav, "<id>@125.<format>" at speed 1.25
 clip   "<voice id>", or "<voice id>.<number>" for another clip than the first: a 16-bit WAV
 """
 
@@ -33,19 +33,27 @@ def take_producer(takes: TakeStore) -> FileProducer:
     """Produce an owner's takes, named after the voice and the first words."""
 
     def produce(owner: str, asked: str) -> DownloadFile:
-        take_id, _, format = asked.partition(".")
+        item, _, format = asked.partition(".")
+        take_id, _, percent = item.partition("@")
         if (format or "wav") not in FORMATS:
             raise GenerationNotFound("take.format", format=format, formats=", ".join(FORMATS))
         record = takes.get(take_id, owner=owner)
         chosen = cast(FileFormat, format or "wav")
         name = take_file_name(record.voice_name, record.text)
-        return DownloadFile(converted(takes.audio(take_id, owner=owner), chosen), f"{name}.{chosen}", MIMES[chosen])
+        sound = converted(takes.audio(take_id, owner=owner), chosen, _speed(percent))
+        return DownloadFile(sound, f"{name}.{chosen}", MIMES[chosen])
 
     return produce
 
 
-def sound_facts(record: GenerationRecord, owner: Owner, links: DownloadLinks, valid: int = 600) -> dict[str, Any]:
-    """What the player tells of a take, as details.js takes it. valid: seconds that its links are."""
+def sound_facts(
+    record: GenerationRecord, owner: Owner, links: DownloadLinks, valid: int = 600, speed: float = 1.0
+) -> dict[str, Any]:
+    """What the player tells of a take, as details.js takes it. valid: seconds that its links are.
+
+    speed: of its card, in steps of a hundredth.
+    """
+    item = sound_id(record.id, speed)
     return {
         "text": record.text,
         "voice": {"id": record.voice_id or "", "name": record.voice_name},
@@ -53,8 +61,13 @@ def sound_facts(record: GenerationRecord, owner: Owner, links: DownloadLinks, va
         "model": record.model,
         "settings": {name: record.settings[name] for name in SAMPLING_SETTINGS if name in record.settings},
         "name": f"{take_file_name(record.voice_name, record.text)}.wav",
-        "links": {kind: links.sign(owner, "take", f"{record.id}.{kind}", valid) for kind in FORMATS},
+        "links": {kind: links.sign(owner, "take", f"{item}.{kind}", valid) for kind in FORMATS},
     }
+
+
+def sound_id(take_id: str, speed: float) -> str:
+    """A take at a speed, in steps of a hundredth, as links and the player name it."""
+    return take_id if speed == 1 else f"{take_id}@{round(100 * speed)}"
 
 
 def clip_producer(library: VoiceLibrary) -> FileProducer:
@@ -79,10 +92,15 @@ def peaks_of(flac: bytes, count: int = 120) -> list[int]:
     return [int(part.max(initial=0)) * 100 // 32768 for part in parts]
 
 
-def converted(flac: bytes, format: FileFormat) -> bytes:
-    """Convert a stored FLAC to another format. Raises InvalidInput for a damaged one."""
-    if format == "flac":
+def _speed(percent: str) -> float:
+    """The speed of a link; links are signed, so that no other text comes."""
+    return int(percent) / 100 if percent else 1.0
+
+
+def converted(flac: bytes, format: FileFormat, speed: float = 1.0) -> bytes:
+    """Convert a stored FLAC to another format and speed. Raises InvalidInput for a damaged one."""
+    if format == "flac" and speed == 1:
         return flac
     file = io.BytesIO()
-    concatenate_takes(file, [TakeAudio(flac)], format)
+    concatenate_takes(file, [TakeAudio(flac, speed=speed)], format)
     return file.getvalue()

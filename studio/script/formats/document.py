@@ -8,6 +8,7 @@ SENTENCE_PAUSE = 0.2  # seconds; takes begin and end with some silence of their 
 PARAGRAPH_PAUSE = 0.6
 SECTION_PAUSE = 1.2
 MAX_PAUSE = 60.0
+MAX_TITLE = 200  # characters of a chapter's title
 MAX_CARDS = 10_000  # of a script
 
 _BREAK_MARKS = frozenset("*-_=~#•·+")  # at least three alone on a line, as between two scenes
@@ -18,13 +19,16 @@ class Paragraph:
     """A paragraph, heading, list item, table row or subtitle.
 
     text: without line ends. pause: seconds of silence after it. speaker: None for the narrator. whole: keep it in
-    one card if possible, however many sentences it has.
+    one card if possible, however many sentences it has. speed: of its cards. chapter: the title of the chapter that
+    begins with it.
     """
 
     text: str
     pause: float = PARAGRAPH_PAUSE
     speaker: str | None = None
     whole: bool = False
+    speed: float = 1.0
+    chapter: str | None = None
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,12 @@ read aloud.
 import regex
 
 from studio.script.formats.dialogue import find_speakers, split_by_speaker
-from studio.script.formats.document import Document, Paragraph
-from studio.script.formats.markdown_blocks import read_blocks
+from studio.script.formats.document import MAX_TITLE, Document, Paragraph
+from studio.script.formats.markdown_blocks import MarkdownBlock, read_blocks
 
+CHAPTER_LEVELS = 2  # headings that begin chapters
 _FRONT_MATTER = regex.compile(r"\s*---\n(?=\S+:).*?\n(?:---|\.\.\.)(?:\n|$)", regex.DOTALL)
+_SPEAKERS = regex.compile(r"(?m)^speakers:[^\S\n]*(.+)$")
 
 # Marks that do not occur in plain text by chance.
 _MARKDOWN = regex.compile(r"(?m)^ {0,3}#{1,6} \S|^ {0,3}(?:```|~~~)|\[[^\[\]\n]+\]\([^\s()]+[()]|\*\*\S[^*\n]*\*\*")
@@ -24,17 +26,29 @@ def is_markdown(text: str) -> bool:
 def read_markdown(text: str) -> Document:
     """Read paragraphs, headings, list items and table rows, without their marks; headings have longer pauses.
 
+    Headings of the first two levels begin chapters. `speakers: Anna; Ben` in the front matter names the speakers.
+
     Raises InvalidText when the parser fails.
     """
     omitted: list[str] = []
+    speakers: frozenset[str] = frozenset()
     if front := _FRONT_MATTER.match(text):
-        omitted.append(front[0].strip())
         text = text[front.end() :]
+        named = _SPEAKERS.search(front[0])
+        if named is None:
+            omitted.append(front[0].strip())
+        else:
+            speakers = frozenset(filter(None, map(str.strip, named[1].split(";"))))
     blocks = read_blocks(text, omitted)
-    speakers = find_speakers(line for block in blocks for line in (*block.lines, ""))
+    speakers |= find_speakers(line for block in blocks for line in (*block.lines, ""))
     paragraphs = [
-        Paragraph(" ".join(part.lines), block.pause, part.speaker)
+        _paragraph(" ".join(part.lines), block, part.speaker)
         for block in blocks
         for part in split_by_speaker(block.lines, speakers)
     ]
     return Document(tuple(paragraphs), tuple(filter(None, omitted)))
+
+
+def _paragraph(text: str, block: MarkdownBlock, speaker: str | None) -> Paragraph:
+    chapter = text[:MAX_TITLE].strip() if 1 <= block.level <= CHAPTER_LEVELS else None
+    return Paragraph(text, block.pause, speaker, chapter=chapter)

@@ -39,10 +39,14 @@ _Event = tuple[str, Any, int, int]
 
 @dataclass
 class MarkdownBlock:
-    """A paragraph, heading, list item or table row, without marks. pause: seconds after it."""
+    """A paragraph, heading, list item or table row, without marks. pause: seconds after it.
+
+    level: of a heading, 1 for the highest; 0 for other blocks.
+    """
 
     lines: list[str]
     pause: float = PARAGRAPH_PAUSE
+    level: int = 0
 
 
 def read_blocks(text: str, omitted: list[str]) -> list[MarkdownBlock]:
@@ -83,6 +87,7 @@ class _BlockReader:
         self._run: list[str] = []  # adjacent texts of the source
         self._run_end = 0
         self._pause = PARAGRAPH_PAUSE  # of the next block
+        self._level = 0  # of the next block
         self._number = ""  # of the list item that starts
         self._unread = 0  # depth within elements that are not read
         self._raw: list[str] | None = None  # lines of HTML or of indented code
@@ -149,7 +154,7 @@ class _BlockReader:
     def _start_block(self, name: str, data: Any, start: int, end: int) -> None:
         if name == "Heading":
             self._pause_longer()
-            self._pause = _HEADING_PAUSE
+            self._pause, self._level = _HEADING_PAUSE, int(data["level"][1:])
         elif name == "Item":
             found = _ITEM_NUMBER.match(self._source, start)
             number = (found["number"] or b"").decode() if found else ""
@@ -244,9 +249,10 @@ class _BlockReader:
     def _divide(self, lines: list[str]) -> None:
         """Divide lines into blocks and table rows, whose cells are read like a list."""
         pause, self._pause = self._pause, PARAGRAPH_PAUSE
+        level, self._level = self._level, 0
         lines[0] = f"{self._number} {lines[0]}".strip()
         self._number = ""
-        block = MarkdownBlock([], pause)
+        block = MarkdownBlock([], pause, level)
         for line in lines:
             if is_break(line):
                 block = self._keep(block)

@@ -43,9 +43,9 @@ def cues(cards: Iterable[SubtitledCard]) -> list[Cue]:
     made: list[Cue] = []
     start = 0.0
     for card in cards:
-        if card.duration is not None:
-            made += _cues_of(card.text, start, card.duration, card.speaker)
-            start += card.duration + card.pause
+        if card.seconds is not None:
+            made += _cues_of(card.text, start, card.seconds, card.speaker)
+            start += card.seconds + card.pause
     return made
 
 

@@ -46,6 +46,42 @@ def take(storage: Storage, each: CardRecord) -> CardRecord:
     return storage.scripts.attach(each.id, spoken(each.text))
 
 
+def test_paragraphs_pause_together_and_cards_alone(storage: Storage) -> None:
+    new = [card("One.", ends_paragraph=True, pause=0.6), card("Two."), card("Three.", ends_paragraph=True, pause=0.6)]
+    script = storage.scripts.create("Play", new).id
+    assert storage.scripts.get(script).paragraph_pause == 0.6
+    assert storage.scripts.set_paragraph_pause(script, 2.5).paragraph_pause == 2.5
+    cards = storage.scripts.cards(script)
+    assert [each.pause for each in cards] == [2.5, 0.2, 2.5]
+    storage.scripts.set_pause(cards[0].id, 0.1)
+    storage.scripts.split(cards[2].id, 3, pause=0.3)
+    storage.scripts.set_paragraph_pause(script, 0)
+    assert [each.pause for each in storage.scripts.cards(script)] == [0.1, 0.2, 0.3, 0]
+    storage.scripts.merge(storage.scripts.cards(script)[2].id)
+    storage.scripts.set_paragraph_pause(script, 1)
+    assert [each.pause for each in storage.scripts.cards(script)] == [0.1, 0.2, 1]
+    for wrong in (-1, 61, float("nan")):
+        with pytest.raises(InvalidInput):
+            storage.scripts.set_paragraph_pause(script, wrong)
+
+
+def test_a_speed_and_a_chapter_belong_to_the_card_and_leave_its_take(storage: Storage) -> None:
+    one, two, _ = made(storage)
+    take(storage, one)
+    quick = storage.scripts.set_speed(one.id, 1.254)
+    assert (quick.speed, quick.state, quick.duration, quick.seconds) == (1.25, "spoken", 1.5, 1.5 / 1.25)
+    assert storage.scripts.get(one.script_id).spoken == pytest.approx(1.5 / 1.25)
+    assert storage.scripts.set_chapter(one.id, "  The\tfirst ").chapter == "The first"
+    assert storage.scripts.set_chapter(two.id, " ").chapter is None
+    first, second = storage.scripts.split(one.id, 2)
+    assert [(each.speed, each.chapter) for each in (first, second)] == [(1.25, "The first"), (1.25, None)]
+    for wrong in (0.49, 2.01, float("nan")):
+        with pytest.raises(InvalidInput):
+            storage.scripts.set_speed(one.id, wrong)
+    with pytest.raises(InvalidInput):
+        storage.scripts.set_chapter(one.id, "x" * 201)
+
+
 def test_a_parsed_text_is_kept_and_outlives_reopening(url: str) -> None:
     parsed = parse(TEXT)
     with Storage.open(url) as storage:

@@ -277,5 +277,5 @@ def test_too_long_and_too_many() -> None:
 
 
 def test_cards_are_values() -> None:
-    assert parse("Hello.").cards == (Card("Hello.", None, PARAGRAPH_PAUSE),)
+    assert parse("Hello.").cards == (Card("Hello.", None, PARAGRAPH_PAUSE, ends_paragraph=True),)
     assert all(first.text != second.text for first, second in pairwise(parse("One.\n\nTwo.").cards))

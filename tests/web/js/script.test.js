@@ -8,7 +8,7 @@ import { castOf, characters, nextToHear, partingPlace, Script } from "../../../w
 import { ContinuousPlayback } from "../../../web/static/script/continuous_playback.js";
 import { RequestQueue } from "../../../web/static/script/request_queue.js";
 
-const card = (id, more = {}) => ({ id, text: `Text ${id}.`, speaker: null, voice: "v", pause: 0.5, state: "spoken", take: `take-${id}`, ...more });
+const card = (id, more = {}) => ({ id, text: `Text ${id}.`, speaker: null, voice: "v", pause: 0.5, state: "spoken", take: `take-${id}`, sound: `take-${id}`, ...more });
 const patch = (cards, { since = "", version = "1", order = cards.map(({ id }) => id), running = false } = {}) => ({
   script: "s", since, version, order, cards, head: { running },
 });
@@ -114,7 +114,7 @@ test("the cast is everyone who speaks, as they begin", () => {
 });
 
 test("what is to be heard next is waited for only while someone speaks it", () => {
-  const cards = [card("a"), card("b", { state: "queued", take: null }), card("c", { state: "failed", take: null }), card("d")];
+  const cards = [card("a"), card("b", { state: "queued", take: null, sound: null }), card("c", { state: "failed", take: null, sound: null }), card("d")];
   assert.deepEqual(nextToHear(cards, 0, true), { card: cards[0] });
   assert.deepEqual(nextToHear(cards, 1, true), { wait: cards[1] });
   assert.deepEqual(nextToHear(cards, 1, false), { card: cards[3] });
@@ -150,7 +150,7 @@ function listening(cards, running = false) {
 }
 
 test("cards sound one after the other, each after its pause", () => {
-  const { listening: along, heard, fetched, timers, pass } = listening([card("a"), card("b", { pause: 2 }), card("c", { take: null, state: "new" }), card("d")]);
+  const { listening: along, heard, fetched, timers, pass } = listening([card("a"), card("b", { pause: 2 }), card("c", { take: null, sound: null, state: "new" }), card("d")]);
   along.begin("a");
   assert.deepEqual(heard, ["a"]);
   along.stopped("take-a", "ended");
@@ -169,7 +169,7 @@ test("cards sound one after the other, each after its pause", () => {
 });
 
 test("a card that is not there yet is waited for, and one that fails is passed over", () => {
-  const coming = { state: "queued", take: null };
+  const coming = { state: "queued", take: null, sound: null };
   const { listening: along, script, heard, pass } = listening([card("a", coming), card("b", coming), card("c", coming)], true);
   const news = (cards, running = true) => {
     script.apply({ ...patch(cards, { since: script.version, version: `${Number(script.version) + 1}`, running }), order: null });
@@ -208,9 +208,9 @@ test("who plays something else, or wants no more, is left alone", () => {
 });
 
 test("when speaking ends, what never came is not waited for", () => {
-  const { listening: along, script, heard } = listening([card("a", { state: "queued", take: null })], true);
+  const { listening: along, script, heard } = listening([card("a", { state: "queued", take: null, sound: null })], true);
   along.begin("a");
-  script.apply({ ...patch([card("a", { state: "new", take: null })], { since: "1", version: "2" }), order: null });
+  script.apply({ ...patch([card("a", { state: "new", take: null, sound: null })], { since: "1", version: "2" }), order: null });
   along.look();
   assert.deepEqual([heard, along.awaited], [[], null]);
 });

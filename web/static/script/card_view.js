@@ -66,6 +66,7 @@ export class CardView {
       onchange: () => act("speaker", { speaker: parts.speaker.value.trim() }),
     });
     parts.voice = create("select", { class: "rp-script-card-voice", onchange: () => act("voice", { voice: parts.voice.value }) });
+    parts.heading = create("h4", { class: "rp-script-card-heading", hidden: true });
     parts.state = create("span", { class: "rp-script-card-state" });
     parts.text = create("textarea", {
       class: "rp-script-card-text", rows: "1", maxlength: "5000",
@@ -83,7 +84,7 @@ export class CardView {
     const tools = create("span", { class: "rp-script-card-tools" }, parts.redo, parts.lock, parts.up, parts.down, parts.more);
     this.node.replaceChildren(
       create("div", { class: "rp-script-card-margin" }, parts.grip, parts.number, parts.face),
-      create("div", { class: "rp-script-card-head" }, parts.speaker, parts.voice, parts.state),
+      create("div", { class: "rp-script-card-head" }, parts.heading, parts.speaker, parts.voice, parts.state),
       parts.text,
       parts.wave,
       parts.trouble,
@@ -106,10 +107,12 @@ export class CardView {
     parts.number.textContent = number;
     this.fillFace();
     this.showWave();
+    parts.heading.textContent = card.chapter ?? "";
+    parts.heading.hidden = !card.chapter;
     show(parts.speaker, card.speaker ?? "");
     if (show(parts.text, card.text)) this.grow();
     if (parts.voice.value !== (card.voice ?? "")) fillVoices(parts.voice, this.voices, [card.voice]);
-    parts.state.textContent = words(CARD_STATES[state]);
+    parts.state.textContent = words(CARD_STATES[state]) + (card.speed === 1 ? "" : ` · ${card.speed} ×`);
     parts.trouble.textContent = state === "failed" ? card.failure : take && card.ending in FAULTS ? words(FAULTS[card.ending]) : "";
     parts.length.textContent = take ? clock(card.seconds) : "";
     parts.play.disabled = !take;
@@ -222,14 +225,26 @@ export class CardView {
     parts.remove = tool("script.remove", remove);
     parts.sure = create("div", { class: "rp-script-sure", hidden: true });
     parts.takes = create("ul", { class: "rp-script-card-takes", "aria-label": words("script.takes") });
-    const pause = create("label", { class: "rp-script-card-after", text: words("script.pause") }, parts.pause);
+    parts.speed = create("input", {
+      type: "number", min: "0.5", max: "2", step: "0.05", class: "rp-script-card-speed",
+      onchange: () => act("speed", { speed: parts.speed.valueAsNumber || 1 }),
+    });
+    parts.chapter = create("input", {
+      maxlength: "200", class: "rp-script-card-title", placeholder: words("script.no_chapter"),
+      onchange: () => act("chapter", { name: parts.chapter.value.trim() }),
+    });
+    const field = (key, input) => create("label", { class: "rp-script-card-after", text: words(key) }, input);
+    const fields = create("div", { class: "rp-script-card-fields" }, field("script.pause", parts.pause));
+    fields.append(field("script.speed", parts.speed), field("script.chapter", parts.chapter));
     const buttons = create("div", { class: "rp-script-card-buttons" }, parts.from, parts.insert, parts.split, parts.merge, parts.remove);
-    parts.fold.replaceChildren(pause, buttons, parts.sure, parts.takes);
+    parts.fold.replaceChildren(fields, buttons, parts.sure, parts.takes);
   }
 
   fillFold() {
     const { parts, card } = this;
     show(parts.pause, String(card.pause));
+    show(parts.speed, String(card.speed));
+    show(parts.chapter, card.chapter ?? "");
     parts.split.disabled = parts.merge.disabled = parts.remove.disabled = card.locked;
     if (parts.takes.dataset.count !== String(card.takes) || parts.takes.dataset.chosen !== String(card.take)) {
       this.editor.listTakes(this);
@@ -248,7 +263,7 @@ export class CardView {
     const { editor, card } = this;
     const name = words("script.take", { number, time: clock(take.seconds), voice: take.voice, seed: String(take.seed) });
     const label = words("script.play_take", { number });
-    const hear = { class: "rp-script-card-play", title: label, "aria-label": label, onclick: () => editor.hearTake(take) };
+    const hear = { class: "rp-script-card-play", title: label, "aria-label": label, onclick: () => editor.hearTake(card, take) };
     const play = button(hear, icon(ICONS.play));
     const remark = take.chosen ? "script.in_use" : take.fits ? "" : "script.other_words";
     const use = { text: words("script.use"), onclick: () => editor.choose(this, take) };

@@ -25,7 +25,7 @@ export class ContinuousPlayback {
   // A card is being played.
   playing(card) {
     this.rest();
-    this.heard = { id: card.id, take: card.take };
+    this.heard = { id: card.id, sound: card.sound };
   }
 
   // Plays the awaited card if it is there; called whenever something may have changed.
@@ -45,8 +45,8 @@ export class ContinuousPlayback {
   }
 
   // Called when a sound ended, was paused or was replaced.
-  stopped(take, reason) {
-    if (!this.heard || this.heard.take !== take || reason === "paused") return; // it may go on
+  stopped(sound, reason) {
+    if (!this.heard || this.heard.sound !== sound || reason === "paused") return; // it may go on
     const script = this.script();
     const at = script ? script.order.indexOf(this.heard.id) : -1;
     if (reason !== "ended" || !this.on || at < 0) return this.rest();

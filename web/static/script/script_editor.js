@@ -14,7 +14,7 @@ import { pageLanguage, words } from "../ui/words.js";
 
 const OPEN_KEY = "reprise.script";
 const ALONG_KEY = "reprise.along";
-const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus", srt: "SRT", vtt: "VTT" };
+const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus", srt: "SRT", vtt: "VTT", md: "Markdown" };
 const QUICK = 1_000; // ms between polls while the script is being spoken
 const SLOW = 15_000; // while nothing happens here: another page may change it
 const LIST = 5_000; // while any script of the list is being spoken
@@ -56,7 +56,7 @@ class ScriptEditor {
       play: (card) => this.play(card),
       ready: (card) => this.fetched(card),
     });
-    this.ready = { take: null, sound: null }; // the sound of the next card
+    this.ready = { of: null, sound: null }; // the sound of the next card
     this.wire();
     watch("value", () => this.receive(props.value));
     if (props.value?.show) this.receive(props.value); // a script that was made before this tab was first shown
@@ -71,6 +71,8 @@ class ScriptEditor {
     on("hear", "click", () => this.hearAll());
     on("stop", "click", () => this.stop());
     this.view.along.checked = this.listening.on = remembered(ALONG_KEY) !== "no";
+    const { apart } = this.view;
+    apart.addEventListener("change", () => this.ask("paragraphs", { seconds: apart.valueAsNumber || 0 }));
     on("along", "change", () => this.goAlong(this.view.along.checked));
     const formats = Object.entries(FORMATS).map(([format, text]) =>
       button({ text, onclick: () => this.save(format) }),
@@ -327,7 +329,7 @@ class ScriptEditor {
 
   hear(card) {
     window.reprisePlayer.wake();
-    if (window.reprisePlayer.playing === card.take) return window.reprisePlayer.pause();
+    if (window.reprisePlayer.playing === card.sound) return window.reprisePlayer.pause();
     this.listening.playing(card);
     return this.play(card);
   }
@@ -340,28 +342,28 @@ class ScriptEditor {
     this.listening.begin(this.script.order[0]);
   }
 
-  async hearTake(take) {
+  async hearTake(card, take) {
     window.reprisePlayer.wake();
-    const answer = await this.ask("listen", { take: take.id }, { quiet: true });
-    if (answer) window.reprisePlayer.toggle(take.id, answer.url, answer.facts);
+    const answer = await this.ask("listen", { card: card.id, take: take.id }, { quiet: true });
+    if (answer) window.reprisePlayer.toggle(take.sound, answer.url, answer.facts);
   }
 
   async play(card) {
     const source = await this.fetched(card);
-    if (source && this.listening.heard?.take === card.take) window.reprisePlayer.play(card.take, source, source.facts);
+    if (source && this.listening.heard?.sound === card.sound) window.reprisePlayer.play(card.sound, source, source.facts);
     this.view.bringUp(card.id);
   }
 
   // The sound of a card; the last one is kept, since it is requested ahead and again when it plays.
   fetched(card) {
-    if (this.ready.take !== card.take) this.ready = { take: card.take, sound: this.fetchedNow(card.take) };
+    if (this.ready.of !== card.sound) this.ready = { of: card.sound, sound: this.fetchedNow(card) };
     return this.ready.sound;
   }
 
-  async fetchedNow(take) {
-    const { url, facts } = (await this.ask("listen", { take }, { quiet: true })) ?? {};
+  async fetchedNow({ id, take }) {
+    const { url, facts } = (await this.ask("listen", { card: id, take }, { quiet: true })) ?? {};
     const sound = url && (await fetch(url).then((answer) => (answer.ok ? answer.arrayBuffer() : null)).catch(() => null));
-    if (!sound) this.ready = { take: null, sound: null };
+    if (!sound) this.ready = { of: null, sound: null };
     return sound && { ...decodeWav(sound), facts };
   }
 

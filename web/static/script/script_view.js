@@ -14,7 +14,7 @@ export class ScriptView {
   constructor(root, editor) {
     Object.assign(this, { root, editor, views: new Map(), voices: [], sounding: null });
     const find = (name) => root.querySelector(`.rp-script-${name}`);
-    for (const name of ["name", "speak", "hear", "stop", "along", "saving", "progress", "told", "cast", "roles"]) {
+    for (const name of ["name", "speak", "hear", "stop", "along", "saving", "progress", "told", "cast", "roles", "apart"]) {
       this[name] = find(name);
     }
     this.list = root.querySelector(".rp-script-cards");
@@ -91,7 +91,7 @@ export class ScriptView {
     for (const { isIntersecting, target } of seen) {
       if (!isIntersecting) continue;
       target.view.dress(this.voices);
-      target.view.sound(target.view.card.take !== null && target.view.card.take === this.sounding);
+      target.view.sound(target.view.card.sound !== null && target.view.card.sound === this.sounding);
       this.watcher.unobserve(target);
     }
   }
@@ -108,6 +108,7 @@ export class ScriptView {
   showHead(head) {
     const { running, waiting, done, cards, spoken, wait, trouble } = head;
     show(this.name, head.name);
+    show(this.apart, String(head.paragraph_pause));
     this.speak.textContent = words(done || waiting ? "script.speak_rest" : "script.speak_all");
     this.speak.hidden = running || (done === cards && !waiting);
     this.hear.hidden = running || !done;
@@ -146,10 +147,10 @@ export class ScriptView {
 
   // ---- playback and focus
 
-  sounds(take) {
-    this.sounding = take;
+  sounds(sound) {
+    this.sounding = sound;
     for (const view of this.views.values()) {
-      const on = take !== null && view.card.take === take;
+      const on = sound !== null && view.card.sound === sound;
       if (on !== view.sounding) view.sound(on);
     }
   }

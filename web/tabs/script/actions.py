@@ -56,6 +56,9 @@ class ScriptActions:
             "speaker": self._speaker,
             "voice": self._voice,
             "pause": self._pause,
+            "speed": self._speed,
+            "chapter": self._chapter,
+            "paragraphs": self._paragraphs,
             "lock": self._lock,
             "move": self._move,
             "insert": self._insert,
@@ -80,11 +83,13 @@ class ScriptActions:
     def _takes(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
         card = self._scripts.card(command.text("card"), owner=owner.key)
         takes = self._scripts.takes(card.id, owner=owner.key)
-        return {"takes": [take_view(take, card.text, card.take_id) for take in takes]}
+        return {"takes": [take_view(take, card) for take in takes]}
 
     def _listen(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        """The sound of a take, at the speed of its card."""
         take = self._context.storage.history.get(command.text("take"), owner=owner.key)
-        facts = sound_facts(take, owner, self._context.links)
+        speed = self._scripts.card(command.text("card"), owner=owner.key).speed
+        facts = sound_facts(take, owner, self._context.links, speed=speed)
         return {"url": facts["links"]["wav"], "facts": facts}
 
     def _peaks(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
@@ -99,9 +104,9 @@ class ScriptActions:
         format, script = command.text("format"), self._scripts.get(command.script, owner=owner.key)
         if format not in SCRIPT_FORMATS:
             raise UnexpectedPayload
-        if not script.done:
+        if format != "md" and not script.done:
             raise InvalidInput("cards.unspoken")
-        missing = script.cards - script.done
+        missing = 0 if format == "md" else script.cards - script.done
         said = words("script.saved_part", missing=missing, count=script.cards) if missing else words("script.saved")
         return {"url": self._context.links.sign(owner, "script", f"{script.id}.{format}"), "said": said}
 
@@ -184,6 +189,19 @@ class ScriptActions:
         self._scripts.set_pause(command.text("card"), command.number_value("seconds"), owner=owner.key)
         return {}
 
+    def _speed(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        self._scripts.set_speed(command.text("card"), command.number_value("speed"), owner=owner.key)
+        return {}
+
+    def _chapter(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        self._scripts.set_chapter(command.text("card"), command.optional("name"), owner=owner.key)
+        return {}
+
+    def _paragraphs(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        """Set the pause after each paragraph."""
+        self._scripts.set_paragraph_pause(command.script, command.number_value("seconds"), owner=owner.key)
+        return {}
+
     def _lock(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
         self._scripts.lock(command.text("card"), command.flag("locked"), owner=owner.key)
         return {}
@@ -198,7 +216,7 @@ class ScriptActions:
         card = self._scripts.insert(
             before.script_id,
             before.position + 1,
-            Card(command.text("text"), before.speaker),
+            Card(command.text("text"), before.speaker, speed=before.speed),
             voice_id=self._known(owner, before.voice_id),
             owner=owner.key,
         )

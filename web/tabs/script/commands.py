@@ -37,6 +37,7 @@ class CommandValues(Payload):
     speaker: ShortText | None = None
     format: Keyword | None = None
     seconds: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] | None = None
+    speed: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] | None = None
     at: Count | None = None
     position: Count | None = None
     locked: bool = False

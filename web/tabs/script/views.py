@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from studio.script import progress
+from web.downloads.sounds import sound_id
 
 if TYPE_CHECKING:
     from storage import Storage
@@ -42,7 +43,8 @@ class ScriptPatcher:
         ScriptNotFound.
 
             script, since (the version that it is a patch of, or empty), version
-            head      name, cards, done, spoken, left, wait (seconds or None), waiting, running, trouble
+            head      name, cards, done, spoken, paragraph_pause, left, wait (seconds or None), waiting, running,
+                      trouble
             order     ids of all cards; None when it is unchanged
             cards     those that are new or changed
         """
@@ -86,6 +88,7 @@ class ScriptPatcher:
             "cards": state.cards,
             "done": state.done,
             "spoken": round(state.spoken, 1),
+            "paragraph_pause": record.paragraph_pause,
             "left": round(state.left, 1),
             "wait": None if factor is None else round(state.wait, 1),
             "waiting": sum(card.state == "queued" for card in cards),
@@ -102,11 +105,14 @@ def card_view(card: CardRecord, speaking: Sequence[str], words: Words) -> dict[s
         "speaker": card.speaker,
         "voice": card.voice_id,
         "pause": card.pause,
+        "speed": card.speed,
+        "chapter": card.chapter,
         "locked": card.locked,
         "state": "speaking" if card.id in speaking else card.state,
         "failure": card.failure and words.write(card.failure),
         "take": card.take_id,
-        "seconds": None if card.duration is None else round(card.duration, 2),
+        "sound": card.take_id and sound_id(card.take_id, card.speed),
+        "seconds": None if card.seconds is None else round(card.seconds, 2),
         "ending": card.stop_reason,
         "takes": card.takes,
     }
@@ -125,15 +131,16 @@ def script_view(record: ScriptRecord, *, running: bool) -> dict[str, Any]:
     }
 
 
-def take_view(take: GenerationRecord, text: str, chosen: str | None) -> dict[str, Any]:
-    """One of a card's takes. fits: whether its text is the card's."""
+def take_view(take: GenerationRecord, card: CardRecord) -> dict[str, Any]:
+    """One of a card's takes, as it is played. fits: whether its text is the card's."""
     return {
         "id": take.id,
-        "seconds": round(take.duration, 2),
+        "sound": sound_id(take.id, card.speed),
+        "seconds": round(take.duration / card.speed, 2),
         "seed": take.seed,
         "voice": take.voice_name,
-        "fits": take.text == text,
-        "chosen": take.id == chosen,
+        "fits": take.text == card.text,
+        "chosen": take.id == card.take_id,
     }
 
 

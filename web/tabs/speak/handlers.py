@@ -25,11 +25,11 @@ from pydantic import Field
 
 from engine.engine import MAX_SEED, SpeakOptions
 from engine.errors import InvalidInput, InvalidOption, RepriseError, VoiceNotFound
-from engine.text import speaking_time
+from engine.text import MAX_PAUSE, speaking_time, with_paragraph_pauses
 from storage.repositories.generations import MAX_TEXT, Spoken
 from studio.file_names import take_file_name
 from studio.pronunciation import as_said
-from studio.takes.buffer import SAMPLING_SETTINGS, TakeBuffer
+from studio.takes.buffer import PARAGRAPH_PAUSE, SAMPLING_SETTINGS, TakeBuffer
 from studio.traces import reason
 from web.downloads.sounds import sound_facts
 from web.tabs.speak.views import voice_card_view, writing_hints
@@ -75,6 +75,7 @@ class SpeakForm(Payload):
     temperature: float
     top_p: float
     top_k: int
+    paragraph_pause: Annotated[float, Field(ge=0, le=MAX_PAUSE, allow_inf_nan=False)]
 
 
 class RepeatedTake(Payload):
@@ -99,11 +100,12 @@ class TakeTicket(Payload):
 
 @dataclass(frozen=True)
 class TakeRequest:
-    """A take to generate."""
+    """A take to generate. paragraph_pause: seconds of silence after each paragraph, beside what the voice makes."""
 
     text: str
     voice_id: str
     options: SpeakOptions
+    paragraph_pause: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class PendingTake:
 
     def finish(self, model: str, result: SpeechResult | None, stop_reason: str) -> Spoken:
         """The take as storage keeps it. stop_reason: of a take without a result. Raises InvalidInput."""
-        return self.buffer.finish(
+        spoken = self.buffer.finish(
             result,
             text=self.request.text,
             voice_name=self.voice,
@@ -129,6 +131,8 @@ class PendingTake:
             model=model,
             stop_reason=stop_reason,
         )
+        pause = self.request.paragraph_pause
+        return replace(spoken, settings={**spoken.settings, PARAGRAPH_PAUSE: pause}) if pause else spoken
 
 
 class SpeakHandlers:
@@ -155,18 +159,17 @@ class SpeakHandlers:
         temperature: Any,
         top_p: Any,
         top_k: Any,
+        paragraph_pause: Any,
         token: Any,
         ticket: Any,
         request: gr.Request,
     ) -> Generator[Message, None, None]:
         """Yield the messages of one take. Never raises: an error is the status of the last message."""
+        form = {"text": text, "voice": voice_id, "seed": seed, "temperature": temperature, "top_p": top_p}
+        form |= {"top_k": top_k, "paragraph_pause": paragraph_pause}
 
         def take_request(_owner: str, words: Words) -> TakeRequest:
-            form = parse_payload(
-                SpeakForm, text=text, voice=voice_id, seed=seed, temperature=temperature, top_p=top_p, top_k=top_k
-            )
-            options = parse_options(form.seed, form.temperature, form.top_p, form.top_k, words)
-            return TakeRequest(check_text(form.text, words), require_voice(form.voice, words), options)
+            return parse_request(form, words)
 
         own = parse_payload(TakeTicket, ticket=ticket).ticket
         yield from self._numbered(own, self._generate(take_request, token, own, request))
@@ -179,6 +182,7 @@ class SpeakHandlers:
         temperature: Any,
         top_p: Any,
         top_k: Any,
+        paragraph_pause: Any,
         token: Any,
         request: gr.Request,
         event: gr.EventData,
@@ -191,16 +195,15 @@ class SpeakHandlers:
             tickets = parse_payload(FurtherTakes, event).tickets
         except UnexpectedPayload:
             return []
+        form = {"text": text, "voice": voice_id, "seed": seed, "temperature": temperature, "top_p": top_p}
+        form |= {"top_k": top_k, "paragraph_pause": paragraph_pause}
 
         def asked(number: int) -> Callable[[str, Words], TakeRequest]:
             def take_request(_owner: str, words: Words) -> TakeRequest:
-                form = parse_payload(
-                    SpeakForm, text=text, voice=voice_id, seed=seed, temperature=temperature, top_p=top_p, top_k=top_k
-                )
-                options = parse_options(form.seed, form.temperature, form.top_p, form.top_k, words)
-                if options.seed is not None:
-                    options = replace(options, seed=(options.seed + number) % (MAX_SEED + 1))
-                return TakeRequest(check_text(form.text, words), require_voice(form.voice, words), options)
+                request = parse_request(form, words)
+                if (seed := request.options.seed) is None:
+                    return request
+                return replace(request, options=replace(request.options, seed=(seed + number) % (MAX_SEED + 1)))
 
             return take_request
 
@@ -225,7 +228,9 @@ class SpeakHandlers:
                 name: value for name, value in kept.settings.items() if name in SAMPLING_SETTINGS
             }
             seed = kept.seed if repeated.same else None
-            return TakeRequest(kept.text, require_voice(kept.voice_id, words), SpeakOptions(**options, seed=seed))
+            pause = float(kept.settings.get(PARAGRAPH_PAUSE) or 0)
+            voice_id = require_voice(kept.voice_id, words)
+            return TakeRequest(kept.text, voice_id, SpeakOptions(**options, seed=seed), pause)
 
         ticket = repeated.ticket if repeated else None
         yield from self._numbered(ticket, self._generate(take_request, token, ticket, request))
@@ -294,7 +299,8 @@ class SpeakHandlers:
         """The speech, and the name of its voice."""
         engine, voices = self._context.engine, self._context.storage.voices
         voice = voices.ready(asked.voice_id, engine.codec_fingerprint, engine.reencode, owner=owner.key)
-        text = as_said(self._context.storage, asked.text, voice.language, owner=owner.key)
+        text = with_paragraph_pauses(asked.text, asked.paragraph_pause)
+        text = as_said(self._context.storage, text, voice.language, owner=owner.key)
         return engine.speak(text, voice, asked.options, owner=owner.key), voice.name
 
     def _chunk_messages(self, take: TakeBuffer, speech: MeasuredSpeech, words: Words) -> Iterator[Message]:
@@ -347,6 +353,14 @@ def check_text(text: Any, words: Words) -> str:
     if len(text) > MAX_TEXT:
         raise InvalidInput(words("speech.too_long", most=MAX_TEXT))
     return text
+
+
+def parse_request(form: dict[str, Any], words: Words) -> TakeRequest:
+    """The inputs of the Speak tab as a take to generate. Raises InvalidInput, InvalidOption."""
+    sent = parse_payload(SpeakForm, **form)
+    options = parse_options(sent.seed, sent.temperature, sent.top_p, sent.top_k, words)
+    text, voice_id = check_text(sent.text, words), require_voice(sent.voice, words)
+    return TakeRequest(text, voice_id, options, sent.paragraph_pause)
 
 
 def parse_options(seed: Any, temperature: Any, top_p: Any, top_k: Any, words: Words) -> SpeakOptions:

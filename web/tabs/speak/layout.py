@@ -62,7 +62,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
 
 def _settings(context: WebContext) -> list[Any]:
     label = context.label
-    seed, temperature, top_p, top_k = _default_values(context)
+    seed, temperature, top_p, top_k, paragraph_pause = _default_values(context)
     with gr.Row():
         parts: list[Any] = [
             gr.Textbox(  # not a Number: that makes 0 of an empty field
@@ -85,15 +85,21 @@ def _settings(context: WebContext) -> list[Any]:
                 label=label("speech.top_k"), info=label("speech.top_k_info"), min_width=140,
             ),
         ]  # fmt: skip
+    parts.append(
+        gr.Slider(
+            0, 5, paragraph_pause, step=0.1, elem_id="rp-paragraph-pause",
+            label=label("speech.paragraphs"), info=label("speech.paragraphs_info"),
+        )
+    )  # fmt: skip
     reset = gr.Button(label("speech.reset"), size="sm", elem_id="rp-reset")
     reset.click(lambda: _default_values(context), None, parts, queue=False, api_visibility="private")
     return parts
 
 
 def _default_values(context: WebContext) -> list[Any]:
-    """Default seed, temperature, top-p and top-k of the loaded model."""
+    """Default seed, temperature, top-p and top-k of the loaded model, and no pauses between paragraphs."""
     defaults = context.engine.default_options
-    return ["", defaults.temperature, defaults.top_p, defaults.top_k]
+    return ["", defaults.temperature, defaults.top_p, defaults.top_k, 0]
 
 
 def _listen_to_voice(handlers: SpeakHandlers, shared: SharedComponents, card: gr.HTML) -> None:

@@ -54,6 +54,16 @@ class Spoken:
     pause: float = 0.0
     duration: float | None = 1.0
     speaker: str | None = None
+    speed: float = 1.0
+
+    @property
+    def seconds(self) -> float | None:
+        return None if self.duration is None else self.duration / self.speed
+
+
+def test_a_card_is_shown_as_long_as_it_sounds_at_its_speed() -> None:
+    shown = cues([Spoken("One.", 0.5, 3.0, speed=1.5), Spoken("Two.", 0.0, 1.0, speed=0.5)])
+    assert [(cue.start, cue.end) for cue in shown] == [(0.0, 2.0), (2.5, 4.5)]
 
 
 def test_cues_become_cards_and_gaps_pauses() -> None:

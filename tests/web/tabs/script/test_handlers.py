@@ -222,7 +222,7 @@ def test_speaking_stopping_and_redoing(page: Page, engine: FakeEngine) -> None:
     assert page.state["head"]["wait"] == 0
     assert page.ask("speak")["said"].startswith("Everything is spoken")
     card = page.cards[0]
-    assert page.ask("listen", take=card["take"])["url"].startswith("/reprise/files/")
+    assert page.ask("listen", card=card["id"], take=card["take"])["url"].startswith("/reprise/files/")
     page.ask("redo", card=card["id"])
     page.spoken()
     assert page.cards[0]["take"] != card["take"]

@@ -14,6 +14,7 @@ from tests.studio.script.test_runner import Actor
 from tests.waiting import until
 from tests.web.conftest import read_wav
 from tests.web.visiting import downloaded, open_tab, visit
+from web.downloads.sounds import sound_id
 
 Serve = Callable[..., str]
 PLAY = """Ann: Good morning! Did you sleep?
@@ -116,15 +117,26 @@ def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
         page.keyboard.press("Alt+ArrowUp")
         expect(text(page, 4)).to_have_value("So early?")
 
+        card(page, 1).get_by_label("Speed of this card").fill("1.25")
+        card(page, 1).get_by_label("Chapter that begins here").fill("The morning")
+        card(page, 1).get_by_label("Chapter that begins here").press("Enter")
+        expect(card(page, 1).get_by_role("heading", name="The morning")).to_be_visible()
+        page.get_by_label("Pause after paragraphs, in seconds").fill("0.3")
+        page.get_by_label("Pause after paragraphs, in seconds").press("Enter")
+        until(lambda: storage.scripts.list()[0].paragraph_pause == 0.3)
+        until(lambda: storage.scripts.card(ids[1]).speed == 1.25)
+
         page.evaluate(HEARD)
         page.get_by_role("button", name="Play all").click()
-        takes = [str(each.take_id) for each in storage.scripts.cards(storage.scripts.list()[0].id)]
+        takes = [
+            sound_id(str(each.take_id), each.speed) for each in storage.scripts.cards(storage.scripts.list()[0].id)
+        ]
         page.wait_for_function("window.heard.length === 5")
         assert page.evaluate("window.heard") == takes
 
         cards = storage.scripts.cards(storage.scripts.list()[0].id)
         assert [each.id for each in cards] == [ids[1], ids[0], ids[2], ids[4], ids[3]]
-        seconds = sum(each.duration or 0 for each in cards) + sum(each.pause for each in cards[:-1])
+        seconds = sum(each.seconds or 0 for each in cards) + sum(each.pause for each in cards[:-1])
         name, wav = save(page, "WAV")
         samples, rate = read_wav(wav)
         assert (name, rate) == ("Good morning! Did you sleep_.wav", SAMPLE_RATE)

@@ -22,7 +22,7 @@ from web.tabs.speak.handlers import SpeakHandlers, parse_options
 from web.ui.i18n import Translations
 
 WORDS = Translations.load().words(None)
-SETTINGS = ("", 0.7, 0.8, 30)
+SETTINGS = ("", 0.7, 0.8, 30, 0)
 
 
 @pytest.fixture
@@ -93,12 +93,22 @@ def test_a_retried_segment_is_kept_once(
 
 
 def test_the_engine_gets_text_voice_and_settings(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:
-    list(messages(speaking, "Hello.", anna, settings=("42", 1, 0.5, 7)))
+    list(messages(speaking, "Hello.", anna, settings=("42", 1, 0.5, 7, 0)))
     text, spoken_with, options = engine.asked[0]
     assert text == "Hello."
     assert spoken_with is not None
     assert spoken_with.name == "Anna"
     assert (options.seed, options.temperature, options.top_p, options.top_k) == (42, 1.0, 0.5, 7)
+
+
+def test_paragraphs_are_held_apart_also_in_the_next_take(
+    speaking: SpeakHandlers, context: WebContext, engine: FakeEngine, anna: str
+) -> None:
+    end = list(messages(speaking, "One.\n\nTwo.", anna, settings=("", 0.7, 0.8, 30, 1.5)))[-1]
+    assert context.takes.get(end["take"], owner=LOCAL).text == "One.\n\nTwo."
+    again = gr.EventData(None, {"id": end["take"], "same": True, "ticket": "u"})
+    list(speaking.speak_again(None, None, again))  # type: ignore[arg-type]
+    assert [text for text, *_ in engine.asked] == ["One.\n[pause:1.5]\nTwo."] * 2
 
 
 def test_stop_ends_its_own_take_and_keeps_what_was_spoken(
@@ -171,13 +181,13 @@ def test_a_take_under_way_when_everything_is_forgotten_is_not_kept(
         ("Hi.", None, SETTINGS, "Pick a voice first"),
         ("Hi.", "no-such-voice", SETTINGS, "voice"),
         ("Hi.", ["anna"], SETTINGS, "Pick a voice first"),
-        ("Hi.", "anna", ("x", 0.7, 0.8, 30), "seed must be a whole number"),
-        ("Hi.", "anna", ("-1", 0.7, 0.8, 30), "seed must be a whole number"),
-        ("Hi.", "anna", ("2147483648", 0.7, 0.8, 30), "from 0 to 2147483647"),
-        ("Hi.", "anna", ("", "much", 0.8, 30), "out of step"),
+        ("Hi.", "anna", ("x", 0.7, 0.8, 30, 0), "seed must be a whole number"),
+        ("Hi.", "anna", ("-1", 0.7, 0.8, 30, 0), "seed must be a whole number"),
+        ("Hi.", "anna", ("2147483648", 0.7, 0.8, 30, 0), "from 0 to 2147483647"),
+        ("Hi.", "anna", ("", "much", 0.8, 30, 0), "out of step"),
         ("x" * 500_001, "anna", SETTINGS, "more than 500,000 characters"),
-        ("Hi.", "anna", ("", 9, 0.8, 30), "temperature is 9"),
-        ("Hi.", "anna", ("", float("nan"), 0.8, 30), "temperature"),
+        ("Hi.", "anna", ("", 9, 0.8, 30, 0), "temperature is 9"),
+        ("Hi.", "anna", ("", float("nan"), 0.8, 30, 0), "temperature"),
     ],
 )
 def test_what_cannot_be_spoken_is_refused_with_a_sentence(
@@ -216,7 +226,7 @@ def test_an_error_on_the_way_keeps_what_was_spoken(
 
 
 def test_the_history_has_what_it_takes_to_say_it_again(speaking: SpeakHandlers, storage: Storage, anna: str) -> None:
-    end = list(messages(speaking, "Hello there.", anna, settings=("", 0.9, 0.5, 7)))[-1]
+    end = list(messages(speaking, "Hello there.", anna, settings=("", 0.9, 0.5, 7, 0)))[-1]
     (record,) = storage.history.page().records
     assert record.id == end["take"]
     assert (record.text, record.voice_id, record.voice_name) == ("Hello there.", anna, "Anna")
@@ -236,7 +246,7 @@ def test_without_a_history_the_take_is_kept_for_its_page_alone(
 
 
 def test_the_same_again_and_another_take(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:
-    end = list(messages(speaking, "Hello there.", anna, settings=("42", 0.9, 0.5, 9)))[-1]
+    end = list(messages(speaking, "Hello there.", anna, settings=("42", 0.9, 0.5, 9, 0)))[-1]
     assert again(speaking, end["take"], same=True)[-1]["stop_reason"] == "end"
     assert again(speaking, end["take"], same=False)[-1]["stop_reason"] == "end"
     (text, _, first), (same_text, _, same), (_, _, another) = engine.asked

@@ -1,0 +1,79 @@
+"""Marks of a paragraph for its cards: `[chapter:…]` and `[speed:1.25]` at its beginning, `[pause:0.5]` at its end.
+
+`to_markdown` writes a script with them, which `read_markdown` reads back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Protocol
+
+import regex
+
+from engine.errors import InvalidText
+from engine.text.pauses import MAX_PAUSE, PAUSE
+from studio.script.formats.document import MAX_TITLE, Paragraph
+
+SLOWEST, FASTEST = 0.5, 2.0
+_CHAPTER = regex.compile(r"(?i)\s*\[ *chapter *: *([^\[\]\n]{1,200}?) *\]\s*")
+_SPEED = regex.compile(r"(?i)\s*\[ *speed *: *([0-9]{1,3}(?:[.,][0-9]{1,4})?) *[x×]? *\]\s*")
+_LAST_PAUSE = regex.compile(rf"\s*{PAUSE.pattern.removeprefix('(?i)')}\s*$", regex.IGNORECASE)
+# Marks of Markdown that could change how a text is read.
+_MARKUP = regex.compile(r"[\\`*_~<&|]|!(?=\[)|(?<=\])\(|^(?:[#>+\-=])|^[0-9]{1,9}\K[.)]")
+
+
+class WrittenCard(Protocol):
+    """A card to write; as `studio.script.Card`."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def speaker(self) -> str | None: ...
+    @property
+    def pause(self) -> float: ...
+    @property
+    def ends_paragraph(self) -> bool: ...
+    @property
+    def speed(self) -> float: ...
+    @property
+    def chapter(self) -> str | None: ...
+
+
+def read_marks(paragraph: Paragraph) -> Paragraph:
+    """Take the marks out of a paragraph. Those without words around them stay. Raises InvalidText for a wrong speed."""
+    text, chapter, speed, pause = paragraph.text, paragraph.chapter, paragraph.speed, paragraph.pause
+    if found := _CHAPTER.match(text):
+        text, chapter = text[found.end() :], found[1]
+    if found := _SPEED.match(text):
+        text, speed = text[found.end() :], float(found[1].replace(",", "."))
+        if not SLOWEST <= speed <= FASTEST:
+            raise InvalidText("cards.speed", least=SLOWEST, most=FASTEST)
+    if found := _LAST_PAUSE.search(text):
+        seconds = float(found[1].replace(",", "."))
+        if seconds > MAX_PAUSE:
+            raise InvalidText("text.long_pause", most=int(MAX_PAUSE))
+        text, pause = text[: found.start()], seconds
+    if not text.strip():
+        return paragraph
+    if paragraph.chapter == paragraph.text[:MAX_TITLE].strip():
+        chapter = text[:MAX_TITLE].strip()
+    return replace(paragraph, text=text, chapter=chapter, speed=speed, pause=pause)
+
+
+def to_markdown(cards: Iterable[WrittenCard]) -> str:
+    """Write cards as Markdown, a paragraph each: chapters as headings, speakers, speeds and pauses as marks."""
+    cards = list(cards)
+    speakers = dict.fromkeys(card.speaker for card in cards if card.speaker)
+    head = f"---\nspeakers: {'; '.join(speakers)}\n---\n\n" if speakers else ""
+    return head + "\n\n".join(map(_written, cards)) + "\n"
+
+
+def _written(card: WrittenCard) -> str:
+    heading = card.chapter == card.text and card.speaker is None and not card.text.startswith("[")
+    parts = ["#" if heading else "", f"{card.speaker}:" if card.speaker else ""]
+    parts.append(f"[chapter:{card.chapter}]" if card.chapter and not heading else "")
+    parts.append(f"[speed:{card.speed:g}]" if card.speed != 1 else "")
+    parts.append(_MARKUP.sub(lambda found: f"\\{found[0]}", " ".join(card.text.split())))
+    parts.append("" if card.ends_paragraph else f"[pause:{card.pause:g}]")
+    return " ".join(filter(None, parts))

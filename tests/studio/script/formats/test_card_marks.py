@@ -1,0 +1,52 @@
+"""Marks of cards in a text, and a script written as Markdown that reads back as it was."""
+
+import pytest
+
+from engine.errors import InvalidText
+from studio.script import Card, parse, to_markdown
+from studio.script.formats.document import PARAGRAPH_PAUSE, SECTION_PAUSE, SENTENCE_PAUSE
+
+
+def test_a_speed_is_that_of_its_paragraph() -> None:
+    slow, rest, quick, plain = parse("[speed:0.8] One. Two. Three. Four.\n\n[Speed: 1,5x] Five.\n\nSix.").cards
+    assert (slow.text, slow.speed, slow.pause, slow.ends_paragraph) == ("One. Two. Three.", 0.8, SENTENCE_PAUSE, False)
+    assert (rest.text, rest.speed, rest.pause, rest.ends_paragraph) == ("Four.", 0.8, PARAGRAPH_PAUSE, True)
+    assert (quick.text, quick.speed) == ("Five.", 1.5)
+    assert plain.speed == 1.0
+
+
+def test_a_pause_at_the_end_is_the_one_after_the_card() -> None:
+    first, second, third = parse("One. [pause:2.5]\n\nTwo [pause:1] and a half.\n\n[pause:3]Three.").cards
+    assert (first.text, first.pause, first.ends_paragraph) == ("One.", 2.5, False)
+    assert (second.text, second.pause) == ("Two [pause:1] and a half.", PARAGRAPH_PAUSE)
+    assert third.text == "[pause:3]Three."
+
+
+@pytest.mark.parametrize("wrong", ["[speed:0.4] One.", "[speed:2.5] One.", "One. [pause:61]"])
+def test_what_no_card_can_have_is_refused(wrong: str) -> None:
+    with pytest.raises(InvalidText):
+        parse(wrong)
+
+
+def test_headings_begin_chapters() -> None:
+    script = parse("# One\n\nHello.\n\n## Two\n\nBye.\n\n### Part\n\n[chapter: The end] Good night.", "a.md")
+    assert [(card.text, card.chapter) for card in script.cards] == [
+        ("One", "One"), ("Hello.", None), ("Two", "Two"), ("Bye.", None), ("Part", None), ("Good night.", "The end"),
+    ]  # fmt: skip
+
+
+CARDS = (
+    Card("The harbour", None, 0.8, chapter="The harbour"),
+    Card("1. It costs 5*3 & <b>more</b> `x` _now_ [laugh] [see](here).", None, PARAGRAPH_PAUSE, True, 1.25),
+    Card("Is it?", "Anna", 0.0, False, 0.5),
+    Card("# No - it is ~not~ | yours\\.", "Ben", SECTION_PAUSE),
+    Card("- A dash.", None, 12.5, chapter="Another title"),
+    Card("Said once.", "Once Only", PARAGRAPH_PAUSE, True),
+)
+
+
+def test_markdown_reads_back_as_it_was_written() -> None:
+    script = parse(to_markdown(CARDS), "a.md")
+    assert script.cards == CARDS
+    assert script.omitted == ()
+    assert parse(to_markdown(CARDS)).cards == CARDS, "it is recognised when it is pasted"
