@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
 from engine.errors import InvalidInput, RepriseError, ScriptNotFound, VoiceNotFound
+from studio.books.reading import book_kind, read_book
 from studio.script import Script, parse, parse_file
 from studio.script.casting import initial_cast
 from web.tabs.script.actions import Reply, ScriptActions
@@ -71,20 +73,28 @@ class ScriptHandlers:
         return said, text, opened, changed, gr.skip() if said else gr.Tabs(selected="script")
 
     def import_script(self, upload: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
-        """Outputs: notice, component, change broadcast. The script is named after the file."""
+        """Outputs: notice, component, change broadcast. The scripts are named after the file, or after the book."""
         words = self._context.words(request)
         try:
             path = uploaded_path(upload, self._context.folder)
             if path is None:
                 raise InvalidInput(words("script.no_file"))
-            data = path.read_bytes()
-            delete_upload(path, self._context.folder)
-            script = parse_file(data, path.name)
-            name = PurePath(uploaded_name(upload) or path.name).stem[:NAME_LENGTH]
-            script_id = self._create(script, name, parse_payload(ScriptFile, picked=picked).picked, token, request)
+            try:
+                title, scripts = _read_file(path)
+            finally:
+                delete_upload(path, self._context.folder)
+            name = (title or PurePath(uploaded_name(upload) or path.name).stem)[:NAME_LENGTH]
+            wanted = parse_payload(ScriptFile, picked=picked).picked
+            # The first is made last, so that it is the first in the list.
+            for number, script in reversed(list(enumerate(scripts, 1))):
+                part = f"{name} ({number}/{len(scripts)})" if len(scripts) > 1 else name
+                script_id = self._create(script, part, wanted, token, request)
         except Exception as error:
             return notice(error_message(error, words), "bad"), gr.skip(), gr.skip()
-        return "", self._opened(script_id, script, words), broadcast_change("scripts")
+        opened = self._opened(script_id, scripts[0], words)
+        if len(scripts) > 1:
+            opened["said"] = words("script.books", name=name, count=len(scripts))
+        return "", opened, broadcast_change("scripts")
 
     def run_action(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
         """Outputs: component, change broadcast."""
@@ -142,6 +152,15 @@ class ScriptHandlers:
         first = " ".join(script.omitted[0].split())
         shown = first if len(first) <= SHOWN else first[:SHOWN].rstrip() + "…"
         return {"show": script_id, "said": words("script.left_out", count=len(script.omitted), first=shown)}
+
+
+def _read_file(path: Path) -> tuple[str, Sequence[Script]]:
+    """The title that a file has, else "", and its scripts. Raises InvalidText."""
+    kind = book_kind(path)
+    if kind is None:
+        return "", [parse_file(path.read_bytes(), path.name)]
+    book = read_book(path, kind)
+    return book.title, book.scripts
 
 
 def default_name(script: Script) -> str:

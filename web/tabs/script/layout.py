@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import gradio as gr
 
+from studio.books.reading import SUFFIXES as BOOKS
 from web.tabs.script.handlers import ScriptHandlers
 from web.ui.components import script_editor
 from web.ui.events import listen
@@ -14,7 +15,7 @@ from web.ui.shared import SharedComponents, notice_line, section_title
 if TYPE_CHECKING:
     from web.context import WebContext
 
-SUFFIXES = [".txt", ".md", ".markdown", ".srt", ".vtt"]
+SUFFIXES = [".txt", ".md", ".markdown", ".srt", ".vtt", *BOOKS]
 # The component's script may run after the first broadcast: it runs when the tab is first shown.
 REFRESH = "() => { window.repriseScriptRung = true; window.repriseScript?.refresh(); }"
 

@@ -13,6 +13,7 @@ from storage import Storage
 from studio.script.casting import initial_cast
 from studio.script.runner import ScriptRunner
 from tests.fake_engine import FakeEngine, voice
+from tests.studio.books.making import epub
 from tests.waiting import until
 from tests.web.conftest import make_context
 from web.context import WebContext
@@ -162,7 +163,11 @@ def test_files_become_scripts_of_their_name(page: Page, context: WebContext, tmp
     assert [(card["text"], card["pause"]) for card in page.cards] == [("Hello.", 2.5), ("You.", 0.0)]
     assert list(context.folder.iterdir()) == [], "uploads do not stay"
     trouble, *_ = bring("novel.pdf", b"%PDF-1.7")
-    assert "of another kind (PDF)" in trouble
+    assert "This book is damaged" in trouble
+    _, desk, _ = bring("novel.epub", epub(["<p>Hello.</p>", "<p>Bye.</p>"], ["One", "Two"], "A Novel"))
+    page.open(desk["show"])
+    assert (page.state["head"]["name"], [card["chapter"] for card in page.cards]) == ("A Novel", ["One", "Two"])
+    assert list(context.folder.iterdir()) == [], "uploads do not stay"
     (tmp_path / "secret.txt").write_text("not theirs")
     trouble, *_ = page.events.import_script({"path": str(tmp_path / "secret.txt")}, None, None, REQUEST)
     assert 'role="alert"' in trouble

@@ -1,0 +1,50 @@
+"""The process that reads a book: `python -m studio.books.extract KIND PATH` writes its text as JSON.
+
+It has bounds of memory and time, since readers of such formats may take any amount of both for a hostile file.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from studio.books.docx import read_docx
+from studio.books.epub import read_epub
+from studio.books.pages import BookText, Unreadable
+from studio.books.pdf import read_pdf
+
+MEMORY = 1536 << 20  # bytes
+SECONDS = 60  # of processor time
+READERS: dict[str, Callable[[Path], BookText]] = {"epub": read_epub, "docx": read_docx, "pdf": read_pdf}
+
+
+def main(kind: str, path: str) -> None:
+    """Write the text of a book, or the key of what is wrong with it, to the standard output."""
+    _bound()
+    try:
+        book = READERS[kind](Path(path))
+        answer = {"title": book.title, "blocks": [asdict(block) for block in book.blocks]}
+    except Unreadable as error:
+        answer = {"problem": error.key}
+    except MemoryError:
+        answer = {"problem": "books.too_large"}
+    except Exception:  # whatever a reader raises for a file that it does not understand
+        answer = {"problem": "books.damaged"}
+    sys.stdout.write(json.dumps(answer))
+
+
+def _bound() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows; the time is bounded by who waits for the answer
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,119 @@
+"""What the readers of books have in common. They import nothing of the engine: they run in a small process."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MOST_PART = 32 << 20  # bytes of one file in an archive
+MOST_ARCHIVE = 256 << 20  # bytes of all files that are read
+MOST_FILES = 20_000  # in an archive
+MOST_TEXT = 5_000_000  # characters
+
+
+class Unreadable(Exception):
+    """A book that cannot be read. key: of a sentence."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+@dataclass
+class Block:
+    """A paragraph, heading or list item. chapter: the title of the chapter that begins with it."""
+
+    text: str
+    chapter: str | None = None
+
+
+@dataclass
+class BookText:
+    """A book. title: "" for an unknown one."""
+
+    title: str = ""
+    blocks: list[Block] = field(default_factory=list)
+    characters: int = 0
+
+    def add(self, text: str, chapter: str | None = None) -> None:
+        """Append a block, with its spaces collapsed, unless it is empty. Raises Unreadable for too long a book."""
+        text = " ".join(text.split())
+        if text:
+            self.blocks.append(Block(text, " ".join(chapter.split()) or None if chapter else None))
+            self.characters += len(text)
+            if self.characters > MOST_TEXT:
+                raise Unreadable("books.too_long")
+
+
+class Archive:
+    """A ZIP file whose parts are read within bounds."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises Unreadable for a file that is no archive, or has too many files."""
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+            raise Unreadable("books.damaged") from error
+        self.names = set(self._zip.namelist())
+        self._left = MOST_ARCHIVE
+        if len(self._zip.infolist()) > MOST_FILES:
+            raise Unreadable("books.too_large")
+
+    def read(self, name: str) -> bytes:
+        """Raises Unreadable for a part that is missing, encrypted, damaged or too large."""
+        try:
+            part = self._zip.getinfo(name)
+            if part.flag_bits & 1:
+                raise Unreadable("books.encrypted")
+            with self._zip.open(part) as file:
+                data = file.read(min(MOST_PART, self._left) + 1)
+        except Unreadable:
+            raise
+        except Exception as error:  # zlib's, zipfile's and those of the compressions
+            raise Unreadable("books.damaged") from error
+        if len(data) > min(MOST_PART, self._left):
+            raise Unreadable("books.too_large")
+        self._left -= len(data)
+        return data
+
+    def check_sizes(self) -> None:
+        """Check what all files say they have; a reader of archives reads no more of a file than it says.
+
+        Raises Unreadable.
+        """
+        sizes = [part.file_size for part in self._zip.infolist() if part.filename.endswith((".xml", ".rels"))]
+        if any(size > MOST_PART for size in sizes) or sum(sizes) > MOST_ARCHIVE:
+            raise Unreadable("books.too_large")
+        if any(part.flag_bits & 1 for part in self._zip.infolist()):
+            raise Unreadable("books.encrypted")
+
+
+def paragraphs_of(lines: Iterator[str], width: int) -> Iterator[str]:
+    """Join the lines of a page that was set in lines of about `width` characters; a short line ends a paragraph."""
+    group: list[str] = []
+    for line in lines:
+        text = line.strip()
+        if group and text[:1].isupper() and len(group[-1]) < 0.6 * width:  # a heading
+            yield _joined(group)
+            group = []
+        if text:
+            group.append(text)
+        ends = text.endswith((".", "!", "?", "…", '"', "”", "»", "’", ":", "。", "！", "？", "」"))
+        if group and (not text or (ends and len(text) < 0.8 * width)):
+            yield _joined(group)
+            group = []
+    if group:
+        yield _joined(group)
+
+
+def _joined(lines: list[str]) -> str:
+    """Lines as one text, without hyphens at their ends."""
+    text = ""
+    for line in lines:
+        if text.endswith(("\u00ad", "-", "\u2010")) and len(text) > 1 and text[-2].isalpha() and line[:1].islower():
+            text = text[:-1] + line
+        else:
+            text = f"{text} {line}" if text else line
+    return text

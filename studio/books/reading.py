@@ -1,0 +1,110 @@
+"""Books → scripts: one for each book, with its chapters, or several where a book is longer than a script can be."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.errors import InvalidText
+from studio.script.cards import Script, cards_of
+from studio.script.formats.document import MAX_TITLE, PARAGRAPH_PAUSE, SECTION_PAUSE, Document, Paragraph
+
+BookKind = Literal["epub", "docx", "pdf"]
+SUFFIXES = (".epub", ".docx", ".pdf")
+SECONDS = 90.0  # until a reader is stopped
+HEADING_PAUSE = 0.8
+MOST_CHARACTERS = 400_000  # of a script
+MOST_PARAGRAPHS = 4_000
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Book:
+    """title: "" where the file has none. scripts: in order, at least one."""
+
+    title: str
+    scripts: tuple[Script, ...]
+
+
+def book_kind(path: Path) -> BookKind | None:
+    """The kind of a book by its content; None for another file."""
+    with path.open("rb") as file:
+        start = file.read(1024)
+    if b"%PDF-" in start:
+        return "pdf"
+    if not start.startswith(b"PK"):
+        return None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = set(archive.namelist())
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return _by_suffix(path)
+    return "docx" if "word/document.xml" in names else "epub" if "META-INF/container.xml" in names else None
+
+
+def _by_suffix(path: Path) -> BookKind | None:
+    suffix = path.suffix.lower()
+    return "epub" if suffix == ".epub" else "docx" if suffix == ".docx" else None
+
+
+def read_book(path: Path, kind: BookKind) -> Book:
+    """Read a book in a process of its own. Raises InvalidText for one that cannot be read or has no words."""
+    text = _extracted(path, kind)
+    if "problem" in text:
+        raise InvalidText(_key(text))
+    paragraphs = list(_paragraphs(text["blocks"]))
+    if not paragraphs:
+        raise InvalidText("books.no_text")
+    return Book(str(text["title"]), tuple(cards_of(Document(tuple(part))) for part in _parts(paragraphs)))
+
+
+def _extracted(path: Path, kind: BookKind) -> dict[str, Any]:
+    command = [sys.executable, "-m", "studio.books.extract", kind, str(path.resolve())]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=SECONDS, check=True)
+        answer: dict[str, Any] = json.loads(done.stdout)
+    except subprocess.TimeoutExpired as error:
+        raise InvalidText("books.too_large") from error
+    except subprocess.CalledProcessError as error:  # stopped for its memory or its time
+        raise InvalidText("books.too_large" if error.returncode < 0 else "books.damaged") from error
+    except ValueError as error:
+        raise InvalidText("books.damaged") from error
+    return answer
+
+
+def _key(answer: dict[str, Any]) -> str:
+    """The sentence that says why a book was not read."""
+    return str(answer["problem"])
+
+
+def _paragraphs(blocks: list[dict[str, Any]]) -> Iterator[Paragraph]:
+    """Paragraphs, with a longer pause before and after the beginning of a chapter."""
+    for number, block in enumerate(blocks):
+        text, chapter = str(block["text"]), block["chapter"]
+        following = blocks[number + 1]["chapter"] if number + 1 < len(blocks) else None
+        pause = HEADING_PAUSE if chapter and len(text) <= MAX_TITLE else PARAGRAPH_PAUSE
+        yield Paragraph(text, SECTION_PAUSE if following else pause, chapter=chapter)
+
+
+def _parts(paragraphs: list[Paragraph]) -> Iterator[list[Paragraph]]:
+    """Divide at the beginnings of chapters where a script would be too long, else between paragraphs."""
+    part: list[Paragraph] = []
+    size = 0
+    for paragraph in paragraphs:
+        full = size + len(paragraph.text) > MOST_CHARACTERS or len(part) >= MOST_PARAGRAPHS
+        if part and full:
+            cut = next((at for at in range(len(part) - 1, len(part) // 2, -1) if part[at].chapter), len(part))
+            cut = len(part) if paragraph.chapter else cut
+            yield part[:cut]
+            part = part[cut:]
+            size = sum(len(each.text) for each in part)
+        part.append(paragraph)
+        size += len(paragraph.text)
+    if part:
+        yield part

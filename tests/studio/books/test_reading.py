@@ -1,0 +1,150 @@
+"""Books become scripts with chapters; hostile files one sentence, within bounds of memory and time."""
+
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from engine.errors import InvalidText
+from studio.books import reading
+from studio.books.extract import READERS
+from studio.books.pages import MOST_PART, BookText, Unreadable
+from studio.books.reading import Book, book_kind, read_book
+from studio.script.formats.document import PARAGRAPH_PAUSE, SECTION_PAUSE
+from tests.studio.books.making import CONTAINER, archive, epub, pdf, word
+
+BOMB = "<p>" + " " * (MOST_PART + 1) + "</p>"
+ENTITIES = '<!DOCTYPE x [<!ENTITY a "' + "ha" * 500 + '"><!ENTITY b "' + "&a;" * 1000 + '">]>'
+ENCRYPTION = (
+    '<encryption xmlns="urn:x"><EncryptedData><CipherData><CipherReference URI="OEBPS/part%200.xhtml"/></CipherData>'
+    "</EncryptedData></encryption>"
+)
+
+
+def read(tmp_path: Path, data: bytes, name: str = "book") -> BookText:
+    """In this process: the one of its own is tested below."""
+    path = tmp_path / name
+    path.write_bytes(data)
+    kind = book_kind(path)
+    assert kind is not None
+    return READERS[kind](path)
+
+
+def texts(book: BookText) -> list[tuple[str, str | None]]:
+    return [(block.text, block.chapter) for block in book.blocks]
+
+
+def test_an_epub_has_the_chapters_of_its_contents(tmp_path: Path) -> None:
+    first = """<section><h2>1</h2><p>It was <em>so</em> quiet&nbsp;there,<sup epub:type="noteref">1</sup>
+      caf&#233;.</p><!-- not this --><p>Line<br/>two.</p><script>no()</script></section>"""
+    second = "<div>Loose <b>words</b><p>A &lt;p&gt;.</p>and more</div><ul><li>One</li><li>Two</li></ul>"
+    book = read(tmp_path, epub([first, second, "<h1>Only a heading</h1><p>End.</p>"], ["The Beginning", "A &amp; B"]))
+    assert book.title == "A Book"
+    assert texts(book) == [
+        ("1", "The Beginning"),
+        ("It was so quiet there, café.", None),
+        ("Line two.", None),
+        ("Loose words", "A & B"),
+        ("A <p>.", None),
+        ("and more", None),
+        ("One", None),
+        ("Two", None),
+        ("Only a heading", "Only a heading"),
+        ("End.", None),
+    ]
+
+
+def test_a_word_document_has_those_of_its_headings(tmp_path: Path) -> None:
+    parts = [
+        ("Title", "My Life"),
+        ("Normal", "Hello."),
+        ("Heading 1", "One"),
+        ("Heading 2", "A part"),
+        ("Normal", "Yes."),
+    ]
+    book = read(tmp_path, word(parts))
+    assert book.title == "A Document"
+    assert texts(book) == [
+        ("My Life", "My Life"), ("Hello.", None), ("One", "One"), ("A part", None), ("Yes.", None),
+        ("left, right", None),
+    ]  # fmt: skip
+
+
+def test_a_pdf_has_paragraphs_over_pages_and_neither_heads_nor_numbers(tmp_path: Path) -> None:
+    pages = [
+        ["A Running Head", "Chapter One", "", "It was a dark and stormy night, and the rain", "fell in tor-", "1"],
+        ["A Running Head", "rents.", "Next paragraph of this book, which goes on over", "two lines here.", "2"],
+        ["A Running Head", "The second chapter begins on this page, you see.", "3"],
+    ]
+    book = read(tmp_path, pdf(pages, {"One": 0, "Two": 2}))
+    assert texts(book) == [
+        ("Chapter One", "One"),
+        ("It was a dark and stormy night, and the rain fell in torrents.", None),
+        ("Next paragraph of this book, which goes on over two lines here.", None),
+        ("The second chapter begins on this page, you see.", "Two"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "key"),
+    [
+        (b"%PDF-1.4 and nothing more", "damaged"),
+        (pdf([["Secret."]], password="x"), "encrypted"),
+        (pdf([[], []]), "scanned"),
+        (epub(["<p>Hello.</p>"])[:-200], "damaged"),
+        (epub([BOMB]), "too_large"),
+        (epub(["<p>Hello.</p>"], **{"META-INF/encryption.xml": ENCRYPTION}), "encrypted"),
+        (archive({"META-INF/container.xml": CONTAINER}), "damaged"),
+        (archive({"META-INF/container.xml": "<broken"}), "damaged"),
+        (archive({"META-INF/container.xml": ENTITIES + "<x>&b;&b;</x>"}), "damaged"),
+        (archive({"word/document.xml": "<x/>"}), "damaged"),
+        (archive({"word/document.xml": BOMB}), "too_large"),
+    ],
+)
+def test_hostile_files_are_told_apart(tmp_path: Path, data: bytes, key: str) -> None:
+    with pytest.raises(Unreadable) as told:
+        read(tmp_path, data, "book.epub")
+    assert told.value.key == f"books.{key}"
+
+
+def test_too_long_and_deeply_nested_books(tmp_path: Path) -> None:
+    deep = read(tmp_path, epub(["<div>" * 5_000 + "Deep." + "</div>" * 5_000]))
+    assert "Deep." in " ".join(block.text for block in deep.blocks) or deep.blocks == []
+    with pytest.raises(Unreadable, match="too_long"):
+        BookText().add("x" * 5_000_001)
+
+
+def extracted(tmp_path: Path, **answer: Any) -> Book:
+    with mock.patch.object(reading, "_extracted", return_value=answer):
+        return read_book(tmp_path, "pdf")
+
+
+def test_chapters_pause_longer_and_a_long_book_becomes_several_scripts(tmp_path: Path) -> None:
+    blocks = [{"text": f"Chapter {number}.", "chapter": f"C{number}"} for number in range(3)]
+    (script,) = extracted(tmp_path, title="B", blocks=[blocks[0], {"text": "Yes.", "chapter": None}, blocks[1]]).scripts
+    assert [(card.text, card.pause, card.chapter) for card in script.cards] == [
+        ("Chapter 0.", reading.HEADING_PAUSE, "C0"), ("Yes.", SECTION_PAUSE, None),
+        ("Chapter 1.", reading.HEADING_PAUSE, "C1"),
+    ]  # fmt: skip
+    with mock.patch.object(reading, "MOST_PARAGRAPHS", 4):
+        long = [part for block in blocks for part in (block, *[{"text": "More.", "chapter": None}] * 2)]
+        scripts = extracted(tmp_path, title="B", blocks=long).scripts
+    assert [script.cards[0].chapter for script in scripts] == ["C0", "C1", "C2"]
+    assert [len(script.cards) for script in scripts] == [3, 3, 3]
+    assert scripts[0].cards[1].pause == PARAGRAPH_PAUSE
+    with pytest.raises(InvalidText, match="no words"):
+        extracted(tmp_path, title="B", blocks=[])
+
+
+def test_it_is_read_in_a_process_with_bounds(tmp_path: Path) -> None:
+    path = tmp_path / "book"
+    path.write_bytes(epub(["<p>Hello.</p>"], ["One"]))
+    book = read_book(path, "epub")
+    assert (book.title, [card.text for card in book.scripts[0].cards]) == ("A Book", ["Hello."])
+    path.write_bytes(b"PK nothing")
+    assert book_kind(path) is None
+    with pytest.raises(InvalidText, match="damaged"):
+        read_book(path, "epub")
+    with mock.patch.object(reading, "SECONDS", 0.01), pytest.raises(InvalidText, match="too much memory or time"):
+        read_book(path, "epub")
