@@ -2,6 +2,7 @@
 
 python app.py                       serve the page
 python app.py speak "Hello." …      speak into a file
+python app.py check FILE            say whether a file was made here
 python app.py voices list …         manage saved voices
 python app.py keys create NAME …    manage the keys of programs that call the server
 python app.py library copy FROM TO  move the library to another database
@@ -18,6 +19,7 @@ from contextlib import suppress
 import typer
 
 from cli import options
+from cli.check import check
 from cli.context import CommandContext, context_of, model_notices, require
 from cli.keys import keys
 from cli.library import library
@@ -52,6 +54,7 @@ def serve(
     replica_gpus: options.ReplicaGpus = None,
     models: options.Models = None,
     idle_unload: options.IdleUnload = 0.0,
+    watermarked: options.Watermarked = False,
     share: options.Share = False,
     auth: options.Auth = None,
     owners: options.Owners = "auto",
@@ -78,6 +81,7 @@ def serve(
         replicas,
         replica_gpus,
         idle_unload,
+        watermarked,
     )
     prepare_zero_gpu()
     if context.invoked_subcommand:
@@ -141,6 +145,7 @@ def mcp(
 
 
 main.command()(speak)
+main.command()(check)
 main.add_typer(voices, name="voices")
 main.add_typer(keys, name="keys")
 main.add_typer(library, name="library")

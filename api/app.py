@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
-from api import consents, errors, fish, health, models, voices
+from api import check, consents, errors, fish, health, models, voices
 from api.access import AccessMiddleware, IsLocal
 from api.context import ApiContext
 from api.metrics import MetricsMiddleware
@@ -26,6 +26,7 @@ ROUTERS = (
     batch.router,
     fish.router,
     live.router,
+    check.router,
     models.router,
     voices.router,
     consents.router,

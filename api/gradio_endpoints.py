@@ -63,7 +63,7 @@ def create_endpoints(context: "ApiContext") -> ASGIApp:
         try:
             how = {"voice": voice, "response_format": format, "speed": speed, "seed": None if seed == -1 else seed}
             asked = SpeechRequest.model_validate({"input": text, **how})
-            stream = await begin_speech(context, _caller(request), asked, None)
+            stream = await begin_speech(context, _caller(request), asked, None, complete=True)
             audio = await whole(context, stream)
         except ValidationError as error:
             raise gr.Error(invalid_detail(error.errors()).message, print_exception=False) from error

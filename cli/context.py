@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from studio.context import AppContext
     from studio.model_manager import ModelManager
     from studio.speech_engine import SpeechEngine
+    from studio.watermark import Watermark
 
 LoadingProgress = Callable[[str, float], None]
 
@@ -49,6 +50,7 @@ class CommandContext:
     replicas: str = "1"
     replica_gpus: float | None = None
     idle_unload: float = 0.0  # minutes; 0: never
+    watermarked: bool = False
 
     @contextmanager
     def storage(self) -> Iterator[Storage]:
@@ -107,8 +109,15 @@ class CommandContext:
         """The services of a server, over the database and the model. notices: as for `models`."""
         from studio.context import AppContext
 
+        watermark = self.watermark()
         with self._saved(), self.storage() as storage, self.models(notices or {}) as manager:
-            yield AppContext.create(manager, storage)
+            yield AppContext.create(manager, storage, watermark)
+
+    def watermark(self) -> Watermark | None:
+        """The watermark for files, where it is asked for. Raises InvalidOption where it is not installed."""
+        from studio.watermark import load_watermark
+
+        return load_watermark() if self.watermarked else None
 
     def _place(self) -> str | Path:
         """File or URL of the library."""

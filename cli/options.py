@@ -117,6 +117,14 @@ IdleUnload = Annotated[
         "0: never, so that no listener waits.",
     ),
 ]
+Watermarked = Annotated[
+    bool,
+    typer.Option(
+        "--watermark/--no-watermark",
+        envvar="REPRISE_WATERMARK",
+        help="Put an inaudible watermark into finished takes and files. Needs resemble-perth.",
+    ),
+]
 Host = Annotated[
     str | None,
     typer.Option(envvar="REPRISE_HOST", help="Address to serve at; 0.0.0.0 for all. Default: this machine only."),
@@ -200,6 +208,10 @@ Temperature = Annotated[
 ]
 TopP = Annotated[float, typer.Option(help="Share of likely choices kept, up to 1.")]
 TopK = Annotated[int, typer.Option(help="How many choices are kept at most.")]
+
+# ---- of `check`
+
+CheckedFile = Annotated[Path, typer.Argument(help="An audio file.", exists=True, dir_okay=False, show_default=False)]
 
 # ---- of `voices`
 

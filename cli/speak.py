@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from engine.engine import SpeakOptions
     from engine.request import SpeechResult
     from engine.voice import Voice
+    from studio.origin import Origin
     from studio.speech_engine import SpeechEngine
     from studio.takes.buffer import TakeBuffer
+    from studio.watermark import Watermark
 
 
 def speak(
@@ -45,24 +47,26 @@ def speak(
     with exit_on_error():
         _check_request(output, voice, reference, transcript)
         from engine.engine import SpeakOptions
+        from studio.origin import Origin
 
         how = SpeakOptions(top_p=top_p, top_k=top_k, seed=seed)
         if temperature is not None:
             how = replace(how, temperature=temperature)
         saved = _voice_id(command, voice) if voice else None
+        watermark = command.watermark()
         with command.engine() as engine:
             speaker = _saved_voice(command, engine, saved) if saved else _one_off_voice(engine, reference, transcript)
             if temperature is None:
                 how = replace(how, temperature=engine.default_options.temperature)
-            take, result = _speak(engine, text, speaker, how)
-        finish(take, result, output)
+            take, result = _speak(engine, text, speaker, how, watermark)
+        finish(take, result, output, Origin.of(command.model, saved, result.seed))
 
 
-def finish(take: TakeBuffer, result: SpeechResult, output: Path) -> None:
-    """Write the file and report on it. Raises typer.Exit with status 130 after Ctrl-C."""
+def finish(take: TakeBuffer, result: SpeechResult, output: Path, origin: Origin) -> None:
+    """Write the file, with its origin, and report on it. Raises typer.Exit with status 130 after Ctrl-C."""
     ending = report.ending(result)
     if take.length:
-        write(output, take.encode(output.suffix.lower().removeprefix(".")), AUDIO)  # type: ignore[arg-type]
+        write(output, take.encode(output.suffix.lower().removeprefix("."), origin), AUDIO)  # type: ignore[arg-type]
         say(f"{ending}. {report.figures(result)}. Wrote {output}.")
     else:
         say(ending)
@@ -104,10 +108,12 @@ def _one_off_voice(engine: SpeechEngine, reference: Path | None, transcript: str
     return made.voice
 
 
-def _speak(engine: SpeechEngine, text: str, voice: Voice, how: SpeakOptions) -> tuple[TakeBuffer, SpeechResult]:
+def _speak(
+    engine: SpeechEngine, text: str, voice: Voice, how: SpeakOptions, watermark: Watermark | None
+) -> tuple[TakeBuffer, SpeechResult]:
     from studio.takes.buffer import TakeBuffer
 
-    take = TakeBuffer(engine.sample_rate)
+    take = TakeBuffer(engine.sample_rate, watermark)
     with closing(engine.speak(text, voice, how)) as speech, on_ctrl_c(speech.cancel):
         for chunk in speech:
             take.add(chunk)

@@ -214,6 +214,11 @@ class ScriptLibrary:
         with self._database.read() as session:
             return takes.records(session=session, card_id=card_id, owner=checked_owner(owner))
 
+    def chosen(self, script_id: str, *, owner: str = LOCAL) -> TakeRecords:
+        """Return the chosen takes of a script in the order of its cards, without sound."""
+        with self._database.read() as session:
+            return takes.chosen(session=session, script_id=script_id, owner=checked_owner(owner))
+
     def sounds(self, script_id: str, *, owner: str = LOCAL) -> Iterator[tuple[CardRecord, bytes]]:
         """Iterate over the cards that have a take, in order, each with its sound (FLAC), which is read lazily.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import RepriseError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from engine.voice import Voice
     from storage import Storage
     from studio.model_manager import ModelManager
+    from studio.watermark import Watermark
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class AppContext:
     """The services that every face works with.
 
     engine: the loaded model. storage: voices, history and scripts. takes: finished takes, in the history or in memory.
-    running: takes under way. scripts: runs of scripts.
+    running: takes under way. scripts: runs of scripts. watermark: of files of takes; None where none is wanted.
     """
 
     engine: ModelManager
@@ -30,11 +31,13 @@ class AppContext:
     takes: TakeStore
     running: RunningTakes
     scripts: ScriptRunner
+    watermark: Watermark | None = field(default=None, kw_only=True)
 
     @classmethod
-    def create(cls, engine: ModelManager, storage: Storage) -> AppContext:
+    def create(cls, engine: ModelManager, storage: Storage, watermark: Watermark | None = None) -> AppContext:
         """Make the services over a model and a storage. The caller closes both."""
-        return cls(engine, storage, TakeStore(storage.history), RunningTakes(), ScriptRunner(engine, storage))
+        runner = ScriptRunner(engine, storage, watermark)
+        return cls(engine, storage, TakeStore(storage.history), RunningTakes(), runner, watermark=watermark)
 
     def trash_voice(self, voice_id: str, *, owner: str) -> None:
         """Move a voice to the trash, and drop what the engine caches of it. A restored voice is cached again.

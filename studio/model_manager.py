@@ -438,12 +438,16 @@ class ModelManager:
 
 
 class MeasuredSpeech:
-    """A `Speech` that reports its progress to the speed estimator. It is over when it is garbage collected."""
+    """A `Speech` that reports its progress to the speed estimator. It is over when it is garbage collected.
+
+    voice: its id, or `model:NAME` of the model's own, where that is known.
+    """
 
     def __init__(
         self, speech: SpeechStream, speed: SpeedEstimator, characters: int, sample_rate: int, over: Callable[[], None]
     ) -> None:
         self.sample_rate = sample_rate  # Hz
+        self.voice: str | None = None
         self._speech = speech
         self._timing = speed.begin(characters)
         self._over = weakref.finalize(self, _end, speed, self._timing, over)

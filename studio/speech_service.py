@@ -90,16 +90,20 @@ class SpeechService:
             options = replace(options, temperature=temperature)
         if top_p is not None:
             options = replace(options, top_p=top_p)
-        voice = self._own_voice(by, instructions) or self._voice(caller, by)
+        own = self._own_voice(by, instructions)
+        voice, id = (own, f"model:{own.speaker or 'described'}") if own else self._voice(caller, by)
         style, storage = self.style_tag(instructions), self._context.storage
         spoken = voice.language if isinstance(voice, Voice) else language
         if isinstance(text, str):
             self._access.spend(caller, len(text))
-            said = as_said(storage, text, spoken, owner=caller.owner)
-            return engine.speak(style + said, voice, options, owner=caller.owner)
-        follow(storage, text, spoken, owner=caller.owner)
-        text.append(style)
-        return engine.speak(text, voice, options, owner=caller.owner)
+            said: str | GrowingText = style + as_said(storage, text, spoken, owner=caller.owner)
+        else:
+            follow(storage, text, spoken, owner=caller.owner)
+            text.append(style)
+            said = text
+        speech = engine.speak(said, voice, options, owner=caller.owner)
+        speech.voice = id
+        return speech
 
     def extend(self, caller: Caller, text: GrowingText, piece: str) -> None:
         """Continue a text that is being spoken. Raises InvalidText, InvalidInput, LimitReached."""
@@ -153,16 +157,16 @@ class SpeechService:
             return None
         return OwnVoice(name, instructions.strip() if follows else "")
 
-    def _voice(self, caller: Caller, by: SpokenBy) -> Voice | None:
+    def _voice(self, caller: Caller, by: SpokenBy) -> tuple[Voice | None, str | None]:
+        """The voice, and its id where it is saved."""
         engine = self._context.engine
         if by.clip is not None:
-            return engine.encode_voice("reference", [(by.clip, by.transcript)]).voice
+            return engine.encode_voice("reference", [(by.clip, by.transcript)]).voice, None
         if by.name is None:
-            return None
+            return None, None
         record = self.find_voice(caller, by.name)
-        return self._context.storage.voices.ready(
-            record.id, engine.codec_fingerprint, engine.reencode, owner=caller.owner
-        )
+        voices = self._context.storage.voices
+        return voices.ready(record.id, engine.codec_fingerprint, engine.reencode, owner=caller.owner), record.id
 
 
 def _check_length(characters: int) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import httpx
 import numpy as np
@@ -22,12 +23,15 @@ from cli.context import CommandContext, LoadingProgress, model_notices
 from cli.speak import finish
 from engine import Engine
 from engine.audio import wav_bytes
-from engine.errors import ReleaseNotFound
+from engine.errors import InvalidOption, ReleaseNotFound
 from engine.release.hub import BUNDLED
 from engine.release.profile import Profile
 from engine.request import AudioChunk, SpeechResult
 from engine.sentences import Sentence
 from engine.voice import Voice
+from studio import origin as origins
+from studio import watermark
+from studio.origin import Origin
 from studio.takes.buffer import TakeBuffer
 from tests.paths import ROOT
 
@@ -110,7 +114,7 @@ def test_speaking_like_a_clip(run: Run) -> None:
     assert [path.name for path in Path.cwd().iterdir()] == ["out.wav"], "nothing else is left, no voice is saved"
 
 
-def test_a_saved_voice_speaks_and_its_seed_speaks_the_same_again(run: Run) -> None:
+def test_a_saved_voice_speaks_and_its_seed_speaks_the_same_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     added = run("voices", "add", "Anna", CLIP, "--transcript", WORDS, "--consent")
     assert added.exit_code == 0, added.stderr
     assert "Saved “Anna”." in added.stderr
@@ -119,6 +123,17 @@ def test_a_saved_voice_speaks_and_its_seed_speaks_the_same_again(run: Run) -> No
         assert spoken.exit_code == 0, spoken.stderr
         assert "seed 5" in spoken.stderr
     np.testing.assert_array_equal(soundfile.read("a.wav", dtype="int16")[0], soundfile.read("b.flac", dtype="int16")[0])
+
+    monkeypatch.setattr(origins, "watermark_installed", lambda: False)
+    checked = run("check", "b.flac")
+    assert checked.exit_code == 0, checked.stderr
+    assert "Model: bundled. Voice: Anna. Seed: 5." in checked.stderr
+    other = run("check", CLIP)
+    assert other.exit_code == 3
+    assert "Nothing in the file says that Reprise made it." in other.stderr
+    monkeypatch.setattr(watermark, "load_watermark", missing := Mock(side_effect=InvalidOption("watermark.missing")))
+    refused(run("--watermark", "speak", "Hello.", "--voice", "anna"), "needs the package resemble-perth")
+    missing.assert_called_once()
 
 
 @pytest.mark.parametrize("port", ["0", "-1", "65536", "99999999"])
@@ -339,7 +354,7 @@ def test_what_was_spoken_before_ctrl_c_is_kept_and_the_status_says_so(tmp_path: 
     take, result = TakeBuffer(8_000), SpeechResult("cancelled", 1, 0.1, 0.2, 0.1, 3, ())
     take.add(AudioChunk(np.ones(800, np.float32) / 2, 0, 1, 0.1, 0, 1, "text"))
     with pytest.raises(typer.Exit) as exit_:
-        finish(take, result, tmp_path / "out.wav")
+        finish(take, result, tmp_path / "out.wav", Origin())
     assert exit_.value.exit_code == 130
     assert len(soundfile.read(tmp_path / "out.wav")[0]) == 800
 

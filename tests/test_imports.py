@@ -123,7 +123,8 @@ FOREIGN = (
 )
 
 # Imported only when it is asked for; where it is absent, a sentence says so.
-OPTIONAL = {"faster_whisper", "mcp", "ray", "spaces", "torchao", "wyoming"}
+OPTIONAL = {"faster_whisper", "mcp", "perth", "ray", "spaces", "torchao", "wyoming"}
+DISTRIBUTED_AS = {"perth": "resemble-perth"}  # under another name
 
 # Only the faces may import the engine as a whole: whatever it stands on must not know it.
 ENGINE_ITSELF = "engine.engine"
@@ -315,4 +316,4 @@ def test_requirements_name_everything_the_run_time_imports() -> None:
                 unnamed.add(f"{found.importer} (line {found.line}) imports {top}")
     assert unnamed == set(), "requirements.txt does not name these"
     offered = _distributions(ROOT / "requirements-dev.txt") | _distributions(ROOT / "requirements-extra.txt")
-    assert offered >= {_normal(name) for name in OPTIONAL}
+    assert offered >= {_normal(DISTRIBUTED_AS.get(name, name)) for name in OPTIONAL}

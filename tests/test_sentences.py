@@ -87,7 +87,16 @@ def test_each_error_is_made_with_a_known_key_and_the_values_of_its_sentence() ->
             # A sentence that another error has, one of a group, or one already written in the reader's language.
             how = ast.unparse(call.args[0])
             assert how.startswith(
-                ("error.sentence.key", "words(", "f'field.", "f'doctor.", "_key(", "self._profile.", "Profile.")
+                (
+                    "error.sentence.key",
+                    "words(",
+                    "f'field.",
+                    "f'doctor.",
+                    "f'origin.",
+                    "_key(",
+                    "self._profile.",
+                    "Profile.",
+                )
             ) or (where.startswith(("engine/sentences", "studio/error_sentences", "engine/files/bounded", "web/"))), (
                 f"{where}: {how}"
             )
@@ -104,7 +113,7 @@ def test_each_error_is_made_with_a_known_key_and_the_values_of_its_sentence() ->
 def test_each_sentence_is_used() -> None:
     everything = "".join(path.read_text("utf-8") for path in sources())
     errors_own = (ROOT / "engine" / "errors.py").read_text("utf-8")
-    groups = ("doctor.", "field.", "model.notice_", "sample.")  # by their names
+    groups = ("doctor.", "field.", "model.notice_", "origin.", "sample.")  # by their names
     unused = [key for key in english() if f'"{key}"' not in everything + errors_own and not key.startswith(groups)]
     assert unused == []
 

@@ -255,6 +255,7 @@ def create_context(
         app.takes,
         app.running,
         app.scripts,
+        watermark=app.watermark,
         owners=OwnerResolver(owner_mode(owners, deployment), app.storage.voices.secret(SIGNING)),
         links=create_links(app, deployment.root_path, translations),
         translations=translations,

@@ -98,7 +98,7 @@ class Tools:
                 "seed": seed,
             }
             asked = SpeechRequest.model_validate({"input": text, **how})
-            stream = await begin_speech(self._context, _caller(call), asked, None)
+            stream = await begin_speech(self._context, _caller(call), asked, None, complete=True)
             audio = base64.b64encode(await whole(self._context, stream)).decode()
         told = f"{stream.usage.seconds / speed:.1f} s of speech in the voice “{voice}”, seed {stream.seed}."
         return [

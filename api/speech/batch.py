@@ -87,7 +87,7 @@ async def create_batch(asked: BatchRequest, request: Request) -> BatchResponse:
 async def _result(context: ApiContext, caller: Caller, index: int, values: dict[str, Any]) -> BatchResult:
     try:
         asked = SpeechRequest.model_validate(values)
-        stream = await begin_speech(context, caller, asked, await clip_of(context, asked))
+        stream = await begin_speech(context, caller, asked, await clip_of(context, asked), complete=True)
         words: list[SpokenWord] = []
         data = await whole(context, stream, words)
     except ValidationError as error:

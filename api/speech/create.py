@@ -50,7 +50,9 @@ async def create_speech(request: Request) -> Response:
     asked, clip = await read_speech_request(request)
     if asked.timestamp_granularities and asked.stream_format != "sse":
         raise InvalidInput("timestamp_granularities: the times come as events; ask for them with stream_format “sse”.")
-    stream = await begin_speech(context, caller, asked, clip or await clip_of(context, asked))
+    clip = clip or await clip_of(context, asked)
+    in_parts = asked.stream or asked.stream_format == "sse"
+    stream = await begin_speech(context, caller, asked, clip, complete=not in_parts)
     headers = {
         "Cache-Control": "no-store",
         "X-Accel-Buffering": "no",  # a proxy that collects the response would undo the streaming
@@ -59,7 +61,7 @@ async def create_speech(request: Request) -> Response:
     }
     if asked.stream_format == "sse":
         return await respond(context, stream, request, headers, _events(stream), "text/event-stream")
-    if asked.stream:
+    if in_parts:
         return await respond(context, stream, request, headers)
     if await left_before_audio(context, stream, request):
         return Response(status_code=CLIENT_GONE)
@@ -81,8 +83,12 @@ async def begin_speech(
     *,
     text: GrowingText | None = None,
     word_times: bool = False,
+    complete: bool = False,
 ) -> SpeechStream:
-    """Begin to speak what was asked. clip: of the voice. text: instead of the input. Raises RepriseError."""
+    """Begin to speak what was asked. clip: of the voice. text: instead of the input. complete: as for `open_stream`.
+
+    Raises RepriseError.
+    """
     context.check_model(asked.model)
     if clip is None and asked.voice is None:
         raise InvalidInput("voice: name a voice, or give a clip of one as ref_audio with its words as ref_text.")
@@ -97,6 +103,7 @@ async def begin_speech(
         instructions=asked.instructions,
         language=asked.language,
         word_times=word_times or bool(asked.timestamp_granularities),
+        complete=complete,
     )
 
 

@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -19,12 +21,14 @@ from starlette.responses import Response, StreamingResponse
 from api.errors import CLIENT_GONE
 from api.speech.stream import MEDIA_TYPES, SpeechStream, SpokenWord, Usage
 from engine.audio.stream import StreamEncoder, StreamFormat
+from studio.origin import Origin
 
 if TYPE_CHECKING:
     from api.context import ApiContext
     from engine.text import GrowingText
     from studio.access import Caller
     from studio.speech_service import SpokenBy
+    from studio.watermark import Watermark
 
 BINARY = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in MEDIA_TYPES.values()}  # for OpenAPI
 
@@ -52,8 +56,12 @@ async def open_stream(
     instructions: str = "",
     language: str = "",
     word_times: bool = False,
+    complete: bool = False,
 ) -> SpeechStream:
-    """Begin to speak; the speech ends at `max_frames`. The options are those of `SpeechService.speak`."""
+    """Begin to speak; the speech ends at `max_frames`. The options are those of `SpeechService.speak`.
+
+    complete: it is read by `whole`, and so it can carry the watermark, where the server writes one.
+    """
     speech = await run_in_threadpool(
         context.speech.speak,
         caller,
@@ -66,8 +74,33 @@ async def open_stream(
         language=language,
         word_times=word_times,
     )
-    encoder = StreamEncoder(output.format, speech.sample_rate, sample_rate=output.sample_rate, speed=output.speed)
+    tags = Origin.of(context.app.engine.name, speech.voice, speech.seed).tags()
+    stream = StreamEncoder(
+        output.format, speech.sample_rate, sample_rate=output.sample_rate, speed=output.speed, tags=tags
+    )
+    mark = context.app.watermark if complete else None
+    encoder = MarkedFile(stream, speech.sample_rate, mark) if mark else stream
     return SpeechStream(speech, encoder, Usage(len(text)), max_frames=max_frames)
+
+
+class MarkedFile:
+    """An `Encoder` of a file with a watermark: it keeps all samples, and makes the file at the end."""
+
+    def __init__(self, encoder: StreamEncoder, source_rate: int, watermark: Watermark) -> None:
+        """source_rate: Hz of the samples."""
+        self.format, self.sample_rate, self.speed = encoder.format, encoder.sample_rate, encoder.speed
+        self._encoder, self._source_rate, self._watermark = encoder, source_rate, watermark
+        self._samples: list[NDArray[np.floating]] = []
+
+    def encode(self, samples: NDArray[np.floating]) -> bytes:
+        """Keep float samples [n], mono; the bytes come at the end."""
+        self._samples.append(samples)
+        return b""
+
+    def finish(self) -> bytes:
+        """The whole file."""
+        samples = np.concatenate([np.zeros(0, np.float32), *self._samples])
+        return self._encoder.encode(self._watermark.mark(samples, self._source_rate)) + self._encoder.finish()
 
 
 async def respond(
@@ -125,5 +158,6 @@ async def _counted(context: ApiContext, stream: SpeechStream, parts: AsyncIterat
 
 def _with_lengths(wav: bytes) -> bytes:
     """A wav that was written as a stream, with the lengths in its header."""
-    sizes = [(len(wav) - 8).to_bytes(4, "little"), (len(wav) - 44).to_bytes(4, "little")]
-    return wav[:4] + sizes[0] + wav[8:40] + sizes[1] + wav[44:]
+    samples = wav.index(b"data\xff\xff\xff\xff") + 8
+    sizes = [(len(wav) - 8).to_bytes(4, "little"), (len(wav) - samples).to_bytes(4, "little")]
+    return wav[:4] + sizes[0] + wav[8 : samples - 4] + sizes[1] + wav[samples:]

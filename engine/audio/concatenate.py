@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from engine.audio.encode import CODINGS, RATES, supported_rate, to_int16
 from engine.audio.resample import resample
+from engine.audio.tags import Tags, set_tags
 from engine.audio.tempo import change_tempo
 from engine.errors import InvalidInput, InvalidOption
 
@@ -35,7 +36,9 @@ class TakeAudio:
     speed: float = 1.0
 
 
-def concatenate_takes(file: BinaryIO | Path, takes: Iterable[TakeAudio], format: FileFormat) -> float:
+def concatenate_takes(
+    file: BinaryIO | Path, takes: Iterable[TakeAudio], format: FileFormat, tags: Tags | None = None
+) -> float:
     """Write takes as one file and return its duration in seconds.
 
     Each take is requested once the previous one is written. The first take decides the sample rate, raised to a
@@ -45,6 +48,7 @@ def concatenate_takes(file: BinaryIO | Path, takes: Iterable[TakeAudio], format:
 
     Args:
         file: a path, or a file open for writing, reading and seeking.
+        tags: of the file (`engine.audio.tags`).
     Raises InvalidOption for another format, InvalidInput when there are no takes or one is damaged.
     """
     if format not in CODINGS:
@@ -59,6 +63,7 @@ def concatenate_takes(file: BinaryIO | Path, takes: Iterable[TakeAudio], format:
                     out = stack.enter_context(
                         soundfile.SoundFile(file, "w", rate, channels=1, format=container, subtype=coding)
                     )
+                    set_tags(out, tags or {})
                 for block in chain(_silence(round(pause * rate)), _blocks(sound, rate, take.speed)):
                     out.write(block)
                     length += len(block)

@@ -51,7 +51,7 @@ _CODECS = frozenset(
     pcm_s16be pcm_s24le pcm_s24be pcm_s32le pcm_s32be pcm_s64le pcm_s64be pcm_f32le pcm_f32be pcm_f64le
     pcm_f64be""".split()
 )
-_OPTIONS = {
+AV_OPTIONS = {
     "format_whitelist": _CONTAINERS,
     "codec_whitelist": ",".join(sorted(_CODECS)),
     "protocol_whitelist": "none",
@@ -76,23 +76,24 @@ def decode_audio(source: Source, sample_rate: int, *, device: torch.device | str
     return resample(recording.samples.to(device), recording.sample_rate, sample_rate)
 
 
-def decode(source: Source) -> Recording:
-    """Read a file of at most 90 s, given as bytes or path.
+def decode(source: Source, *, start: float | None = None) -> Recording:
+    """Read a file of at most 90 s, given as bytes or path; with `start`, the first seconds of a file of any length.
 
     Raises UnusableReference for a file that is missing, empty, not audio, too long, of an unsupported rate, or not
     finite.
     """
     readable = False
-    with _opened(source) as file:
-        start = file.read(16)
-        if not start:
+    most = LONGEST if start is None else start
+    with opened_audio(source) as file:
+        beginning = file.read(16)
+        if not beginning:
             raise UnusableReference("reference.no_samples")
         for decoder in (_read_with_soundfile, _read_with_av):
-            if decoder is _read_with_soundfile and not _SOUNDFILE.match(start):
+            if decoder is _read_with_soundfile and not _SOUNDFILE.match(beginning):
                 continue
             file.seek(0)
             try:
-                recording = decoder(file)
+                recording = decoder(file, most, start is not None)
             except (soundfile.SoundFileError, av.FFmpegError):
                 continue
             if len(recording.samples):
@@ -102,7 +103,8 @@ def decode(source: Source) -> Recording:
 
 
 @contextmanager
-def _opened(source: Source) -> Iterator[BinaryIO]:
+def opened_audio(source: Source) -> Iterator[BinaryIO]:
+    """A file to be decoded, given as bytes or path. Raises UnusableReference."""
     if isinstance(source, bytes):
         yield io.BytesIO(source)
         return
@@ -127,9 +129,9 @@ class _Seekable:
         return self._file.seek(max(0, offset))
 
 
-def _read_with_soundfile(file: BinaryIO) -> Recording:
+def _read_with_soundfile(file: BinaryIO, most: float, cut: bool) -> Recording:
     with soundfile.SoundFile(_Seekable(file)) as sound:
-        return _collected(_soundfile_blocks(sound), sound.samplerate)
+        return _collected(_soundfile_blocks(sound), sound.samplerate, most, cut)
 
 
 def _soundfile_blocks(sound: soundfile.SoundFile) -> Iterator[NDArray[Any]]:
@@ -138,15 +140,15 @@ def _soundfile_blocks(sound: soundfile.SoundFile) -> Iterator[NDArray[Any]]:
         yield block.T
 
 
-def _read_with_av(file: BinaryIO) -> Recording:
-    with av.open(file, "r", options=_OPTIONS, metadata_errors="ignore") as container:
+def _read_with_av(file: BinaryIO, most: float, cut: bool) -> Recording:
+    with av.open(file, "r", options=AV_OPTIONS, metadata_errors="ignore") as container:
         stream = container.streams.best("audio")
         rate = getattr(stream, "sample_rate", None)  # a stream without a decoder lacks the attribute
         if container.streams and not container.streams.audio:
             raise UnusableReference("reference.no_samples")  # such as a film without sound
         if not isinstance(stream, av.AudioStream) or not rate or stream.codec_context.name not in _CODECS:
             raise UnusableReference("reference.not_audio")
-        return _collected(_av_blocks(container, stream), rate)
+        return _collected(_av_blocks(container, stream), rate, most, cut)
 
 
 def _av_blocks(container: "av.container.InputContainer", stream: av.AudioStream) -> Iterator[NDArray[Any]]:
@@ -191,17 +193,19 @@ def _values(frame: av.AudioFrame) -> NDArray[Any]:
     return np.stack([np.frombuffer(memoryview(plane), np.int64, width) for plane in frame.planes])
 
 
-def _collected(blocks: Iterator[NDArray[Any]], rate: int) -> Recording:
-    """Mix blocks [channels, n] to mono and join them, up to the limit."""
+def _collected(blocks: Iterator[NDArray[Any]], rate: int, most: float = LONGEST, cut: bool = False) -> Recording:
+    """Mix blocks [channels, n] to mono and join them, up to `most` seconds. cut: longer files are cut, not refused."""
     if not LOWEST_RATE <= rate <= HIGHEST_RATE:
         raise UnusableReference("reference.rate", rate=rate, least=LOWEST_RATE, most=HIGHEST_RATE)
     mixed: list[NDArray[np.float32]] = [np.zeros(0, np.float32)]
-    room = int((LONGEST + _CODEC_PADDING) * rate)
+    room = int((most + _CODEC_PADDING) * rate)
     for block in blocks:
         mixed.append(_mono(block))
         room -= len(mixed[-1])
         if room < 0:
-            raise UnusableReference("reference.too_long", longest=LONGEST)
+            if cut:
+                break
+            raise UnusableReference("reference.too_long", longest=most)
     return Recording(torch.from_numpy(np.concatenate(mixed)), rate)
 
 

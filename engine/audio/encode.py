@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from engine.audio.resample import resample
+from engine.audio.tags import Tags, set_tags
 from engine.errors import InvalidOption
 
 AudioFormat = Literal["wav", "flac", "mp3", "opus", "pcm"]
@@ -28,13 +29,16 @@ RATES = {
 }
 
 
-def encode_audio(samples: NDArray[np.floating], sample_rate: int, format: AudioFormat) -> bytes:
+def encode_audio(
+    samples: NDArray[np.floating], sample_rate: int, format: AudioFormat, tags: Tags | None = None
+) -> bytes:
     """Encode a whole take as one file.
 
     Args:
         samples: float [n], mono. Beyond ±1 is clipped, NaN becomes silence.
         sample_rate: Hz. Opus and mp3 support few rates: the next higher one is used.
         format: "wav", "flac" (both 16 bit), "mp3", "opus" (in Ogg), or "pcm": raw 16-bit little-endian samples.
+        tags: of the file (`engine.audio.tags`); raw samples have none.
     Raises InvalidOption for another format.
     """
     if format == "pcm":
@@ -47,7 +51,9 @@ def encode_audio(samples: NDArray[np.floating], sample_rate: int, format: AudioF
         samples = resample(torch.from_numpy(_bounded(samples)), sample_rate, rate).numpy()
     container, coding = CODINGS[format]
     file = io.BytesIO()
-    soundfile.write(file, to_int16(samples), rate, format=container, subtype=coding)
+    with soundfile.SoundFile(file, "w", rate, channels=1, format=container, subtype=coding) as out:
+        set_tags(out, tags or {})
+        out.write(to_int16(samples))
     return file.getvalue()
 
 

@@ -23,6 +23,7 @@ from av.audio.stream import AudioStream
 from numpy.typing import NDArray
 
 from engine.audio.encode import RATES, supported_rate, to_int16
+from engine.audio.tags import Tags
 from engine.audio.tempo import Tempo
 from engine.errors import InvalidOption
 
@@ -34,7 +35,10 @@ LOWEST_RATE, HIGHEST_RATE = 8_000, 48_000  # Hz
 
 @dataclass(frozen=True)
 class _Coding:
-    """How FFmpeg writes a format. rates: supported sample rates in Hz, all if empty. bit_rate: bits a second."""
+    """How FFmpeg writes a format. rates: supported sample rates in Hz, all if empty. bit_rate: bits a second.
+
+    tag_options: of the container, where it has tags.
+    """
 
     container: str
     codec: str
@@ -42,6 +46,7 @@ class _Coding:
     codec_options: dict[str, str] = field(default_factory=dict)
     rates: tuple[int, ...] = ()
     bit_rate: int | None = None
+    tag_options: dict[str, str] = field(default_factory=dict)
 
 
 _CODINGS: dict[StreamFormat, _Coding] = {
@@ -53,9 +58,10 @@ _CODINGS: dict[StreamFormat, _Coding] = {
         {"reservoir": "0"},
         RATES["mp3"],
         96_000,
+        {"id3v2_version": "4"},
     ),
     "opus": _Coding("ogg", "libopus", {"page_duration": "20000"}, {}, RATES["opus"], 64_000),
-    "aac": _Coding("adts", "aac", {}, {}, RATES["mp3"], 96_000),
+    "aac": _Coding("adts", "aac", {}, {}, RATES["mp3"], 96_000, {"write_id3v2": "1"}),
     "flac": _Coding("flac", "flac", {"metadata_header_padding": "0"}),
     "wav": _Coding("wav", "pcm_s16le"),
     "pcm": _Coding("s16le", "pcm_s16le"),
@@ -66,11 +72,18 @@ class StreamEncoder:
     """Encodes one stream. Not thread-safe. format, speed: as given. sample_rate: Hz of what is written."""
 
     def __init__(
-        self, format: StreamFormat, source_rate: int, *, sample_rate: int | None = None, speed: float = 1.0
+        self,
+        format: StreamFormat,
+        source_rate: int,
+        *,
+        sample_rate: int | None = None,
+        speed: float = 1.0,
+        tags: Tags | None = None,
     ) -> None:
         """source_rate: Hz of the samples. sample_rate: Hz to write, the next supported one; by default the source's.
 
-        speed: 0.25 to 4; the pitch stays. Raises InvalidOption.
+        speed: 0.25 to 4; the pitch stays. tags: at the beginning (`engine.audio.tags`); pcm has none.
+        Raises InvalidOption.
         """
         if format not in _CODINGS:
             raise InvalidOption(f"There is no audio format “{format}” here: use {', '.join(STREAM_FORMATS)}.")
@@ -86,8 +99,12 @@ class StreamEncoder:
         self._source_rate, self._samples = source_rate, 0
         self._written = _Written()
         self._container = av.open(
-            self._written, "w", coding.container, options={"fflags": "+bitexact+flush_packets", **coding.options}
+            self._written,
+            "w",
+            coding.container,
+            options={"fflags": "+bitexact+flush_packets", **coding.options, **(coding.tag_options if tags else {})},
         )
+        self._container.metadata.update(tags or {})
         self._stream = cast(
             AudioStream, self._container.add_stream(coding.codec, self.sample_rate, coding.codec_options)
         )

@@ -183,6 +183,12 @@ def takes(*, session: Session, card_id: str) -> list[GenerationRecord]:
     return [_record(row, script_id) for row, script_id in found]
 
 
+def chosen(*, session: Session, script_id: str) -> list[GenerationRecord]:
+    """Return the chosen takes of a script in the order of its cards."""
+    query = _newest_first().where(CardRow.script_id == script_id, CardTakeRow.chosen)
+    return [_record(row, of) for row, of in session.execute(query.order_by(None).order_by(CardRow.position))]
+
+
 def audio(*, session: Session, generation_id: str, owner: str) -> bytes:
     """Return the sound, FLAC. Raises GenerationNotFound."""
     query = select(AudioRow.audio, AudioRow.object).join(GenerationRow, GenerationRow.id == AudioRow.generation_id)

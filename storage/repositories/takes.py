@@ -102,6 +102,12 @@ def records(*, session: Session, card_id: str, owner: str) -> list[GenerationRec
     return generations.takes(session=session, card_id=card_id)
 
 
+def chosen(*, session: Session, script_id: str, owner: str) -> list[GenerationRecord]:
+    """Return the chosen takes of a script in the order of its cards. Raises ScriptNotFound."""
+    scripts.record(session=session, script_id=script_id, owner=owner)
+    return generations.chosen(session=session, script_id=script_id)
+
+
 def _reset(session: Session, row: CardRow) -> None:
     """Reset a card before a take is chosen: no chosen take, not queued, not failed."""
     cards.unchoose(session, row.id)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from storage.repositories.cards import CardRecord
     from storage.repositories.generations import Spoken
     from studio.model_manager import MeasuredSpeech, ModelManager
+    from studio.watermark import Watermark
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +56,9 @@ class _Run:
 class ScriptRunner:
     """Speaks scripts on threads of its own, each script at most once at a time. One slot of the engine stays free."""
 
-    def __init__(self, engine: ModelManager, storage: Storage) -> None:
-        self._engine, self._storage = engine, storage
+    def __init__(self, engine: ModelManager, storage: Storage, watermark: Watermark | None = None) -> None:
+        """watermark: of the takes."""
+        self._engine, self._storage, self._watermark = engine, storage, watermark
         self._slots = FairSlots(self._slots_now)
         self._lock = threading.Lock()
         self._runs: dict[Key, _Run] = {}
@@ -173,7 +175,7 @@ class ScriptRunner:
         options = options_of(card, engine.default_options)
         text = as_said(self._storage, card.text, voice.language, owner=run.owner)
         with closing(engine.speak(text, voice, options, owner=run.owner)) as speech:
-            take = TakeBuffer(speech.sample_rate)
+            take = TakeBuffer(speech.sample_rate, self._watermark)
             self._began(run, card, speech)
             for chunk in speech:
                 take.add(chunk)

@@ -13,6 +13,8 @@ from storage.repositories.generations import Spoken
 if TYPE_CHECKING:
     from engine.engine import SpeakOptions
     from engine.request import AudioChunk, SpeechResult
+    from studio.origin import Origin
+    from studio.watermark import Watermark
 
 SAMPLING_SETTINGS = ("temperature", "top_p", "top_k")  # the options that are kept with a take, beside its seed
 PARAGRAPH_PAUSE = "paragraph_pause"  # kept with a take whose paragraphs were held apart, in seconds
@@ -21,8 +23,9 @@ PARAGRAPH_PAUSE = "paragraph_pause"  # kept with a take whose paragraphs were he
 class TakeBuffer:
     """The audio generated so far. A chunk of a retried segment starts earlier and replaces what follows its start."""
 
-    def __init__(self, sample_rate: int) -> None:
-        self.sample_rate = sample_rate
+    def __init__(self, sample_rate: int, watermark: Watermark | None = None) -> None:
+        """watermark: for the take as a file; chunks are not marked."""
+        self.sample_rate, self._watermark = sample_rate, watermark
         self._chunks: list[NDArray[np.int16]] = []
         self.length = 0  # samples
 
@@ -43,9 +46,15 @@ class TakeBuffer:
         """All samples, int16 [n]."""
         return np.concatenate(self._chunks) if self._chunks else np.zeros(0, np.int16)
 
-    def encode(self, format: AudioFormat = "wav") -> bytes:
-        """Encode the take as a file; wav and flac have 16 bits. Raises InvalidOption for an unknown format."""
-        return encode_audio(self.samples() / np.float32(32768), self.sample_rate, format)
+    def encode(self, format: AudioFormat = "wav", origin: Origin | None = None) -> bytes:
+        """Encode the take as a file; wav and flac have 16 bits. origin: what the file tells of itself.
+
+        Raises InvalidOption for an unknown format.
+        """
+        samples: NDArray[np.floating] = self.samples() / np.float32(32768)
+        if self._watermark:
+            samples = self._watermark.mark(samples, self.sample_rate)
+        return encode_audio(samples, self.sample_rate, format, origin.tags() if origin else None)
 
     def finish(
         self,

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from engine.audio.stream import STREAM_FORMATS
+from studio import origin as origins
 from tests.api.conftest import TEXT, Server, bearer, decoded, same_sound
 from tests.paths import CLIP
 from tests.waiting import until
@@ -95,7 +96,23 @@ def test_a_whole_response_tells_usage_and_lengths(whole: httpx.Response, server:
     assert float(whole.headers["x-usage-seconds"]) == pytest.approx(seconds, abs=0.001)
     assert int(whole.headers["x-usage-frames"]) == round(seconds * server.app.engine.frame_rate)
     assert int.from_bytes(whole.content[4:8], "little") == len(whole.content) - 8
-    assert int.from_bytes(whole.content[40:44], "little") == len(whole.content) - 44
+    samples = whole.content.index(b"data") + 8
+    assert int.from_bytes(whole.content[samples - 4 : samples], "little") == len(whole.content) - samples
+
+
+def test_files_tell_where_they_come_from(
+    whole: httpx.Response, client: httpx.Client, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(origins, "watermark_installed", lambda: False)
+    checked = client.post("/v1/audio/check", files={"file": whole.content}).json()
+    clara = server.app.storage.voices.find("Clara").id
+    assert checked["tagged"]
+    assert (checked["voices"], checked["seeds"]) == ([clara], [7])
+    assert checked["models"] == [server.app.engine.name]
+    assert checked["watermark"] == "unknown"
+    refused = client.post("/v1/audio/check", files={"file": b"no audio"})
+    assert refused.status_code == 400
+    assert "not audio" in refused.json()["error"]["message"]
 
 
 def test_audio_comes_while_it_is_made(client: httpx.Client, server: Server) -> None:

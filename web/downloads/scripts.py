@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from engine.audio.concatenate import FileFormat, TakeAudio, concatenate_takes
 from engine.errors import InvalidInput, ScriptNotFound
+from studio.origin import Origin
 from studio.script import Cue, cues, to_markdown, to_srt, to_vtt
 from web.downloads.links import DownloadFile, DownloadStream, FileProducer
 from web.downloads.sounds import FORMATS, MIMES
@@ -52,10 +53,11 @@ def _subtitles(scripts: ScriptLibrary, owner: str, script_id: str, format: str) 
 
 def _sound(scripts: ScriptLibrary, owner: str, script_id: str, format: FileFormat) -> BinaryIO:
     """An anonymous temporary file, which is gone when it is closed."""
+    origin = Origin.joined(map(Origin.of_record, scripts.chosen(script_id, owner=owner)))
     takes = (TakeAudio(sound, card.pause, card.speed) for card, sound in scripts.sounds(script_id, owner=owner))
     file = tempfile.TemporaryFile()  # noqa: SIM115  # closed after it was sent
     try:
-        concatenate_takes(file, takes, format)
+        concatenate_takes(file, takes, format, origin.tags())
     except BaseException:
         file.close()
         raise

@@ -15,6 +15,7 @@ import soundfile
 from engine.audio.concatenate import FileFormat, TakeAudio, concatenate_takes
 from engine.errors import GenerationNotFound, VoiceNotFound
 from studio.file_names import take_file_name
+from studio.origin import Origin
 from studio.takes.buffer import SAMPLING_SETTINGS
 from web.downloads.links import DownloadFile, FileProducer
 
@@ -40,7 +41,7 @@ def take_producer(takes: TakeStore) -> FileProducer:
         record = takes.get(take_id, owner=owner)
         chosen = cast(FileFormat, format or "wav")
         name = take_file_name(record.voice_name, record.text)
-        sound = converted(takes.audio(take_id, owner=owner), chosen, _speed(percent))
+        sound = converted(takes.audio(take_id, owner=owner), chosen, _speed(percent), Origin.of_record(record))
         return DownloadFile(sound, f"{name}.{chosen}", MIMES[chosen])
 
     return produce
@@ -61,6 +62,7 @@ def sound_facts(
         "model": record.model,
         "settings": {name: record.settings[name] for name in SAMPLING_SETTINGS if name in record.settings},
         "name": f"{take_file_name(record.voice_name, record.text)}.wav",
+        "tags": Origin.of_record(record).tags(),
         "links": {kind: links.sign(owner, "take", f"{item}.{kind}", valid) for kind in FORMATS},
     }
 
@@ -97,10 +99,13 @@ def _speed(percent: str) -> float:
     return int(percent) / 100 if percent else 1.0
 
 
-def converted(flac: bytes, format: FileFormat, speed: float = 1.0) -> bytes:
-    """Convert a stored FLAC to another format and speed. Raises InvalidInput for a damaged one."""
-    if format == "flac" and speed == 1:
+def converted(flac: bytes, format: FileFormat, speed: float = 1.0, origin: Origin | None = None) -> bytes:
+    """Convert a stored FLAC to another format and speed. origin: what the file tells of itself, for takes.
+
+    Raises InvalidInput for a damaged one.
+    """
+    if format == "flac" and speed == 1 and origin is None:
         return flac
     file = io.BytesIO()
-    concatenate_takes(file, [TakeAudio(flac, speed=speed)], format)
+    concatenate_takes(file, [TakeAudio(flac, speed=speed)], format, origin.tags() if origin else None)
     return file.getvalue()

@@ -17,6 +17,7 @@ import * as dictionary from "./shell/dictionary.js";
 import * as switches from "./shell/switches.js";
 import { begin } from "./shell/switches.js";
 import * as voiceRail from "./speak/voice_rail.js";
+import * as checker from "./status/checker.js";
 import * as status from "./status/status.js";
 import * as changeBroadcast from "./ui/change_broadcast.js";
 import { listen } from "./ui/keyboard.js";
@@ -37,6 +38,7 @@ const COMPONENTS = {
   "speak/voice_card": voiceCard,
   "speak/voice_rail": voiceRail,
   "speak/writing": writing,
+  "status/checker": checker,
   "status/status": status,
   "ui/change_broadcast": changeBroadcast,
   "ui/owner": owner,

@@ -94,6 +94,11 @@ def status_board() -> gr.HTML:
     return _component("status/status", "rp-status", ("look",))
 
 
+def file_checker() -> gr.HTML:
+    """Takes a file to be checked for its origin. Its value and its event: as `web.tabs.status.origin` has them."""
+    return _component("status/checker", "rp-checker", ("check",), max_mb=MAX_UPLOAD_MB)
+
+
 def owner_key() -> gr.HTML:
     """Keeps the token by which this browser is known (owners.py). Its value: the token, an input of all events."""
     return _component("ui/owner", "rp-owner")

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import soundfile
 
+from engine.audio.tags import read_tags
 from engine.errors import InvalidInput, LibraryError
 from storage import Storage
 from storage.repositories.generations import Spoken
+from studio.origin import Origin
 from studio.script import Card, parse
 from tests.fake_engine import SAMPLE_RATE, FakeEngine, buzz
 from tests.web.conftest import make_context
@@ -53,6 +55,11 @@ def made(storage: Storage, script: str, format: str, owner: str = OWNER) -> tupl
 def test_sound_has_the_takes_and_the_pauses_between(storage: Storage, script: str, format: str) -> None:
     name, data = made(storage, script, format)
     assert name == f"A play / in parts.{format}"
+    origin = Origin.read(read_tags(data)["comment"])
+    assert origin == Origin.joined(map(Origin.of_record, storage.scripts.chosen(script, owner=OWNER)))
+    assert origin is not None
+    assert len(origin.seeds) == 1
+    assert origin.made
     samples, rate = soundfile.read(io.BytesIO(data), dtype="float32")
     assert len(samples) / rate == pytest.approx(1.0 + 0.5 + 2.0, abs=0.1)
     loud = np.abs(samples) > 0.01

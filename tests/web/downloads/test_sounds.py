@@ -7,10 +7,12 @@ import pytest
 import soundfile
 
 from engine.audio import encode_flac, to_int16
+from engine.audio.tags import read_tags
 from engine.errors import GenerationNotFound, VoiceNotFound
 from storage import Storage, VoiceLibrary
 from storage.repositories.generations import GenerationRecord, Spoken
 from studio.file_names import take_file_name
+from studio.origin import Origin
 from studio.takes.store import TakeStore
 from tests.fake_engine import SAMPLE_RATE, buzz, voice
 from web.downloads.sounds import FORMATS, clip_producer, take_producer
@@ -37,6 +39,7 @@ def test_a_take_comes_in_each_format(takes: TakeStore, take: GenerationRecord, f
     assert file.name == f"Anna – The rain has stopped. Listen.{format}"
     samples, rate = soundfile.read(io.BytesIO(file.data))
     assert len(samples) / rate == pytest.approx(2.0, abs=0.1)
+    assert Origin.read(read_tags(file.data)["comment"]) == Origin.of_record(take)
     assert file.mime == {"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "opus": "audio/ogg"}[format]
 
 

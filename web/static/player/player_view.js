@@ -135,12 +135,13 @@ export class PlayerView {
     event.preventDefault();
   }
 
-  // The WAV is made of the samples that are here, which are the server's; so no link can have expired.
+  // The WAV is made of the samples that are here, so no link can have expired; unless the server's file has more to it.
   download(format) {
     const { sound } = this;
-    const link = format === "wav" && sound.wav ? null : factsOf(sound).links?.[format];
+    const link = format === "wav" && sound.wav && !sound.wav.marked ? null : factsOf(sound).links?.[format];
     if (link) return create("a", { href: link, download: "" }).click(); // the server names it
-    const href = URL.createObjectURL(new Blob([encodeWav(sound.all(), sound.rate)], { type: "audio/wav" }));
+    const wav = encodeWav(sound.all(), sound.rate, sound.wav.tags ?? factsOf(sound).tags);
+    const href = URL.createObjectURL(new Blob([wav], { type: "audio/wav" }));
     create("a", { href, download: sound.wav.name }).click();
     setTimeout(() => URL.revokeObjectURL(href), 60_000);
     return undefined;

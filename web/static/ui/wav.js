@@ -6,9 +6,14 @@ export function toInt16(samples) {
   return Int16Array.from(samples, (value) => Math.max(-32768, Math.min(32767, Math.round(value * 32768))));
 }
 
-// Int16Array → ArrayBuffer.
-export function encodeWav(samples, rate) {
-  const bytes = new ArrayBuffer(WAV_HEADER + samples.length * 2);
+// Names of tags in a WAV file's INFO list.
+const INFO = { artist: "IART", comment: "ICMT", date: "ICRD" };
+
+// Int16Array → ArrayBuffer. tags: plain ASCII, by the names of INFO, written behind the samples.
+export function encodeWav(samples, rate, tags = {}) {
+  const entries = Object.entries(INFO).flatMap(([name, id]) => (tags[name] ? [[id, `${tags[name]}\0`]] : []));
+  const size = entries.reduce((sum, [, value]) => sum + 8 + value.length + (value.length % 2), entries.length ? 12 : 0);
+  const bytes = new ArrayBuffer(WAV_HEADER + samples.length * 2 + size);
   const view = new DataView(bytes);
   const text = (at, word) => [...word].forEach((letter, i) => view.setUint8(at + i, letter.charCodeAt(0)));
   text(0, "RIFF");
@@ -23,8 +28,22 @@ export function encodeWav(samples, rate) {
   view.setUint16(34, 16, true);
   text(36, "data");
   view.setUint32(40, samples.length * 2, true);
-  new Int16Array(bytes, WAV_HEADER).set(samples);
+  new Int16Array(bytes, WAV_HEADER, samples.length).set(samples);
+  if (size) writeInfo(view, WAV_HEADER + samples.length * 2, entries, size, text);
   return bytes;
+}
+
+function writeInfo(view, start, entries, size, text) {
+  text(start, "LIST");
+  view.setUint32(start + 4, size - 8, true);
+  text(start + 8, "INFO");
+  let at = start + 12;
+  for (const [id, value] of entries) {
+    text(at, id);
+    view.setUint32(at + 4, value.length, true);
+    text(at + 8, value);
+    at += 8 + value.length + (value.length % 2);
+  }
 }
 
 // ArrayBuffer → { rate, samples }, or null for anything but 16-bit mono WAV.

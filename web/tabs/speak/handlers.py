@@ -6,7 +6,8 @@ Messages, all with the page's `ticket`, a running `number`, and `status`, a sent
     wait    while the take waits for its turn (added by `web.tabs.speak.streaming`)
     chunk   start (sample), pcm (base64 of 16-bit little-endian samples)
     end     total (samples), stop_reason ("end", "length", "cancelled", None after an error),
-            take (id of the saved take, or None), wav (its `url`, a link that expires, and `name`, or None),
+            take (id of the saved take, or None), wav (its `url`, a link that expires, `name`, `tags`, and whether the
+            file is `marked` with a watermark, which the chunks are not; or None),
             problem (whether the status is an error), facts (more of them, where the take is kept)
 """
 
@@ -28,6 +29,7 @@ from engine.errors import InvalidInput, InvalidOption, RepriseError, VoiceNotFou
 from engine.text import MAX_PAUSE, speaking_time, with_paragraph_pauses
 from storage.repositories.generations import MAX_TEXT, Spoken
 from studio.file_names import take_file_name
+from studio.origin import Origin
 from studio.pronunciation import as_said
 from studio.takes.buffer import PARAGRAPH_PAUSE, SAMPLING_SETTINGS, TakeBuffer
 from studio.traces import reason
@@ -266,7 +268,7 @@ class SpeakHandlers:
                     speech, voice = self._begin_speech(asked, owner)
                     with closing(speech):
                         context.running.attach(ticket, speech)
-                        take = TakeBuffer(context.engine.sample_rate)
+                        take = TakeBuffer(context.engine.sample_rate, context.watermark)
                         pending = PendingTake(started, owner, asked, voice, speech.seed, take)
                         try:
                             yield from self._chunk_messages(take, speech, words)
@@ -322,7 +324,12 @@ class SpeakHandlers:
     def _save(self, pending: PendingTake, result: SpeechResult | None, status: str, words: Words) -> Message:
         """Save a take; returns `take`, `wav` and `status` of the last message."""
         separator = " · " if result else " "  # an error's sentence ends with a full stop
-        wav = {"name": take_file_name(pending.voice, pending.request.text) + ".wav", "url": None}
+        wav = {
+            "name": take_file_name(pending.voice, pending.request.text) + ".wav",
+            "url": None,
+            "tags": Origin.of(self._context.engine.name, pending.request.voice_id, pending.seed).tags(),
+            "marked": self._context.watermark is not None,
+        }
         try:
             spoken = pending.finish(self._context.engine.name, result, "error")
             kept = self._context.takes.save(spoken, owner=pending.owner.key, started=pending.started)

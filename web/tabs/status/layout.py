@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import gradio as gr
 
 from web.tabs.status.handlers import StatusHandlers
-from web.ui.components import status_board
+from web.tabs.status.origin import OriginHandlers
+from web.ui.components import file_checker, status_board
 from web.ui.events import keep_choices, listen, show
 from web.ui.shared import SharedComponents, notice_line, section_title
 
@@ -21,6 +22,8 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     section_title(context.label("tab.status"))
     board = status_board()
     show(board.look, handlers.show_status, None, board)
+    checker = file_checker()
+    listen(checker.check, OriginHandlers(context).check_file, shared.token, checker)
     if context.engine.models:
         _model_choice(context, shared, handlers, board)
 

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
+from engine.audio.encode import encode_audio
 from engine.sentences import Sentence
 from storage import Storage
+from studio import origin as origins
 from studio.model_manager import ModelCatalog, ModelManager
-from tests.fake_engine import FakeEngine, Script, voice
+from studio.origin import Origin
+from tests.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
 from tests.web import conftest
 from tests.web.visiting import open_tab, picker, speak, visit, wait_for
 
@@ -78,6 +81,19 @@ def test_another_model_is_loaded_and_named_everywhere(
         expect(page.locator("#rp-status-notice")).to_have_text("large is ready.")
         expect(row(page, "Model")).to_have_text("large")
         expect(page.locator("#rp-heading")).to_contain_text("Model large on cpu")
+
+        monkeypatch.setattr(origins, "watermark_installed", lambda: False)
+        anna = storage.voices.find("Anna").id
+        file = encode_audio(buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE, "mp3", Origin.of("large", anna, 7).tags())
+        page.locator(".rp-checker input").set_input_files({"name": "it.mp3", "mimeType": "audio/mpeg", "buffer": file})
+        found = page.locator(".rp-check-result")
+        expect(found).to_contain_text("Made with Reprise")
+        expect(found.get_by_text("Voice: Anna.")).to_be_visible()
+        other = encode_audio(buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE, "wav")
+        page.locator(".rp-checker input").set_input_files({"name": "x.wav", "mimeType": "audio/wav", "buffer": other})
+        expect(found).to_contain_text("No sign of Reprise")
+        page.locator(".rp-checker input").set_input_files({"name": "x.txt", "mimeType": "text/plain", "buffer": b"no"})
+        expect(found).to_contain_text("is not audio")
         open_tab(page, "Speak")
         expect(picker(page)).to_have_value("Anna")
         speak(page, "Hello there.")

@@ -1,0 +1,46 @@
+"""`POST /v1/audio/check`: whether a file was made with Reprise."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, File, UploadFile
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+
+from api.errors import documented
+from studio.origin import check_file
+
+router = APIRouter(tags=["speech"])
+
+
+class CheckedAudio(BaseModel):
+    """What a file shows. tagged: whether its tags say that Reprise made it; the following fields are theirs.
+
+    voices: ids, or `model:NAME` for a voice of the model's own. made: the day, as YYYY-MM-DD. watermark: of Reprise or
+    another program with Perth, in its first half minute; `unknown` where this server cannot look for it.
+    """
+
+    tagged: bool
+    models: list[str] = []
+    voices: list[str] = []
+    seeds: list[int] = []
+    made: str | None = None
+    watermark: Literal["found", "missing", "unknown"]
+
+
+@router.post("/v1/audio/check", operation_id="check_audio", responses=documented(408, 413))
+async def check_audio(file: Annotated[UploadFile, File(description="An audio file.")]) -> CheckedAudio:
+    """Tell whether a file says that Reprise made it, and whether it carries the watermark."""
+    checked = await run_in_threadpool(check_file, await file.read())
+    origin = checked.origin
+    if origin is None:
+        return CheckedAudio(tagged=False, watermark=checked.watermark)
+    return CheckedAudio(
+        tagged=True,
+        models=list(origin.models),
+        voices=list(origin.voices),
+        seeds=list(origin.seeds),
+        made=origin.made.isoformat() if origin.made else None,
+        watermark=checked.watermark,
+    )

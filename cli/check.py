@@ -1,0 +1,41 @@
+"""`check`: whether a file was made with Reprise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from cli import options
+from cli.context import context_of
+from cli.terminal import exit_on_error, say
+
+if TYPE_CHECKING:
+    from studio.origin import Checked
+
+NOT_OURS = 3  # exit status
+
+
+def check(
+    context: typer.Context,
+    file: options.CheckedFile,
+    database: options.DatabaseAfter = None,
+) -> None:
+    """Say whether a file was made with Reprise. The exit status is 3 where nothing says so."""
+    command = context_of(context, database=database)
+    with exit_on_error():
+        from studio.origin import check_file, voice_names
+
+        checked = check_file(file)
+        names: tuple[str, ...] = ()
+        if checked.origin and checked.origin.voices:
+            with command.library() as library:
+                names = voice_names(checked.origin, library)
+    say(told(checked, names))
+    if not checked.ours:
+        raise typer.Exit(NOT_OURS)
+
+
+def told(checked: Checked, names: tuple[str, ...] = ()) -> str:
+    """The findings as sentences. names: of the voices."""
+    return " ".join(str(sentence) for sentence in checked.sentences(names))

@@ -1,0 +1,157 @@
+"""Where a file comes from: written into every file that leaves, and read from any.
+
+The tags say that the speech is synthetic, and name model, voice, seed and day. Anyone can remove or forge tags: they
+inform the honest. The watermark (`studio.watermark`) is harder to remove, and names nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote, unquote
+
+from engine.audio.decode import decode
+from engine.audio.tags import read_tags
+from engine.errors import VoiceNotFound
+from engine.sentences import Sentence
+from storage.library import LOCAL
+from studio.watermark import JUDGED, load_watermark, watermark_installed
+
+if TYPE_CHECKING:
+    from storage import VoiceLibrary
+    from storage.repositories.generations import GenerationRecord
+
+OWN_VOICE = "model:"  # before the name of a voice of the model's own
+ARTIST = "Synthetic speech (Reprise)"
+MOST = 16  # models, voices and seeds each, of a file that is joined from many takes
+_KIND, _MAKER = "synthetic speech", "made-by=Reprise"
+_LONGEST = 200  # characters of a name
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a file says about itself. voices: ids, or `model:NAME` for the model's own. made: the day, UTC."""
+
+    models: tuple[str, ...] = ()
+    voices: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    made: date | None = None
+
+    @classmethod
+    def of(cls, model: str, voice: str | None, seed: int, made: datetime | None = None) -> Origin:
+        """Of one take. model: of a folder, only its last part is told. made: now by default."""
+        name = PurePath(model).name if Path(model).is_absolute() else model
+        return cls(
+            (name,) if name else (),
+            (voice,) if voice else (),
+            (seed,),
+            (made or datetime.now(UTC)).astimezone(UTC).date(),
+        )
+
+    @classmethod
+    def of_record(cls, record: GenerationRecord) -> Origin:
+        """Of a stored take."""
+        return cls.of(record.model, record.voice_id, record.seed, record.created)
+
+    @classmethod
+    def joined(cls, origins: Iterable[Origin]) -> Origin:
+        """Of a file that is joined from takes: each model, voice and seed once, and the last day."""
+        parts = tuple(origins)
+        return cls(
+            tuple(dict.fromkeys(name for each in parts for name in each.models))[:MOST],
+            tuple(dict.fromkeys(voice for each in parts for voice in each.voices))[:MOST],
+            tuple(dict.fromkeys(seed for each in parts for seed in each.seeds))[:MOST],
+            max((each.made for each in parts if each.made), default=None),
+        )
+
+    def tags(self) -> dict[str, str]:
+        """For the encoders. The comment is plain ASCII, so that no container spoils it."""
+        day = self.made.isoformat() if self.made else ""
+        fields = {
+            "model": ",".join(map(_quoted, self.models)),
+            "voice": ",".join(map(_quoted, self.voices)),
+            "seed": ",".join(map(str, self.seeds)),
+            "date": day,
+        }
+        comment = "; ".join([_KIND, _MAKER, *(f"{name}={value}" for name, value in fields.items() if value)])
+        return {"artist": ARTIST, "comment": comment, "date": day}
+
+    @classmethod
+    def read(cls, comment: str) -> Origin | None:
+        """From a file's comment; None for one that is not ours. What cannot be read in it is left out."""
+        kind, *fields = [part.strip() for part in comment.split(";")]
+        if kind != _KIND or _MAKER not in fields:
+            return None
+        values = dict(part.partition("=")[::2] for part in fields)
+
+        def several(name: str) -> tuple[str, ...]:
+            return tuple(unquote(each)[:_LONGEST] for each in values.get(name, "").split(",") if each)[:MOST]
+
+        seeds = tuple(int(each) for each in several("seed") if each.isascii() and each.isdigit() and len(each) < 20)
+        return cls(several("model"), several("voice"), seeds, _day(values.get("date", "")))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a file shows. origin: what its tags say; None where they are not ours. watermark: in its first half minute;
+    "unknown" where it cannot be checked here.
+    """
+
+    origin: Origin | None
+    watermark: Literal["found", "missing", "unknown"]
+
+    @property
+    def ours(self) -> bool:
+        """Whether anything says that Reprise made the file."""
+        return self.origin is not None or self.watermark == "found"
+
+    def sentences(self, voices: Sequence[str] = ()) -> list[Sentence]:
+        """The findings for a person. voices: names in place of the ids."""
+        origin, found = self.origin, [Sentence("origin.tagged" if self.origin else "origin.untagged")]
+        if origin:
+            facts = {
+                "model": ", ".join(origin.models),
+                "voice": ", ".join(voices or origin.voices),
+                "seed": ", ".join(map(str, origin.seeds)),
+                "date": origin.made.isoformat() if origin.made else "",
+            }
+            found += [Sentence(f"origin.{name}", {name: value}) for name, value in facts.items() if value]
+        return [*found, Sentence(f"origin.watermark_{self.watermark}")]
+
+
+def voice_names(origin: Origin, library: VoiceLibrary, owner: str = LOCAL) -> tuple[str, ...]:
+    """The voices of an origin by name, where the owner has them; else as they are."""
+    return tuple(_voice_name(voice, library, owner) for voice in origin.voices)
+
+
+def check_file(source: bytes | str | Path) -> Checked:
+    """Look for the tags and the watermark of a file. Raises UnusableReference for one that is not audio."""
+    sound = decode(source, start=JUDGED)
+    origin = Origin.read(read_tags(source).get("comment", ""))
+    if not watermark_installed():
+        return Checked(origin, "unknown")
+    found = load_watermark().found(sound.samples, sound.sample_rate)
+    return Checked(origin, "found" if found else "missing")
+
+
+def _quoted(name: str) -> str:
+    return quote(name[:_LONGEST], safe="/:._-")
+
+
+def _voice_name(voice: str, library: VoiceLibrary, owner: str) -> str:
+    if voice.startswith(OWN_VOICE):
+        return voice.removeprefix(OWN_VOICE)
+    try:
+        return library.get(voice, owner=owner).name
+    except VoiceNotFound:
+        return voice
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None

@@ -1,0 +1,57 @@
+"""Tags in every format, by both encoders, and read from files of any kind."""
+
+import io
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from engine.audio.concatenate import FileFormat, TakeAudio, concatenate_takes
+from engine.audio.encode import encode_audio
+from engine.audio.stream import STREAM_FORMATS, StreamEncoder, StreamFormat
+from engine.audio.tags import read_tags
+from engine.errors import UnusableReference
+
+RATE = 22_050
+SAMPLES = (np.sin(np.arange(RATE // 4) / 20) * 0.3).astype(np.float32)
+TAGS = {"artist": "Somebody", "comment": "a=1; b=%C3%A4", "date": "2026-01-31"}
+
+
+@pytest.mark.parametrize("format", get_args(FileFormat))
+def test_whole_files_have_tags(format: FileFormat) -> None:
+    joined = io.BytesIO()
+    concatenate_takes(joined, [TakeAudio(encode_audio(SAMPLES, RATE, "flac"))], format, TAGS)
+    for file in (encode_audio(SAMPLES, RATE, format, TAGS), joined.getvalue()):
+        found = read_tags(file)
+        assert (found["artist"], found["comment"]) == (TAGS["artist"], TAGS["comment"])
+
+
+@pytest.mark.parametrize("format", STREAM_FORMATS)
+def test_streams_begin_with_tags(format: StreamFormat) -> None:
+    streams = []
+    for tags in (TAGS, None):
+        encoder = StreamEncoder(format, RATE, tags=tags)
+        streams.append(encoder.encode(SAMPLES) + encoder.finish())
+    if format == "pcm":
+        assert streams[0] == streams[1]
+        assert read_tags(streams[0]) == {}
+    else:
+        assert read_tags(streams[0]) == TAGS
+        assert read_tags(streams[1]) == {}
+
+
+def test_tags_change_no_sample() -> None:
+    tagged, plain = (np.frombuffer(encode_audio(SAMPLES, RATE, "wav", tags), "<i2") for tags in (TAGS, None))
+    assert tagged[-len(SAMPLES) :].tobytes() == plain[-len(SAMPLES) :].tobytes()
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"no audio", b"fLaC" + bytes(60), b"ID3\x04\x00\x00\x7f\x7f\x7f\x7f" + bytes(99)]
+)
+def test_what_is_not_audio_has_no_tags(data: bytes) -> None:
+    assert read_tags(data) == {}
+
+
+def test_a_missing_file() -> None:
+    with pytest.raises(UnusableReference):
+        read_tags("nothing.wav")

@@ -1,0 +1,82 @@
+"""Origins of files: what is written, and what is believed of what is read."""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.audio.encode import encode_audio
+from engine.errors import UnusableReference
+from engine.sentences import english
+from storage import Storage
+from studio import origin as origins
+from studio.origin import MOST, Checked, Origin, check_file, voice_names
+from tests.fake_engine import voice
+
+RATE = 22_050
+SAMPLES = (np.sin(np.arange(RATE) / 20) * 0.3).astype(np.float32)
+TAKE = Origin.of("/models/a; model=b, ü", "8" * 32, 7, datetime(2026, 1, 31, 23, 59, tzinfo=UTC))
+
+
+@pytest.fixture
+def unmarked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the watermark's packages are not installed."""
+    monkeypatch.setattr(origins, "watermark_installed", lambda: False)
+
+
+def test_of_a_take() -> None:
+    assert Origin(("a; model=b, ü",), ("8" * 32,), (7,), date(2026, 1, 31)) == TAKE  # no folder of the server
+    comment = TAKE.tags()["comment"]
+    assert comment.startswith("synthetic speech; made-by=Reprise; model=a%3B")
+    assert comment.isascii()
+    assert Origin.read(comment) == TAKE
+
+
+def test_of_many_takes() -> None:
+    days = [datetime(2026, 1, day + 1, tzinfo=UTC) for day in range(31)]
+    many = Origin.joined(Origin.of("m", f"{number % 2:032}", number, day) for number, day in enumerate(days))
+    assert many == Origin(("m",), ("0" * 32, f"{1:032}"), tuple(range(MOST)), date(2026, 1, 31))
+    assert Origin.read(many.tags()["comment"]) == many
+    assert Origin.read(Origin.joined([]).tags()["comment"]) == Origin()
+
+
+@pytest.mark.parametrize(
+    "comment", ["", "synthetic speech", "made-by=Reprise", "Synthetic speech by Another", ";" * 999]
+)
+def test_other_comments_are_not_ours(comment: str) -> None:
+    assert Origin.read(comment) is None
+
+
+def test_spoiled_fields_are_left_out() -> None:
+    spoiled = "synthetic speech; made-by=Reprise; model; seed=1,x,-2,³,9e9; date=tomorrow; voice=" + ",".join("v" * 99)
+    assert Origin.read(spoiled) == Origin((), ("v",) * MOST, (1,), None)
+
+
+def test_names_of_voices(storage: Storage) -> None:
+    known = storage.voices.add(voice("Ada"), owner="ada").id
+    of = Origin(voices=(known, "model:Vivian", "f" * 32))
+    assert voice_names(of, storage.voices, "ada") == ("Ada", "Vivian", "f" * 32)
+    assert voice_names(of, storage.voices, "ben")[0] == known
+
+
+@pytest.mark.parametrize("format", ["wav", "flac", "mp3", "opus"])
+def test_a_file_of_ours(format: Any, unmarked: None, tmp_path: Path) -> None:
+    file = tmp_path / "take"
+    file.write_bytes(encode_audio(SAMPLES, RATE, format, TAKE.tags()))
+    checked = check_file(file)
+    assert checked == Checked(TAKE, "unknown")
+    assert checked.ours
+    told = " ".join(map(str, checked.sentences(["Ada"])))
+    assert "Voice: Ada. Seed: 7. Made on 2026-01-31." in told
+    assert english()["origin.watermark_unknown"] in told
+
+
+def test_a_file_that_is_not_ours(unmarked: None) -> None:
+    checked = check_file(encode_audio(SAMPLES, RATE, "mp3"))
+    assert checked == Checked(None, "unknown")
+    assert not checked.ours
+    assert str(checked.sentences()[0]) == english()["origin.untagged"]
+    with pytest.raises(UnusableReference):
+        check_file(b"no audio")

@@ -1,0 +1,92 @@
+"""The watermark, with the real packages: it is found in what carries it, also as mp3, and nowhere else."""
+
+from importlib.util import find_spec
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+import torch
+
+from engine.audio.decode import decode
+from engine.audio.encode import encode_audio
+from engine.errors import InvalidOption
+from engine.voice import Voice
+from studio import watermark as watermarks
+from studio.origin import Checked, check_file
+from studio.watermark import Watermark, load_watermark
+from tests.paths import ROOT
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the packages
+
+
+@pytest.fixture(scope="module")
+def speech() -> tuple[Any, int]:
+    """Three seconds of a sample voice, and their rate."""
+    voice = Voice.from_bytes((ROOT / "assets/samples/clara.voice").read_bytes())
+    recording = decode(voice.references[0].clip)
+    return recording.samples[: 3 * recording.sample_rate].numpy(), recording.sample_rate
+
+
+@pytest.mark.skipif(find_spec("perth") is None, reason="needs resemble-perth")
+def test_it_survives_mp3(speech: tuple[Any, int], capsys: pytest.CaptureFixture[str]) -> None:
+    samples, rate = speech
+    mark = load_watermark()
+    marked = mark.mark(samples, rate)
+    assert capsys.readouterr().out == ""  # standard output may belong to a protocol
+    assert marked.shape == samples.shape
+    assert 0 < np.abs(marked - samples).max() < 0.2
+    mp3 = _mp3(marked, rate, 128_000)
+    assert check_file(mp3) == Checked(None, "found")
+    assert check_file(mp3).ours
+    assert check_file(encode_audio(marked, rate, "opus")).watermark == "found"
+    assert check_file(_mp3(samples, rate, 128_000)).watermark == "missing"
+    silence = np.zeros(rate, np.float32)
+    assert not mark.found(torch.from_numpy(mark.mark(silence, rate)), rate)
+    assert len(mark.mark(silence[:99], rate)) == 99
+    assert not mark.found(torch.zeros(99), rate)
+
+
+class Doubled(torch.nn.Module):
+    """Stands for Perth's network: adds to each magnitude a tenth of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hp = type("Settings", (), {"sample_rate": 32_000})
+        self.ap = self
+
+    def signal_to_magphase(self, signal: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return signal[None], signal
+
+    def magphase_to_signal(self, magnitudes: torch.Tensor, _phases: torch.Tensor) -> torch.Tensor:
+        return magnitudes[0]
+
+    def encoder(self, magnitudes: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return magnitudes * 1.1, None
+
+
+@pytest.mark.parametrize("seconds", [0.3, 30.0, 30.4, 61.0])
+def test_long_sounds_are_marked_in_pieces_without_seams(seconds: float) -> None:
+    samples = np.sin(np.arange(round(seconds * 32_000)) / 50).astype(np.float32) / 2
+    np.testing.assert_allclose(Watermark(Doubled()).mark(samples, 32_000), samples * 1.1, atol=1e-6)
+
+
+def test_without_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watermarks, "find_spec", lambda _name: None)
+    watermarks._load.cache_clear()
+    with pytest.raises(InvalidOption, match=r"resemble-perth.*pip install"):
+        load_watermark()
+
+
+def _mp3(samples: Any, rate: int, bit_rate: int) -> bytes:
+    import io
+
+    file = io.BytesIO()
+    with av.open(file, "w", "mp3") as container:
+        stream = container.add_stream("libmp3lame", rate)
+        stream.codec_context.layout, stream.codec_context.bit_rate = "mono", bit_rate
+        frame = av.AudioFrame.from_ndarray((samples * 32_767).astype(np.int16)[None], "s16", "mono")
+        frame.sample_rate, frame.pts = rate, 0
+        for packet in (*stream.encode(frame), *stream.encode(None)):
+            container.mux(packet)
+    return file.getvalue()

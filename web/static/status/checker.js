@@ -1,0 +1,50 @@
+// Takes a file, by dropping or choosing, and shows what the server finds out about its origin.
+
+import { create } from "../ui/elements.js";
+import { words } from "../ui/words.js";
+
+const MEGABYTE = 1 << 20;
+
+export function mount({ element, props, trigger, upload, watch }) {
+  const area = element.querySelector(".rp-check-drop");
+  const input = element.querySelector("input");
+  const result = element.querySelector(".rp-check-result");
+  const dragged = (over) => area.classList.toggle("rp-over", over);
+
+  const say = (...children) => result.replaceChildren(...children);
+
+  async function check(file) {
+    if (!file) return;
+    if (file.size > props.max_mb * MEGABYTE) return say(create("p", { text: words("library.too_large", { name: file.name, mb: props.max_mb }) }));
+    say(create("p", { text: words("check.checking", { name: file.name }) }));
+    const sent = await upload(file).catch(() => null);
+    if (!sent) return say(create("p", { text: words("library.upload_failed", { name: file.name }) }));
+    return trigger("check", { path: sent.path, name: file.name });
+  }
+
+  function show({ name, verdict, lines } = {}) {
+    if (!verdict) return;
+    const title = verdict === "bad" ? [] : [create("strong", { text: words(`check.${verdict}`) })];
+    const about = create("p", { class: "rp-check-verdict", "data-verdict": verdict }, ...title, create("span", { text: name }));
+    say(about, create("ul", {}, ...lines.map((line) => create("li", { text: line }))));
+  }
+
+  element.querySelector(".rp-check-choose").onclick = () => input.click();
+  input.onchange = () => {
+    check(input.files[0]);
+    input.value = "";
+  };
+  for (const kind of ["dragenter", "dragover"]) {
+    area.addEventListener(kind, (event) => {
+      event.preventDefault();
+      dragged(true);
+    });
+  }
+  area.addEventListener("dragleave", () => dragged(false));
+  area.addEventListener("drop", (event) => {
+    event.preventDefault();
+    dragged(false);
+    check(event.dataTransfer.files[0]);
+  });
+  watch("value", () => show(props.value ?? undefined));
+}

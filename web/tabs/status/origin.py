@@ -1,0 +1,50 @@
+"""Whether a file is from Reprise, in the Status tab.
+
+Event `check`: the upload (`path`, `name`). Answer: `name`, `verdict` ("ours", "marked", "not_ours", or "bad" for a file
+that cannot be read), `lines` (sentences), `once` (differs each time).
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from engine.errors import InvalidInput
+from studio.origin import check_file, voice_names
+from web.gradio_internals import event_value
+from web.ui.messages import error_message
+from web.uploads import delete_upload, uploaded_name, uploaded_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from web.context import WebContext
+
+
+class OriginHandlers:
+    """Checks uploaded files, which are deleted at once."""
+
+    def __init__(self, context: WebContext) -> None:
+        self._context = context
+
+    def check_file(self, token: Any, event: gr.EventData, request: gr.Request) -> dict[str, Any]:
+        """Output: the answer."""
+        context, words, value = self._context, self._context.words(request), event_value(event)
+        path: Path | None = None
+        try:
+            owner = context.owner(token, request)
+            path = uploaded_path(value, context.folder)
+            if path is None:
+                raise InvalidInput("notice.upload_gone")
+            checked = check_file(path)
+            names = voice_names(checked.origin, context.storage.voices, owner.key) if checked.origin else ()
+            verdict = "ours" if checked.origin else "marked" if checked.ours else "not_ours"
+            lines = [words.write(sentence) for sentence in checked.sentences(names)]
+        except Exception as error:
+            verdict, lines = "bad", [error_message(error, words)]
+        finally:
+            if path is not None:
+                delete_upload(path, context.folder)
+        return {"name": uploaded_name(value), "verdict": verdict, "lines": lines, "once": secrets.token_hex(4)}
