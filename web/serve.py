@@ -265,17 +265,19 @@ def create_context(
 
 def create_links(app: AppContext, root_path: str = "", translations: Translations | None = None) -> DownloadLinks:
     """Download links to voices, clips, takes and scripts."""
+    from web.downloads.covers import CoverStore
     from web.downloads.links import DownloadLinks
     from web.downloads.scripts import script_producer
     from web.downloads.sounds import clip_producer, take_producer
     from web.downloads.voices import archive_producer, voice_producer
 
-    voices = app.storage.voices
+    voices, covers = app.storage.voices, CoverStore()
     producers = {
         "voice": voice_producer(voices),
         "voices": archive_producer(voices),
         "clip": clip_producer(voices),
         "take": take_producer(app.takes),
-        "script": script_producer(app.storage.scripts),
+        "script": script_producer(app.storage.scripts, covers),
     }
-    return DownloadLinks(voices.secret(SIGNING), producers, root_path=root_path, translations=translations)
+    secret = voices.secret(SIGNING)
+    return DownloadLinks(secret, producers, covers=covers, root_path=root_path, translations=translations)

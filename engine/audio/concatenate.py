@@ -37,7 +37,12 @@ class TakeAudio:
 
 
 def concatenate_takes(
-    file: BinaryIO | Path, takes: Iterable[TakeAudio], format: FileFormat, tags: Tags | None = None
+    file: BinaryIO | Path,
+    takes: Iterable[TakeAudio],
+    format: FileFormat,
+    tags: Tags | None = None,
+    *,
+    rates: tuple[int, ...] | None = None,
 ) -> float:
     """Write takes as one file and return its duration in seconds.
 
@@ -49,6 +54,7 @@ def concatenate_takes(
     Args:
         file: a path, or a file open for writing, reading and seeking.
         tags: of the file (`engine.audio.tags`).
+        rates: sample rates in Hz that are supported, all if empty; by default those of the format.
     Raises InvalidOption for another format, InvalidInput when there are no takes or one is damaged.
     """
     if format not in CODINGS:
@@ -59,7 +65,7 @@ def concatenate_takes(
         for take in takes:
             with _opened(take.audio) as sound:
                 if not rate:
-                    rate = supported_rate(sound.samplerate, RATES.get(format, ()))
+                    rate = supported_rate(sound.samplerate, RATES.get(format, ()) if rates is None else rates)
                     out = stack.enter_context(
                         soundfile.SoundFile(file, "w", rate, channels=1, format=container, subtype=coding)
                     )

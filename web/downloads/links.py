@@ -24,6 +24,7 @@ from starlette.routing import Route
 from engine.errors import InvalidOption, LibraryError, RepriseError
 from engine.voice import check_text
 from studio.file_names import safe_file_name
+from web.downloads.covers import CoverStore
 from web.limits.budgets import PoolFull
 from web.limits.worker_pool import WorkerPool
 from web.ui.i18n import Translations
@@ -38,6 +39,8 @@ VALID_SECONDS = 10 * 60
 MAX_VALID_SECONDS = 60 * 60
 # Files being made; with waiting ones; of one owner: a browser requests six files at a time.
 FILES, EXPORTS = (4, 64, 12), (2, 16, 2)
+LOUD = ("take", "script")  # kinds that may be asked for at a loudness,
+LOUD_AS = ("16", "23")  # in negative LUFS: "?lufs=16"
 BLOCK = 1 << 18  # bytes per chunk
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
@@ -72,12 +75,15 @@ class DownloadLinks:
         secret: bytes,
         producers: Mapping[str, FileProducer],
         *,
+        covers: CoverStore | None = None,
         root_path: str = "",
         clock: Callable[[], float] = time.time,
         translations: Translations | None = None,
     ) -> None:
-        """producers: by kind of item. root_path: of a proxy, as for Gradio's `launch`. translations: of refusals."""
+        """producers: by kind of item. covers: that links refer to. root_path: of a proxy, as for Gradio's
+        `launch`. translations: of refusals."""
         self._translations = translations or Translations.load()
+        self.covers = covers or CoverStore()
         self._producers = dict(producers)
         self._files, self._exports = WorkerPool(*FILES), WorkerPool(*EXPORTS)
         self._root = urlsplit(root_path).path.rstrip("/")
@@ -118,6 +124,10 @@ class DownloadLinks:
             return _refusal(410, words("notice.link_expired"))
         if kind not in self._producers:
             return _refusal(403, words("notice.link_wrong"))
+        # Which loudness is no secret: any that a link's item can have may be asked for.
+        lufs = request.query_params.get("lufs", "")
+        if kind in LOUD and lufs in LOUD_AS:
+            id = f"{id}~{lufs}"
         pool = self._exports if is_export(kind, id) else self._files
         try:
             return await pool.run(owner, lambda: self._produced(kind, owner, id, request))
@@ -130,8 +140,8 @@ class DownloadLinks:
 
 
 def is_export(kind: str, id: str) -> bool:
-    """Whether producing the file may take seconds or minutes: archives, whole scripts, and lossy audio."""
-    return kind in ("voices", "script") or id.endswith((".mp3", ".opus"))
+    """Whether producing the file may take seconds or minutes: archives, whole scripts, lossy and louder audio."""
+    return kind in ("voices", "script") or "~" in id or id.endswith((".mp3", ".opus"))
 
 
 def _served(file: DownloadFile, request: Request) -> Response:

@@ -1,6 +1,7 @@
 """Audio as downloads: takes in four formats, and the clips of voices.
 
-take   "<id>.<format>", format one of wav, flac, mp3, opus; "<id>" alone is wav, "<id>@125.<format>" at speed 1.25
+take   "<id>.<format>", format one of wav, flac, mp3, opus; "<id>" alone is wav, "<id>@125.<format>" at speed 1.25;
+       "<id>.<format>~16" at -16 LUFS
 clip   "<voice id>", or "<voice id>.<number>" for another clip than the first: a 16-bit WAV
 """
 
@@ -12,10 +13,12 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 import soundfile
 
-from engine.audio.concatenate import FileFormat, TakeAudio, concatenate_takes
+from engine.audio.concatenate import FileFormat, TakeAudio
+from engine.audio.mastering import LOUDNESS
 from engine.errors import GenerationNotFound, VoiceNotFound
 from studio.file_names import take_file_name
 from studio.origin import Origin
+from studio.script.export import write_takes
 from studio.takes.buffer import SAMPLING_SETTINGS
 from web.downloads.links import DownloadFile, FileProducer
 
@@ -34,6 +37,7 @@ def take_producer(takes: TakeStore) -> FileProducer:
     """Produce an owner's takes, named after the voice and the first words."""
 
     def produce(owner: str, asked: str) -> DownloadFile:
+        asked, lufs = loudness_asked(asked)
         item, _, format = asked.partition(".")
         take_id, _, percent = item.partition("@")
         if (format or "wav") not in FORMATS:
@@ -41,7 +45,7 @@ def take_producer(takes: TakeStore) -> FileProducer:
         record = takes.get(take_id, owner=owner)
         chosen = cast(FileFormat, format or "wav")
         name = take_file_name(record.voice_name, record.text)
-        sound = converted(takes.audio(take_id, owner=owner), chosen, _speed(percent), Origin.of_record(record))
+        sound = converted(takes.audio(take_id, owner=owner), chosen, _speed(percent), Origin.of_record(record), lufs)
         return DownloadFile(sound, f"{name}.{chosen}", MIMES[chosen])
 
     return produce
@@ -94,18 +98,26 @@ def peaks_of(flac: bytes, count: int = 120) -> list[int]:
     return [int(part.max(initial=0)) * 100 // 32768 for part in parts]
 
 
+def loudness_asked(asked: str) -> tuple[str, float | None]:
+    """Divide "<item>~16" into the item and the loudness in LUFS; None without one, or for one that is not offered."""
+    item, _, number = asked.partition("~")
+    return item, next((lufs for lufs in LOUDNESS if f"{-lufs:g}" == number), None)
+
+
 def _speed(percent: str) -> float:
     """The speed of a link; links are signed, so that no other text comes."""
     return int(percent) / 100 if percent else 1.0
 
 
-def converted(flac: bytes, format: FileFormat, speed: float = 1.0, origin: Origin | None = None) -> bytes:
-    """Convert a stored FLAC to another format and speed. origin: what the file tells of itself, for takes.
+def converted(
+    flac: bytes, format: FileFormat, speed: float = 1.0, origin: Origin | None = None, lufs: float | None = None
+) -> bytes:
+    """Convert a stored FLAC to another format, speed and loudness. origin: what the file tells of itself, for takes.
 
     Raises InvalidInput for a damaged one.
     """
-    if format == "flac" and speed == 1 and origin is None:
+    if format == "flac" and speed == 1 and origin is None and lufs is None:
         return flac
     file = io.BytesIO()
-    concatenate_takes(file, [TakeAudio(flac, speed=speed)], format, origin.tags() if origin else None)
+    write_takes(file, [TakeAudio(flac, speed=speed)], format, origin.tags() if origin else {}, lufs)
     return file.getvalue()

@@ -1,14 +1,23 @@
 """Whole scripts as files: as long as their cards and pauses, of what is spoken, and nobody else's."""
 
+import base64
 import io
+import json
+import shutil
+import subprocess
 import tempfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import av
 import httpx
 import numpy as np
 import pytest
 import soundfile
+from PIL import Image
+from pyloudnorm import Meter
 
 from engine.audio.tags import read_tags
 from engine.errors import InvalidInput, LibraryError
@@ -18,6 +27,7 @@ from studio.origin import Origin
 from studio.script import Card, parse
 from tests.fake_engine import SAMPLE_RATE, FakeEngine, buzz
 from tests.web.conftest import make_context
+from web.downloads.covers import CoverStore
 from web.downloads.links import DownloadFile, DownloadStream
 from web.downloads.scripts import SCRIPT_FORMATS, script_producer
 from web.identity.owners import Owner
@@ -44,7 +54,7 @@ def script(storage: Storage) -> str:
 
 
 def made(storage: Storage, script: str, format: str, owner: str = OWNER) -> tuple[str, bytes]:
-    file = script_producer(storage.scripts)(owner, f"{script}.{format}")
+    file = script_producer(storage.scripts, CoverStore())(owner, f"{script}.{format}")
     if isinstance(file, DownloadFile):
         return file.name, file.data
     with file.file:
@@ -81,6 +91,69 @@ def test_a_cards_speed_is_exact_to_the_sample_in_sound_and_subtitles(storage: St
     times = made(storage, script, "srt")[1].decode().splitlines()[1::4]
     assert times == ["00:00:00,000 --> 00:00:00,800", "00:00:01,300 --> 00:00:04,377"]
     assert storage.scripts.get(script, owner=OWNER).spoken == pytest.approx(1 / 1.25 + 2 / 0.65)
+
+
+def probed(data: bytes) -> dict[str, Any]:
+    """What ffprobe tells of a file."""
+    command = ["ffprobe", "-v", "error", "-show_chapters", "-show_streams", "-show_format", "-of", "json", "-"]
+    done = subprocess.run(command, input=data, capture_output=True, check=True)
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+@pytest.mark.skipif(shutil.which("ffprobe") is None, reason="there is no ffprobe to judge")
+def test_an_audio_book_has_chapters_a_cover_and_its_loudness(storage: Storage, script: str) -> None:
+    one, two, _ = storage.scripts.cards(script, owner=OWNER)
+    storage.scripts.set_chapter(one.id, "The first", owner=OWNER)
+    storage.scripts.set_chapter(two.id, "The last: ü", owner=OWNER)  # it is not spoken: it begins with the third
+    storage.scripts.set_speed(one.id, 1.25, owner=OWNER)
+    picture, covers = io.BytesIO(), CoverStore()
+    Image.new("RGB", (303, 401), "teal").save(picture, "PNG")
+    cover = covers.put(base64.b64encode(picture.getvalue()).decode())
+    file = script_producer(storage.scripts, covers)(OWNER, f"{script}.m4b+{cover}~16")
+    assert isinstance(file, DownloadStream)
+    assert (file.name, file.mime) == ("A play / in parts.m4b", "audio/mp4")
+    with file.file:
+        data = file.file.read()
+    told = probed(data)
+    assert [
+        (float(each["start_time"]), float(each["end_time"]), each["tags"]["title"]) for each in told["chapters"]
+    ] == [
+        (0.0, 1.3, "The first"),
+        (1.3, 3.3, "The last: ü"),
+    ]
+    streams = {each["codec_type"]: each for each in told["streams"]}
+    assert (streams["audio"]["codec_name"], streams["audio"]["channels"]) == ("aac", 1)
+    assert (streams["video"]["codec_name"], streams["video"]["disposition"]["attached_pic"]) == ("mjpeg", 1)
+    assert (streams["video"]["width"], streams["video"]["height"]) == (302, 400)
+    tags = told["format"]["tags"]
+    assert (tags["title"], tags["major_brand"].strip()) == ("A play / in parts", "M4B")
+    assert "synthetic speech" in tags["comment"].lower()
+    with av.open(io.BytesIO(data)) as book:
+        samples = np.concatenate([frame.to_ndarray()[0] for frame in book.decode(audio=0)])
+    assert Meter(SAMPLE_RATE).integrated_loudness(samples) == pytest.approx(-16, abs=0.7)
+    assert np.abs(samples).max() < 10 ** (-1 / 20)
+    with pytest.raises(InvalidInput, match="not a picture"):
+        script_producer(storage.scripts, covers)(OWNER, f"{script}.m4b+{covers.put('aGVsbG8=')}")
+    with pytest.raises(InvalidInput, match="not a picture"):
+        covers.put("no base64")
+
+
+def test_cards_are_files_of_an_archive(storage: Storage, script: str) -> None:
+    storage.scripts.set_speed(storage.scripts.cards(script, owner=OWNER)[0].id, 1.25, owner=OWNER)
+    name, data = made(storage, script, "flac.zip")
+    assert name == "A play / in parts.flac.zip"
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert archive.namelist() == ["0001 Ann – One.flac", "0003 Three.flac"]
+        lengths = [soundfile.info(io.BytesIO(archive.read(name))).frames for name in archive.namelist()]
+    assert lengths == [round(SAMPLE_RATE / 1.25), 2 * SAMPLE_RATE]
+
+
+@pytest.mark.parametrize("lufs", [-16, -23])
+def test_a_whole_script_has_its_loudness(storage: Storage, script: str, lufs: int) -> None:
+    samples, rate = soundfile.read(io.BytesIO(made(storage, script, f"wav~{-lufs}")[1]), dtype="float32")
+    assert len(samples) == round(3.5 * rate)
+    assert Meter(rate).integrated_loudness(samples) == pytest.approx(lufs, abs=0.5)
 
 
 def test_a_script_is_written_as_markdown_spoken_or_not(storage: Storage, script: str) -> None:
@@ -136,7 +209,7 @@ def test_a_link_sends_it_all_and_keeps_nothing(
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))  # of this test alone: others run beside it
     context = make_context(engine, storage, tmp_path, "browser")
     url = serve(engine, storage, "browser").rstrip("/")
-    produced = script_producer(storage.scripts)(OWNER, f"{script}.wav")
+    produced = script_producer(storage.scripts, CoverStore())(OWNER, f"{script}.wav")
     assert isinstance(produced, DownloadStream)
     expected = produced.file.read()
     before = set(temporary.iterdir())

@@ -2,6 +2,7 @@
 
 import { detailsOf, factsOf, firstWords, FORMATS } from "./facts.js";
 import { button, create, icon, PAUSE, PLAY } from "../ui/elements.js";
+import { atLoudness, loudnessChoice } from "../ui/loudness.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const SURE_FOR = 6000; // ms that the question about deleting stands
@@ -39,7 +40,7 @@ export class EntryRow {
     return create(
       "details", { class: "rp-entry-files" },
       create("summary", { text: words("history.download") }),
-      create("span", { class: "rp-entry-links" }, ...this.links),
+      create("span", { class: "rp-entry-links" }, ...this.links, loudnessChoice(() => this.update(this.entry))),
     );
   }
 
@@ -56,7 +57,7 @@ export class EntryRow {
     this.entry = entry;
     this.star.setAttribute("aria-pressed", String(entry.starred));
     for (const link of this.links) {
-      link.href = entry.links[link.dataset.kind];
+      link.href = atLoudness(entry.links[link.dataset.kind]);
       link.download = "";
     }
     this.sound(window.reprisePlayer?.playing === entry.id);

@@ -5,6 +5,7 @@ import { seconds } from "./playback.js";
 import { button, create } from "../ui/elements.js";
 import { clock, secondsOf, stallsOf } from "../ui/format.js";
 import { draw } from "../ui/icons.js";
+import { atLoudness, isLoud, loudnessChoice } from "../ui/loudness.js";
 import { barsOf, PEAKS_PER_SECOND } from "../ui/peaks.js";
 import { encodeWav } from "../ui/wav.js";
 import { barCount, paintBars, paintLine, Waveform } from "../ui/waveform.js";
@@ -70,7 +71,7 @@ export class PlayerView {
     };
     const named = (format) => ({ "aria-label": words("takes.save", { format: FORMATS[format] }), text: FORMATS[format] });
     const formats = Object.keys(FORMATS).map((format) => button({ ...named(format), onclick: () => save(format) }));
-    this.find(".rp-formats .rp-menu-list").replaceChildren(...formats);
+    this.find(".rp-formats .rp-menu-list").replaceChildren(loudnessChoice(), ...formats);
     const { speed = 1, volume = 1 } = kept();
     this.speed.value = String(SPEEDS.includes(speed) ? speed : 1);
     this.loudness.value = String(volume);
@@ -138,8 +139,9 @@ export class PlayerView {
   // The WAV is made of the samples that are here, so no link can have expired; unless the server's file has more to it.
   download(format) {
     const { sound } = this;
-    const link = format === "wav" && sound.wav && !sound.wav.marked ? null : factsOf(sound).links?.[format];
-    if (link) return create("a", { href: link, download: "" }).click(); // the server names it
+    const here = format === "wav" && sound.wav && !sound.wav.marked && !(isLoud() && factsOf(sound).links);
+    const link = here ? null : factsOf(sound).links?.[format];
+    if (link) return create("a", { href: atLoudness(link), download: "" }).click(); // the server names it
     const wav = encodeWav(sound.all(), sound.rate, sound.wav.tags ?? factsOf(sound).tags);
     const href = URL.createObjectURL(new Blob([wav], { type: "audio/wav" }));
     create("a", { href, download: sound.wav.name }).click();

@@ -4,17 +4,20 @@
 
 import { castOf, characters, isComing, partingPlace, Script } from "./cards.js";
 import { ContinuousPlayback } from "./continuous_playback.js";
+import { coverOf } from "./cover.js";
 import { RequestQueue } from "./request_queue.js";
 import { ScriptView } from "./script_view.js";
 import { server } from "../connection/server.js";
 import { button, create } from "../ui/elements.js";
 import { clock } from "../ui/format.js";
+import { atLoudness, loudnessChoice } from "../ui/loudness.js";
 import { decodeWav } from "../ui/wav.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const OPEN_KEY = "reprise.script";
 const ALONG_KEY = "reprise.along";
-const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus", srt: "SRT", vtt: "VTT", md: "Markdown" };
+const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus", m4b: "M4B", srt: "SRT", vtt: "VTT", md: "Markdown" };
+const ZIPPED = ["wav", "flac", "mp3", "opus"];
 const QUICK = 1_000; // ms between polls while the script is being spoken
 const SLOW = 15_000; // while nothing happens here: another page may change it
 const LIST = 5_000; // while any script of the list is being spoken
@@ -77,7 +80,12 @@ class ScriptEditor {
     const formats = Object.entries(FORMATS).map(([format, text]) =>
       button({ text, onclick: () => this.save(format) }),
     );
-    this.element.querySelector(".rp-script-formats").append(...formats);
+    const zips = ZIPPED.map((format) => {
+      const label = words("script.zip_as", { format: FORMATS[format] });
+      return button({ text: FORMATS[format], "aria-label": label, onclick: () => this.save(`${format}.zip`) });
+    });
+    const zip = create("p", { class: "rp-script-zip", text: words("script.zip") });
+    this.element.querySelector(".rp-script-formats").append(loudnessChoice(), ...formats, zip, ...zips, this.coverField());
     document.addEventListener("reprise:playing", ({ detail }) => this.view.sounds(detail.id));
     document.addEventListener("reprise:stopped", ({ detail }) => {
       this.view.sounds(null);
@@ -369,11 +377,19 @@ class ScriptEditor {
 
   // ---- export
 
+  coverField() {
+    this.cover = create("input", { type: "file", accept: "image/*", class: "rp-script-cover" });
+    return create("label", { class: "rp-lufs-label", text: words("script.cover") }, this.cover);
+  }
+
   async save(format) {
     this.view.saving.open = false;
-    const answer = await this.ask("save", { format });
+    const [file] = format === "m4b" ? this.cover.files : [];
+    // A file that is no picture is sent as it is called, which the server refuses with a sentence.
+    const cover = file ? { text: (await coverOf(file)) ?? "." } : {};
+    const answer = await this.ask("save", { format, ...cover });
     if (!answer) return;
-    const link = create("a", { href: answer.url, download: "" });
+    const link = create("a", { href: atLoudness(answer.url), download: "" });
     this.element.append(link);
     link.click();
     link.remove();

@@ -6,6 +6,7 @@ import { LinkRefresh } from "./link_refresh.js";
 import { TakeList } from "./take_list.js";
 import { TakeRow } from "./take_row.js";
 import { button, create } from "../ui/elements.js";
+import { atLoudness } from "../ui/loudness.js";
 import { secondsOf } from "../ui/format.js";
 import { pageLanguage, words } from "../ui/words.js";
 
@@ -156,7 +157,7 @@ class Takes {
 
   async save(id, format) {
     await this.links.ready();
-    create("a", { href: this.list.known.get(id).links[format], download: "" }).click(); // the server names it
+    create("a", { href: atLoudness(this.list.known.get(id).links[format]), download: "" }).click(); // the server names it
   }
 
   erase(id) {

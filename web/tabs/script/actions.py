@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import GenerationNotFound, InvalidInput
 from studio.script import Card
-from web.downloads.scripts import SCRIPT_FORMATS
+from web.downloads.scripts import AUDIOBOOK, SCRIPT_FORMATS
 from web.downloads.sounds import peaks_of, sound_facts
 from web.tabs.script.commands import ScriptCommand
 from web.tabs.script.views import script_view, take_view
@@ -101,6 +101,7 @@ class ScriptActions:
         return {"peaks": waves}
 
     def _save(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        """A link to the script as a file. An audio book may have a cover: a picture in base64."""
         format, script = command.text("format"), self._scripts.get(command.script, owner=owner.key)
         if format not in SCRIPT_FORMATS:
             raise UnexpectedPayload
@@ -108,7 +109,9 @@ class ScriptActions:
             raise InvalidInput("cards.unspoken")
         missing = 0 if format == "md" else script.cards - script.done
         said = words("script.saved_part", missing=missing, count=script.cards) if missing else words("script.saved")
-        return {"url": self._context.links.sign(owner, "script", f"{script.id}.{format}"), "said": said}
+        cover = command.optional("text") if format == AUDIOBOOK else None
+        file = f"{script.id}.{format}" + (f"+{self._context.links.covers.put(cover)}" if cover else "")
+        return {"url": self._context.links.sign(owner, "script", file), "said": said}
 
     # ---- the script
 

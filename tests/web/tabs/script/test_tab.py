@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
+from pyloudnorm import Meter
 from sqlalchemy import select
 
 from storage import Storage
@@ -141,6 +142,12 @@ def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
         samples, rate = read_wav(wav)
         assert (name, rate) == ("Good morning! Did you sleep_.wav", SAMPLE_RATE)
         assert len(samples) / rate == pytest.approx(seconds, abs=0.01)
+        page.get_by_text("Save as").click()
+        page.locator(".rp-script-formats").get_by_label("Loudness of downloads").select_option("16")
+        samples, rate = read_wav(downloaded(page, page.get_by_role("button", name="WAV", exact=True))[1])
+        assert Meter(rate).integrated_loudness(samples / 32768) == pytest.approx(-16, abs=0.5)
+        name, book = save(page, "M4B")
+        assert (name, book[4:12]) == ("Good morning! Did you sleep_.m4b", b"ftypM4B ")
         name, srt = save(page, "SRT")
         times = [line for line in srt.decode().splitlines() if "-->" in line]
         assert name.endswith(".srt")

@@ -1,0 +1,97 @@
+"""Audio books: one .m4b file with chapters and a cover, as players for books read it. PyAV (FFmpeg) writes it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import BinaryIO, cast
+
+import av
+import numpy as np
+import soundfile
+from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
+from av.stream import Disposition
+from PIL import Image, UnidentifiedImageError
+
+from engine.audio.tags import Tags
+from engine.errors import InvalidInput
+
+BIT_RATE = 64_000  # of speech, mono
+COVER = 1_400  # pixels of its longer side at most
+_MOST_PIXELS = 50_000_000
+_BLOCK = 1 << 16  # samples
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """start: seconds."""
+
+    start: float
+    title: str
+
+
+def write_audiobook(
+    source: BinaryIO, file: BinaryIO, title: str, chapters: Sequence[Chapter], cover: bytes | None, tags: Tags
+) -> None:
+    """Write a mono WAV file of 16 bits as AAC in MP4, with chapters.
+
+    Args:
+        source: open for reading, at a rate of AAC's. file: open for writing and seeking.
+        chapters: in order; the first begins at 0. cover: a picture of any common format. tags: further ones.
+    Raises InvalidInput for a cover that is no picture.
+    """
+    picture = None if cover is None else _picture(cover)
+    source.seek(0)
+    with soundfile.SoundFile(source) as sound, av.open(file, "w", "mp4", options={"brand": "M4B "}) as book:
+        rate = sound.samplerate
+        book.metadata.update({**tags, "title": title, "album": title, "genre": "Audiobook"})
+        stream = cast(AudioStream, book.add_stream("aac", rate))
+        stream.codec_context.layout, stream.codec_context.bit_rate = "mono", BIT_RATE
+        book.set_chapters(_marks(chapters, sound.frames / rate))
+        if picture is not None:
+            _add_cover(book, picture)
+        place = 0
+        for block in sound.blocks(_BLOCK, dtype="int16"):
+            frame = AudioFrame.from_ndarray(np.ascontiguousarray(block)[None], "s16", "mono")
+            frame.sample_rate, frame.pts, frame.time_base = rate, place, Fraction(1, rate)
+            place += len(block)
+            book.mux(stream.encode(frame))
+        book.mux(stream.encode(None))
+
+
+def _marks(chapters: Sequence[Chapter], end: float) -> list[av.container.Chapter]:
+    ends = [chapter.start for chapter in chapters[1:]] + [end]
+    return [
+        {
+            "id": number,
+            "start": round(chapter.start * 1000),
+            "end": round(until * 1000),
+            "time_base": Fraction(1, 1000),
+            "metadata": {"title": chapter.title},
+        }
+        for number, (chapter, until) in enumerate(zip(chapters, ends, strict=True))
+    ]
+
+
+def _picture(cover: bytes) -> Image.Image:
+    try:
+        with Image.open(io.BytesIO(cover)) as image:
+            if image.width * image.height > _MOST_PIXELS:
+                raise InvalidInput("cards.bad_cover")
+            picture = image.convert("RGB")
+    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
+        raise InvalidInput("cards.bad_cover") from error
+    picture.thumbnail((COVER, COVER))
+    even = (max(2, picture.width // 2 * 2), max(2, picture.height // 2 * 2))  # as its colours are subsampled
+    return picture if picture.size == even else picture.resize(even)
+
+
+def _add_cover(book: av.container.OutputContainer, picture: Image.Image) -> None:
+    stream = book.add_stream("mjpeg", rate=1)
+    stream.width, stream.height, stream.pix_fmt = picture.width, picture.height, "yuvj420p"
+    stream.disposition = Disposition.attached_pic
+    frame = av.VideoFrame.from_ndarray(np.asarray(picture), "rgb24").reformat(format="yuvj420p")
+    book.mux([*stream.encode(frame), *stream.encode(None)])

@@ -1,0 +1,142 @@
+"""The loudness of a finished file, after EBU R 128 and ITU-R BS.1770: a gain, and a limiter for true peaks.
+
+FFmpeg's `ebur128` measures. The limiter looks ahead: the gain of each sample is a mean of what its neighbours need, so
+that it falls before a peak and rises after it without a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import BinaryIO
+
+import av
+import av.filter
+import numpy as np
+import soundfile
+from av.audio.frame import AudioFrame
+from numpy.typing import NDArray
+
+from engine.audio.encode import CODINGS, RATES, supported_rate
+from engine.audio.tags import Tags, set_tags
+
+LOUDNESS = (-16.0, -23.0)  # LUFS: podcasts and audio books; broadcasting
+_SILENT = -60.0  # LUFS: there is nothing to measure
+_MOST_GAIN = 40.0  # dB
+_CEILING = -1.3  # dB of the true peak; it stays below -1 after rounding
+_LOSSY_CEILING = -2.5  # decoders of lossy formats exceed the samples that were encoded
+_TOLERANCE = 0.1  # dB
+_ATTEMPTS = 4  # to come back to the loudness that the limiter takes away
+_LOOKAHEAD = 0.005  # seconds
+_OVERSAMPLING = 4
+_MOST_OVERSHOOT = 2.0  # of true peaks over the samples
+_FILTER = 64  # samples beside a block that the oversampling sees
+_BLOCK = 1 << 18  # samples
+
+
+def normalise_loudness(
+    source: BinaryIO, file: BinaryIO, format: str, lufs: float, tags: Tags | None = None, *, lossy: bool = False
+) -> float | None:
+    """Write a mono WAV file once more at a loudness; return that which it has, None where there is nothing to measure.
+
+    Args:
+        source: a WAV file of 16 bits, open for reading, at a rate that the format supports.
+        file: open for writing, reading and seeking.
+        format: one of `CODINGS`. lufs: the integrated loudness. tags: of the file.
+        lossy: whether the samples are or will be encoded by a lossy format.
+    True peaks stay below -1 dB; where that takes loudness away, the gain is raised again.
+    """
+    container, coding = CODINGS[format]
+    ceiling = _LOSSY_CEILING if lossy else _CEILING
+    source.seek(0)
+    with soundfile.SoundFile(source) as sound:
+        gain, loudness = _gain(sound, lufs, ceiling)
+        rate = supported_rate(sound.samplerate, RATES.get(format, ()))
+        assert rate == sound.samplerate, "the source has a supported rate"
+        with soundfile.SoundFile(file, "w", rate, channels=1, format=container, subtype=coding) as out:
+            set_tags(out, tags or {})
+            for block in _limited(sound, gain, ceiling):
+                out.write(block)
+    return loudness
+
+
+def loudness_of(blocks: Iterable[NDArray[np.int16]], sample_rate: int) -> float:
+    """Integrated loudness of mono samples in LUFS; -70 for silence and less than 0.4 s."""
+    graph = av.filter.Graph()
+    base = Fraction(1, sample_rate)
+    source = graph.add_abuffer(sample_rate=sample_rate, format="s16", layout="mono", time_base=base)
+    sink = graph.add("abuffersink")
+    graph.link_nodes(source, graph.add("ebur128", "metadata=1"), sink)
+    graph.configure()
+    place, loudness = 0, -70.0
+    for block in (*_pieces(blocks), None):
+        if block is not None:
+            frame = AudioFrame.from_ndarray(block[None], "s16", "mono")
+            frame.sample_rate, frame.pts, frame.time_base = sample_rate, place, base
+            place += len(block)
+            source.push(frame)
+        else:
+            source.push(None)
+        loudness = _pulled(sink, loudness)
+    return loudness
+
+
+def _pieces(blocks: Iterable[NDArray[np.int16]]) -> Iterator[NDArray[np.int16]]:
+    yield from (block for block in blocks if len(block))
+
+
+def _pulled(sink: av.filter.context.FilterContext, loudness: float) -> float:
+    """The loudness that the last frame tells."""
+    try:
+        while True:
+            told = sink.pull().metadata.get("lavfi.r128.I")
+            loudness = float(told) if told is not None else loudness
+    except (av.BlockingIOError, av.EOFError):
+        return loudness
+
+
+def _gain(sound: soundfile.SoundFile, lufs: float, ceiling: float) -> tuple[float, float | None]:
+    """The gain in dB that gives the loudness, and the loudness."""
+    before = loudness_of(_limited(sound, 0.0, 0.0), sound.samplerate)
+    if before < _SILENT:
+        return 0.0, None
+    gain = min(lufs - before, _MOST_GAIN)
+    for _ in range(_ATTEMPTS):
+        loudness = loudness_of(_limited(sound, gain, ceiling), sound.samplerate)
+        if abs(lufs - loudness) <= _TOLERANCE or gain >= _MOST_GAIN:
+            break
+        gain = min(gain + lufs - loudness, _MOST_GAIN)
+    return gain, loudness
+
+
+def _limited(sound: soundfile.SoundFile, gain: float, ceiling: float) -> Iterator[NDArray[np.int16]]:
+    """All samples with a gain in dB, their true peaks at most at the ceiling in dB. 0 dB and no gain: as they are."""
+    reach = round(_LOOKAHEAD * sound.samplerate)
+    context = 2 * reach + _FILTER
+    factor, most = 10 ** (gain / 20), 10 ** (ceiling / 20)
+    for start in range(0, sound.frames, _BLOCK):
+        first = max(0, start - context)
+        sound.seek(first)
+        samples = sound.read(min(start + _BLOCK + context, sound.frames) - first, dtype="int16")
+        inside = slice(start - first, start - first + _BLOCK)
+        if gain == 0 and ceiling == 0:
+            yield samples[inside]
+            continue
+        floats = samples.astype(np.float64) / 32768 * factor
+        if np.abs(floats).max(initial=0.0) * _MOST_OVERSHOOT > most:
+            floats *= _reduction(floats, most, reach)
+        yield np.clip(np.rint(floats[inside] * 32768), -32768, 32767).astype(np.int16)
+
+
+def _reduction(samples: NDArray[np.float64], most: float, reach: int) -> NDArray[np.float64]:
+    """The factor of each sample that keeps true peaks at most at `most`: float64 [n]."""
+    from scipy.ndimage import minimum_filter1d, uniform_filter1d
+    from scipy.signal import resample_poly
+
+    finer = np.abs(resample_poly(samples, _OVERSAMPLING, 1))
+    peaks = np.maximum(np.abs(samples), finer.reshape(-1, _OVERSAMPLING).max(axis=1))
+    peaks[1:] = np.maximum(peaks[1:], finer.reshape(-1, _OVERSAMPLING)[:-1].max(axis=1))
+    needed = np.minimum(1.0, most / np.maximum(peaks, 1e-9))
+    lowest = minimum_filter1d(needed, 2 * reach + 1, mode="nearest")
+    smooth: NDArray[np.float64] = uniform_filter1d(lowest, 2 * reach + 1, mode="nearest")
+    return smooth

@@ -1,0 +1,142 @@
+"""A spoken script as files: one of all its cards, an audio book with chapters, or an archive with a file for each card.
+
+All are written to anonymous temporary files, take by take, so that memory stays bounded.
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, BinaryIO
+
+from engine.audio.audiobook import Chapter, write_audiobook
+from engine.audio.concatenate import FileFormat, TakeAudio, concatenate_takes
+from engine.audio.encode import RATES
+from engine.audio.mastering import normalise_loudness
+from engine.errors import InvalidInput
+from studio.file_names import safe_file_name, take_file_name
+from studio.origin import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from storage.repositories.cards import CardRecord
+    from storage.script_library import ScriptLibrary
+
+
+class ScriptExport:
+    """The files of one script. lufs: their loudness; None as it was spoken. InvalidInput: where nothing is spoken."""
+
+    def __init__(self, scripts: ScriptLibrary, script_id: str, *, owner: str, lufs: float | None = None) -> None:
+        self._scripts, self._id, self._owner, self._lufs = scripts, script_id, owner, lufs
+
+    def sound(self, format: FileFormat) -> BinaryIO:
+        """All takes with the pauses between them."""
+        return _written(lambda file: self._write(file, self._takes(), format, self._tags()))
+
+    def audiobook(self, cover: bytes | None = None) -> BinaryIO:
+        """An .m4b with the script's chapters. cover: a picture."""
+        name = self._scripts.get(self._id, owner=self._owner).name
+
+        def write(file: BinaryIO) -> None:
+            with tempfile.TemporaryFile() as whole:
+                self._write(whole, self._takes(), "wav", {}, RATES["mp3"], lossy=True)
+                write_audiobook(whole, file, name, self._chapters(name), cover, self._tags())
+
+        return _written(write)
+
+    def cards(self, format: FileFormat) -> BinaryIO:
+        """A .zip with a file for each card, numbered by its place."""
+
+        def write(file: BinaryIO) -> None:
+            origins = iter(map(Origin.of_record, self._scripts.chosen(self._id, owner=self._owner)))
+            empty = True
+            with zipfile.ZipFile(file, "w") as archive:  # sound does not become smaller
+                for (card, take), origin in zip(self._sounds(), origins, strict=False):
+                    empty = False
+                    part = io.BytesIO()
+                    self._write(part, [TakeAudio(take, speed=card.speed)], format, origin.tags())
+                    archive.writestr(_card_name(card, format), part.getvalue())
+            if empty:
+                raise InvalidInput("cards.unspoken")
+
+        return _written(write)
+
+    def _write(
+        self,
+        file: BinaryIO,
+        takes: Iterable[TakeAudio],
+        format: FileFormat,
+        tags: Mapping[str, str],
+        rates: tuple[int, ...] | None = None,
+        *,
+        lossy: bool = False,
+    ) -> None:
+        write_takes(file, takes, format, tags, self._lufs, rates=rates, lossy=lossy)
+
+    def _sounds(self) -> Iterator[tuple[CardRecord, bytes]]:
+        return self._scripts.sounds(self._id, owner=self._owner)
+
+    def _takes(self) -> Iterator[TakeAudio]:
+        return (TakeAudio(sound, card.pause, card.speed) for card, sound in self._sounds())
+
+    def _tags(self) -> Mapping[str, str]:
+        return Origin.joined(map(Origin.of_record, self._scripts.chosen(self._id, owner=self._owner))).tags()
+
+    def _chapters(self, name: str) -> list[Chapter]:
+        """Where chapters begin, in the joined sound. What comes before the first is one of the script's name.
+
+        The chapter of a card that is not spoken begins with the next one that is.
+        """
+        chapters: list[Chapter] = []
+        place, waiting = 0.0, name
+        for card in self._scripts.cards(self._id, owner=self._owner):
+            waiting = card.chapter or waiting
+            if card.seconds is None:
+                continue
+            if waiting:
+                chapters.append(Chapter(place, waiting))
+                waiting = ""
+            place += card.seconds + card.pause
+        return chapters
+
+
+def write_takes(
+    file: BinaryIO,
+    takes: Iterable[TakeAudio],
+    format: FileFormat,
+    tags: Mapping[str, str],
+    lufs: float | None,
+    *,
+    rates: tuple[int, ...] | None = None,
+    lossy: bool = False,
+) -> None:
+    """Write takes as one file, at a loudness in LUFS; None as they are.
+
+    rates: supported ones in Hz; by default those of the format. lossy: the samples will be encoded by a lossy format.
+    """
+    if lufs is None:
+        concatenate_takes(file, takes, format, tags, rates=rates)
+        return
+    with tempfile.TemporaryFile() as plain:
+        concatenate_takes(plain, takes, "wav", rates=RATES.get(format, ()) if rates is None else rates)
+        normalise_loudness(plain, file, format, lufs, tags, lossy=lossy or format in RATES)
+
+
+def _written(write: Callable[[BinaryIO], None]) -> BinaryIO:
+    """An anonymous temporary file, which is gone when it is closed."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115  # closed after it was sent
+    try:
+        write(file)
+    except BaseException:
+        file.close()
+        raise
+    file.seek(0)
+    return file
+
+
+def _card_name(card: CardRecord, format: FileFormat) -> str:
+    said = take_file_name(card.speaker or "", card.text).removeprefix(" – ")
+    return safe_file_name(f"{card.position + 1:04} {said}.{format}")

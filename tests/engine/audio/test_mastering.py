@@ -1,0 +1,93 @@
+"""The loudness of files, judged by pyloudnorm, and true peaks, judged by FFmpeg."""
+
+import io
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import av.filter
+import numpy as np
+import pytest
+import soundfile
+from av.audio.frame import AudioFrame
+from numpy.typing import NDArray
+from pyloudnorm import Meter
+
+from engine.audio.mastering import loudness_of, normalise_loudness
+from tests.paths import ROOT
+
+SPEECH = ROOT / "tests" / "fixtures" / "speech" / "flite_slt.flac"
+
+
+def wav(samples: NDArray[Any], rate: int) -> io.BytesIO:
+    file = io.BytesIO()
+    soundfile.write(file, samples, rate, format="WAV", subtype="PCM_16")
+    return file
+
+
+def true_peak(samples: NDArray[np.float32], rate: int) -> float:
+    """In dB, of FFmpeg's ebur128."""
+    graph = av.filter.Graph()
+    source = graph.add_abuffer(sample_rate=rate, format="flt", layout="mono", time_base=Fraction(1, rate))
+    sink = graph.add("abuffersink")
+    graph.link_nodes(source, graph.add("ebur128", "metadata=1:peak=true"), sink)
+    graph.configure()
+    frame = AudioFrame.from_ndarray(np.ascontiguousarray(samples)[None], "flt", "mono")
+    frame.sample_rate, frame.pts, frame.time_base = rate, 0, Fraction(1, rate)
+    source.push(frame)
+    source.push(None)
+    peak = 0.0
+    while True:
+        try:
+            peak = max(peak, float(sink.pull().metadata.get("lavfi.r128.true_peak", 0)))
+        except (av.BlockingIOError, av.EOFError):
+            return float(20 * np.log10(max(peak, 1e-9)))
+
+
+def clicking() -> tuple[NDArray[np.float32], int]:
+    """Speech with clicks, for which a gain alone would go beyond full scale."""
+    samples, rate = soundfile.read(SPEECH, dtype="float32")
+    samples = 0.1 * samples / np.abs(samples).max()
+    samples[4000::8000] = 0.9
+    return samples, rate
+
+
+@pytest.mark.parametrize("lufs", [-16.0, -23.0])
+@pytest.mark.parametrize("format", ["wav", "mp3"])
+@pytest.mark.parametrize("kind", ["speech", "clicks"])
+def test_files_have_their_loudness_and_no_higher_peaks(lufs: float, format: str, kind: str) -> None:
+    samples, rate = clicking() if kind == "clicks" else soundfile.read(SPEECH, dtype="float32")
+    made = io.BytesIO()
+    told = normalise_loudness(wav(samples, rate), made, format, lufs, lossy=format == "mp3")
+    made.seek(0)
+    heard, heard_rate = soundfile.read(made, dtype="float32")
+    assert heard_rate == rate
+    assert format == "mp3" or len(heard) == len(samples)
+    assert told == pytest.approx(lufs, abs=0.2)
+    assert Meter(rate).integrated_loudness(heard) == pytest.approx(lufs, abs=0.5)
+    assert true_peak(heard, rate) < -1.0
+
+
+def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples, rate = clicking()
+    whole, parts = io.BytesIO(), io.BytesIO()
+    normalise_loudness(wav(samples, rate), whole, "wav", -16)
+    monkeypatch.setattr("engine.audio.mastering._BLOCK", 3_001)
+    normalise_loudness(wav(samples, rate), parts, "wav", -16)
+    one, other = (soundfile.read(io.BytesIO(made.getvalue()), dtype="int16")[0].astype(int) for made in (whole, parts))
+    assert np.abs(one - other).max() <= 1
+
+
+@pytest.mark.parametrize("samples", [np.zeros(16_000), np.zeros(0), np.full(100, 0.1)])
+def test_what_cannot_be_measured_stays_as_it_is(samples: NDArray[np.float64]) -> None:
+    made = io.BytesIO()
+    assert normalise_loudness(wav(samples, 16_000), made, "wav", -16) is None
+    made.seek(0)
+    assert np.array_equal(soundfile.read(made)[0], soundfile.read(io.BytesIO(wav(samples, 16_000).getvalue()))[0])
+
+
+def test_the_measurement_is_that_of_others(tmp_path: Path) -> None:
+    samples, rate = soundfile.read(SPEECH, dtype="int16")
+    measured = loudness_of([samples[:10_000], samples[10_000:]], rate)
+    assert measured == pytest.approx(Meter(rate).integrated_loudness(samples / 32768), abs=0.3)

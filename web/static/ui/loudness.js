@@ -1,0 +1,44 @@
+// How loud downloads are: a choice that this browser keeps, for the menus of the player and of scripts.
+
+import { create } from "./elements.js";
+import { words } from "./words.js";
+
+const KEY = "reprise.loudness";
+const CHOICES = { "": "player.loudness_own", 16: "player.loudness_16", 23: "player.loudness_23" };
+
+function chosen() {
+  try {
+    const value = localStorage.getItem(KEY) ?? "";
+    return value in CHOICES ? value : "";
+  } catch {
+    return "";
+  }
+}
+
+function choose(value) {
+  try {
+    localStorage.setItem(KEY, value);
+  } catch {
+    // it is not kept
+  }
+  document.dispatchEvent(new CustomEvent("reprise:loudness"));
+}
+
+// A labelled select; all on the page show the same. changed(): called when another one is chosen.
+export function loudnessChoice(changed = () => {}) {
+  const options = Object.entries(CHOICES).map(([value, key]) => create("option", { value, text: words(key) }));
+  const select = create("select", { class: "rp-lufs", onchange: () => choose(select.value) });
+  select.append(...options);
+  const show = () => {
+    select.value = chosen();
+    if (select.isConnected) changed();
+  };
+  document.addEventListener("reprise:loudness", show);
+  show();
+  return create("label", { class: "rp-lufs-label", text: words("player.loudness") }, select);
+}
+
+// The address of a file at the chosen loudness.
+export const atLoudness = (url) => (chosen() ? `${url}?lufs=${chosen()}` : url);
+
+export const isLoud = () => chosen() !== "";
