@@ -37,7 +37,8 @@ def test_gradio_keeps_what_it_kept(demo: gr.Blocks) -> None:
     """A name that is missing has moved in another version of Gradio: look where, and bound it there."""
     queue = demo._queue
     assert isinstance(queue, Queue)
-    for name in ("pending_messages_per_session", "pending_event_ids_session", "ANALYTICS_MAX_EVENTS"):
+    kept = ("pending_messages_per_session", "pending_event_ids_session", "ANALYTICS_MAX_EVENTS")
+    for name in (*kept, "sleep_when_free"):
         assert hasattr(queue, name), name
     holder = StateHolder()
     holder.set_blocks(demo)
@@ -140,7 +141,7 @@ def test_invented_sessions_of_a_served_page_stay_few(
     visitor.arrive()
     function = visitor._function("click", "rp-speak", 1)
     for number in range(12):
-        data = ["Hi.", anna, "", 0.7, 0.8, 30, None, f"ticket {number}"]
+        data = ["Hi.", anna, "", 0.7, 0.8, 30, 0, None, f"ticket {number}"]
         body = {"data": data, "fn_index": function, "session_hash": f"invented{number}"}
         assert visitor.http.post("gradio_api/queue/join", json=body).status_code == 200
     (app,) = apps

@@ -11,19 +11,21 @@ import { Sound } from "../../../web/static/player/sound_cache.js";
 function setUp() {
   const calls = [];
   const told = [];
+  const context = { state: "suspended", resume: () => (context.state = "running"), suspend: () => (context.state = "suspended") };
+  const timers = [];
   let say;
   const open = async (_rate, report) => {
     say = report;
-    return { context: { resume() {} }, output: { call: (...call) => calls.push(call) } };
+    return { context, output: { call: (...call) => calls.push(call) } };
   };
-  const playback = new Playback(open, (event, ...more) => event !== "moved" && told.push([event, ...more]));
+  const playback = new Playback(open, (event, ...more) => event !== "moved" && told.push([event, ...more]), (_ms, done) => timers.push(done));
   const report = async (at) => {
-    await playback.wake(1000);
+    await playback.opening;
     await new Promise(setImmediate);
     const usual = { wanted: true, waiting: false, ended: false, played: 1, underruns: 0, starved: 0, pace: Infinity };
     say({ ...usual, received: playback.sent, ...at });
   };
-  return { playback, calls, told, report };
+  return { playback, calls, told, report, context, timers };
 }
 
 const whole = (id, count = 4000) => Sound.whole(id, { rate: 1000, samples: ramp(0, count) });
@@ -39,6 +41,25 @@ test("a take that arrives is handed on as it comes", async () => {
   assert.deepEqual(calls.map(([method]) => method), ["load", "write", "finish"]);
   assert.equal(calls[0][2].expected, 5);
   assert.deepEqual(told, [["playing", "live"], ["stopped", "live", "ended"]]);
+});
+
+test("the audio hardware is given back at rest, and not when something was played meanwhile", async () => {
+  const { playback, report, context, timers } = setUp();
+  playback.load(whole("a"));
+  await report({ position: 4000, ended: true, wanted: false });
+  await report({ position: 4000, ended: true, wanted: false });
+  assert.deepEqual([timers.length, context.state], [1, "running"]);
+  playback.play();
+  timers.shift()();
+  assert.equal(context.state, "running");
+  await report({ position: 100 });
+  playback.pause();
+  await report({ position: 100, wanted: false });
+  timers.shift()();
+  assert.equal(context.state, "suspended");
+  playback.play();
+  await report({ position: 100 });
+  assert.equal(context.state, "running");
 });
 
 test("a sound is put on without a sound, and played from there", async () => {

@@ -91,7 +91,8 @@ export class ClipPlayer {
     gain.gain.setTargetAtTime(1, now, EDGE_SECONDS / 3);
     gain.gain.setTargetAtTime(0, now + end - start - EDGE_SECONDS, EDGE_SECONDS / 3);
     node.onended = () => {
-      if (this.node === node) this.node = null;
+      if (this.node === node) this.node = this.wish = null;
+      if (!this.wish) context.suspend();
       done();
     };
     node.start(now, start, end - start);

@@ -1,19 +1,23 @@
 // Plays one sound of the cache at a time through an output.
 
 const AT_REST = { position: 0, wanted: false, waiting: true, ended: false, played: 0 };
+const SUSPEND_AFTER = 5000; // ms at rest; running audio hardware takes a tenth of a processor, and starting it some ms
 
 export class Playback {
   // open(rate, report): a promise of { context, output }. tell(event, id, reason): "playing", or "stopped" because it
   // "ended", was "paused" or "replaced"; "moved" whenever the position changed.
-  constructor(open, tell) {
-    Object.assign(this, { open, tell, sound: null, pace: Infinity, speed: 1, at: AT_REST, sounding: false });
+  // after(ms, done): a timer.
+  constructor(open, tell, after = (ms, done) => setTimeout(done, ms)) {
+    Object.assign(this, { open, tell, after, sound: null, pace: Infinity, speed: 1, at: AT_REST, sounding: false });
     this.speakers = null; // { context, output }, opened at the first gesture
+    this.resting = null; // of the rest that may end with a suspended context
     this.sent = 0; // calls to the output
   }
 
   // Call it in a user gesture: browsers start sound only then.
   wake(rate) {
     this.opening ??= this.open(rate, (at) => this.report(at)).then((speakers) => (this.speakers = speakers));
+    this.resting = null;
     this.opening.then(({ context }) => context.resume());
     return this.opening;
   }
@@ -123,8 +127,15 @@ export class Playback {
       this.tell("playing", this.sound.id);
     } else if (at.ended || !at.wanted) {
       this.rest(at.ended ? "ended" : "paused");
+      this.suspendLater();
     }
     this.tell("moved");
+  }
+
+  suspendLater() {
+    if (this.resting) return;
+    const resting = (this.resting = {});
+    this.after(SUSPEND_AFTER, () => this.resting === resting && this.speakers.context.suspend());
   }
 
   rest(reason) {
