@@ -27,7 +27,7 @@ import struct
 import unicodedata
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -50,6 +50,7 @@ MAX_LANGUAGE = 35  # the longest tag that RFC 5646 requires software to support
 MAX_TAGS = 12
 MAX_TAG = 40
 MAX_FINGERPRINT = 128
+MAX_PORTRAIT = 64 << 10  # bytes
 MAX_REFERENCES = 16
 MAX_DURATION = 120.0  # seconds of one reference
 MAX_CLIP_BYTES = 6 << 20
@@ -254,6 +255,12 @@ class OwnVoice:
     description: str = ""
 
 
+def check_portrait(picture: bytes) -> None:
+    """Raises InvalidInput unless a picture is a WebP of at most MAX_PORTRAIT bytes, or empty."""
+    if picture and not (picture[:4] == b"RIFF" and picture[8:12] == b"WEBP" and len(picture) <= MAX_PORTRAIT):
+        raise InvalidInput("portrait.stored")
+
+
 @dataclass(frozen=True)
 class Consent:
     """Consent to cloning: who gave it, when (stored in UTC), and the words. Raises InvalidInput."""
@@ -288,6 +295,7 @@ class Voice:
     description: str = ""
     consent: Consent | None = None
     tags: tuple[str, ...] = ()
+    portrait: bytes = field(default=b"", repr=False)  # a picture, WebP
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", clean_name(self.name))
@@ -296,6 +304,7 @@ class Voice:
         check_text(self.language, "language", MAX_LANGUAGE)
         check_text(self.description, "description", MAX_DESCRIPTION)
         check_text(self.codec_fingerprint, "fingerprint", MAX_FINGERPRINT)
+        check_portrait(self.portrait)
         if not self.codec_fingerprint:
             raise InvalidInput("voices.no_fingerprint")
         if not 1 <= len(self.references) <= MAX_REFERENCES:
@@ -310,7 +319,7 @@ class Voice:
         parts = [_FILE_HEAD.pack(_FILE_MAGIC, _FILE_VERSION, len(header)), header]
         for blob, reference in zip(codes, self.references, strict=True):
             parts += [blob, reference.clip]
-        body = b"".join(parts)
+        body = b"".join([*parts, self.portrait])
         return body + hashlib.sha256(body).digest()
 
     @classmethod
@@ -331,7 +340,9 @@ class Voice:
 
 def _header(voice: Voice, codes: Sequence[bytes]) -> dict[str, Any]:
     consent = voice.consent
-    tags = {"tags": list(voice.tags)} if voice.tags else {}  # a file without tags stays as it was before tags existed
+    more: dict[str, Any] = {"tags": list(voice.tags)} if voice.tags else {}  # as before there were tags and pictures
+    if voice.portrait:
+        more["portrait"] = len(voice.portrait)
     return {
         "name": voice.name,
         "language": voice.language,
@@ -348,7 +359,7 @@ def _header(voice: Voice, codes: Sequence[bytes]) -> dict[str, Any]:
             }
             for reference, blob in zip(voice.references, codes, strict=True)
         ],
-        **tags,
+        **more,
     }
 
 
@@ -382,7 +393,7 @@ def _fields(value: Any, **types: type | tuple[type, ...]) -> list[Any]:
 
 
 def _voice(header: Any, blobs: memoryview) -> Voice:
-    tags = header.pop("tags", []) if type(header) is dict else []
+    tags, portrait = (header.pop("tags", []), header.pop("portrait", 0)) if type(header) is dict else ([], 0)
     name, language, description, fingerprint, consent, entries = _fields(
         header,
         name=str,
@@ -400,9 +411,10 @@ def _voice(header: Any, blobs: memoryview) -> Voice:
         reference, used = _reference(entry, rest)
         references.append(reference)
         rest = rest[used:]
-    if rest:
-        raise ValueError("bytes are left over")
-    return Voice(name, tuple(references), fingerprint, language, description, _consent(consent), _tags(tags))
+    if type(portrait) is not int or len(rest) != portrait:
+        raise ValueError("bytes are left over or missing")
+    about = (fingerprint, language, description, _consent(consent), _tags(tags))
+    return Voice(name, tuple(references), *about, portrait=bytes(rest))
 
 
 def _tags(value: Any) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from engine.errors import InvalidCodes, InvalidName, UnusableReference, VoiceNot
 from engine.voice import Consent, Voice, check_text, clean_name
 from storage.database import Database
 from storage.object_store import StoredSound
-from storage.repositories import secrets, shared_voices, trash, voices
+from storage.repositories import portraits, secrets, shared_voices, trash, voices
 from storage.repositories.shared_voices import Sample
 from storage.repositories.voices import VoiceRecord
 from storage.validation import Clock, checked_owner, utc_now
@@ -89,10 +89,11 @@ class VoiceLibrary:
             return voices.record_by_name(session=session, name=cleaned, owner=checked_owner(owner))
 
     def load(self, voice_id: str, *, owner: str = LOCAL) -> Voice:
-        """Load a whole voice, with the codes of its original codec. Raises InvalidCodes if damaged."""
+        """Load a whole voice, with its picture and the codes of its original codec. Raises InvalidCodes if damaged."""
         with self._database.read() as session:
             record = voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
-            return voices.load(session=session, record=record, codec_fingerprint=record.codec_fingerprint)
+            voice = voices.load(session=session, record=record, codec_fingerprint=record.codec_fingerprint)
+            return replace(voice, portrait=portraits.of_voice(session=session, voice_id=voice_id))
 
     def stored(self, voice_id: str, codec_fingerprint: str, *, owner: str = LOCAL) -> Voice | None:
         """Load a whole voice with the codes of this codec; None where there are none."""

@@ -1,6 +1,7 @@
 """The tables as SQLAlchemy 2 typed models. Rows stay within `storage`; its public types are `Voice` and records.
 
 voices             owner, name, consent and original codec of each voice
+voice_portraits    the pictures of voices that have one
 voice_references   the clips of a voice with their transcripts, in order
 reference_codes    the codes of a reference, for each codec that was used with the voice
 generations        what was spoken: text, voice, settings; outlives its voice
@@ -147,6 +148,16 @@ def _lead() -> Mapped[bytes]:
 def _object() -> Mapped[str | None]:
     """The name of the object that has the sound, where the column of bytes is empty for that."""
     return mapped_column(String(32))
+
+
+class PortraitRow(Base):
+    """The picture of a voice."""
+
+    __tablename__ = "voice_portraits"
+
+    voice_id: Mapped[str] = mapped_column(ForeignKey(VoiceRow.id, ondelete="CASCADE"), primary_key=True)
+    lead: Mapped[bytes] = _lead()
+    picture: Mapped[bytes] = mapped_column(LargeBinary)  # WebP
 
 
 class ReferenceRow(Base):

@@ -13,6 +13,7 @@ from storage.database import Database
 from storage.favourites import Favourites
 from storage.history import History
 from storage.library import LOCAL, VoiceLibrary
+from storage.portraits import Portraits
 from storage.pronunciations import Pronunciations
 from storage.repositories import (
     api_keys,
@@ -32,7 +33,7 @@ from storage.voice_consents import VoiceConsents
 
 
 class Storage:
-    """The parts of one database: `voices`, `favourites`, `consents`, `pronunciations`, `history`, `scripts`, `keys`.
+    """The parts of one database.
 
     All methods may raise DatabaseUnavailable.
     """
@@ -42,6 +43,7 @@ class Storage:
         self.voices = VoiceLibrary(database, clock)
         self.consents = VoiceConsents(database, clock)
         self.favourites = Favourites(database)
+        self.portraits = Portraits(database)
         self.pronunciations = Pronunciations(database)
         self.history = History(database, clock)
         self.scripts = ScriptLibrary(database, clock)

@@ -13,6 +13,7 @@ from storage.models import (
     CodesRow,
     ConsentRecordingRow,
     GenerationRow,
+    PortraitRow,
     ReferenceRow,
     ScriptRow,
     StoredObjectRow,
@@ -85,6 +86,7 @@ def storage_use(*, session: Session, owner: str) -> StorageUse:
     own = select(VoiceRow.id).where(VoiceRow.owner == owner, VoiceRow.trashed.is_(None))
     clips = select(func.sum(func.length(ReferenceRow.clip))).where(ReferenceRow.voice_id.in_(own))
     codes = select(func.sum(func.length(CodesRow.codes))).where(CodesRow.voice_id.in_(own))
+    pictures = select(func.sum(func.length(PortraitRow.picture))).where(PortraitRow.voice_id.in_(own))
     consents = select(VoiceConsentRow.id).where(VoiceConsentRow.owner == owner)
     recordings = select(func.sum(func.length(ConsentRecordingRow.recording))).where(
         ConsentRecordingRow.consent_id.in_(consents)
@@ -95,7 +97,7 @@ def storage_use(*, session: Session, owner: str) -> StorageUse:
         StoredObjectRow.name.in_(of_clips) | StoredObjectRow.name.in_(of_recordings)
     )
     sounds = select(func.sum(GenerationRow.size)).where(GenerationRow.owner == owner)
-    of_voices = sum(session.scalar(query) or 0 for query in (clips, codes, recordings, objects))
+    of_voices = sum(session.scalar(query) or 0 for query in (clips, codes, pictures, recordings, objects))
     return StorageUse(of_voices, session.scalar(sounds) or 0)
 
 

@@ -26,7 +26,7 @@ from engine.voice import (
 )
 from storage.models import SHARED, CodesRow, ReferenceRow, VoiceRow
 from storage.object_store import StoredSound, read_sound
-from storage.repositories import stored_objects
+from storage.repositories import portraits, stored_objects
 from storage.validation import is_id, new_id
 
 
@@ -107,6 +107,7 @@ def create(
     stored_objects.keep(session=session, sounds=clips)
     session.flush()
     add_codes(session=session, voice_id=row.id, voice=voice)
+    portraits.put(session=session, voice_id=row.id, picture=voice.portrait)
     return record(session=session, voice_id=row.id, owner=owner)
 
 

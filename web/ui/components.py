@@ -75,7 +75,7 @@ def clip_input(functions: Sequence[Callable[..., Any]] = (), **more: Any) -> gr.
 
 def voice_list() -> gr.HTML:
     """The voices as cards. Its value and its events: those of `web.tabs.library.handlers`."""
-    events = ("speak_with", "duplicate", "remove", "put_back", "let_go", "revise", "take_in", "relist")
+    events = ("speak_with", "duplicate", "remove", "put_back", "let_go", "revise", "take_in", "relist", "picture")
     return _component("library/library", "rp-library", events, max_mb=MAX_UPLOAD_MB)
 
 

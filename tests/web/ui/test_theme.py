@@ -11,9 +11,10 @@ from tests.web.visiting import SERIOUS, open_tab, picker, violations, visit
 
 Serve = Callable[..., str]
 TABS = ["Speak", "New voice", "Library", "Script", "History", "Status"]
-PHONE, TABLET, DESKTOP = (
+PHONE, TABLET, LAPTOP, DESKTOP = (
     ViewportSize(width=390, height=844),
     ViewportSize(width=820, height=1180),
+    ViewportSize(width=1280, height=800),
     ViewportSize(width=1920, height=1080),
 )
 
@@ -25,10 +26,13 @@ def no_tab_scrolls_sideways(page: Page) -> None:
         assert width <= room, tab
 
 
-def axe_finds_nothing_serious(page: Page) -> None:
+def axe_finds_nothing_serious(page: Page, *sizes: ViewportSize) -> None:
+    """Each tab is opened once, and looked at in every size."""
     for tab in TABS:
         open_tab(page, tab)
-        assert violations(page, impacts=SERIOUS) == [], tab
+        for size in sizes:
+            page.set_viewport_size(size)
+            assert violations(page, impacts=SERIOUS) == [], (tab, size["width"])
 
 
 def test_no_tab_scrolls_sideways_and_axe_finds_nothing_serious(
@@ -43,7 +47,7 @@ def test_no_tab_scrolls_sideways_and_axe_finds_nothing_serious(
         for size in (TABLET, DESKTOP):
             page.set_viewport_size(size)
             no_tab_scrolls_sideways(page)
-        axe_finds_nothing_serious(page)
+        axe_finds_nothing_serious(page, DESKTOP, LAPTOP, PHONE)
     with visit(chromium, f"{url}?__theme=dark", viewport=DESKTOP, color_scheme="dark") as page:
         expect(picker(page)).not_to_have_value("")
-        axe_finds_nothing_serious(page)
+        axe_finds_nothing_serious(page, DESKTOP, LAPTOP, PHONE)

@@ -3,6 +3,7 @@
 import { EntryRow } from "./entry_row.js";
 import { emptiness } from "./facts.js";
 import { forgetEverything } from "../draft/page_draft.js";
+import { emptyState } from "../ui/empty.js";
 import { words } from "../ui/words.js";
 
 const LINKS_LAST = 8 * 60_000; // ms: a little less than the server's links
@@ -44,7 +45,12 @@ export function mount({ element, props, trigger, watch }) {
   function tell(value, shown) {
     signed = Date.now();
     count.tabIndex = -1;
-    count.textContent = !value ? "" : shown ? words("history.count", { count: value.total }) : emptiness(value);
+    const none = Boolean(value) && !shown;
+    const first = none && value.found; // there is nothing to search in
+    if (none) count.replaceChildren(...emptyState("history", emptiness(value), first ? "speak" : "", words("tab.speak")));
+    else count.textContent = value ? words("history.count", { count: value.total }) : "";
+    count.classList.toggle("rp-empty", none);
+    document.querySelector("#rp-history-find")?.toggleAttribute("data-idle", first);
     more.hidden = !value || shown >= value.total;
   }
 

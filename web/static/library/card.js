@@ -106,12 +106,21 @@ function languages(chosen) {
 
 const nameInput = (voice) => create("input", { type: "text", maxlength: 80, value: voice.name, autocomplete: "off" });
 
+// It is changed at once, not with the rest of the form.
+function pictureField(voice) {
+  const choose = act("picture", words("library.picture"));
+  const remove = act("no_picture", words("library.no_picture"), { hidden: !voice.picture });
+  const input = create("input", { type: "file", accept: "image/jpeg,image/png,image/webp", hidden: true });
+  return create("div", { class: "rp-lib-picture" }, portraitOf(voice), choose, remove, input);
+}
+
 export function editedCard(voice) {
   const description = create("textarea", { rows: 3, maxlength: 2000 });
   description.value = voice.description;
   const tags = create("input", { type: "text", value: voice.tags.join(", "), autocomplete: "off" });
   return create(
     "form", { class: "rp-lib-card rp-lib-card-form", "aria-label": words("library.edit_one", { name: voice.name }), novalidate: true },
+    pictureField(voice),
     field("name", words("library.name"), nameInput(voice)),
     field("language", words("library.language"), languages(voice.language)),
     field("description", words("library.description"), description),

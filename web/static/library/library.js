@@ -5,7 +5,8 @@ import { act, changes, editedCard, renamedCard, shownCard } from "./card.js";
 import { offerForm } from "./offers.js";
 import { bytesIn, found, ordered, withInstead } from "./voices.js";
 import { create } from "../ui/elements.js";
-import { learnColours } from "../ui/portraits.js";
+import { emptyState } from "../ui/empty.js";
+import { learnColours, showPortrait } from "../ui/portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const FRESH = 8 * 60_000; // ms: the links in the list are good for ten minutes
@@ -43,6 +44,9 @@ class Library {
       this.bring(wholeFiles(target.files));
       target.value = "";
     });
+    root.addEventListener("change", ({ target }) => {
+      if (target.closest(".rp-lib-picture")) this.picture(target.closest("[data-id]").dataset.id, target.files[0]);
+    });
     root.addEventListener("dragover", (event) => this.drag(event));
     root.addEventListener("drop", (event) => this.drop(event));
     document.addEventListener("reprise:gone", () => this.open && this.busy(this.cards.get(this.open.id).node, false));
@@ -57,12 +61,23 @@ class Library {
     if (value.voices && value.at >= this.value.at) {
       learnColours(value.voices);
       this.value = { ...value, arrived: performance.now() };
-      if (answer?.kind === "good" && answer.id === this.open?.id) this.close();
+      if (answer?.kind === "good" && answer.id === this.open?.id && !this.picturing) this.close();
       if (this.open && !this.voice(this.open.id)) this.open = null;
       this.render();
+      this.showPicture();
     }
     if (answer && answer.once !== this.handled) this.hear(answer);
+    if (answer) this.picturing = false;
     this.handled = answer?.once ?? this.handled;
+  }
+
+  // In the form, which stays open while its picture changes.
+  showPicture() {
+    const form = this.open?.how === "edit" && this.cards.get(this.open.id)?.node;
+    if (!form) return;
+    const voice = this.voice(this.open.id);
+    showPortrait(form.querySelector(".rp-lib-picture .rp-portrait"), voice);
+    form.querySelector("[data-act=no_picture]").hidden = !voice.picture;
   }
 
   hear(answer) {
@@ -101,6 +116,11 @@ class Library {
     if (what === "hear") return window.reprisePlayer?.toggle(`clip-${id}`, voice.clip, { voice, status: words("card.clip_of", { name: voice.name }) }).then(() => this.mark());
     if (what === "edit" || what === "name") return this.edit(id, what);
     if (what === "cancel") return this.cancel();
+    if (what === "picture") return button.parentElement.querySelector("input").click();
+    if (what === "no_picture") {
+      this.picturing = true;
+      return this.trigger("picture", { id, remove: true });
+    }
     if (what === "save" || what === "export") return undefined; // the form's, and the browser's own
     this.say("");
     if (what === "remove") this.removing = id;
@@ -201,6 +221,15 @@ class Library {
     if (uploaded.length) this.trigger("take_in", { files: uploaded });
   }
 
+  async picture(id, file) {
+    if (!file) return;
+    this.say(words("library.uploading", { name: file.name }), "busy");
+    const sent = file.size <= this.props.max_mb * 2 ** 20 && (await this.upload(file).catch(() => null));
+    this.picturing = Boolean(sent);
+    if (sent) this.trigger("picture", { id, path: sent.path, name: file.name });
+    else this.say(words("library.upload_failed", { name: file.name }), "bad");
+  }
+
   // Uploads files again, whose voices are imported under other names.
   bringAs(chosen) {
     return this.bring(chosen.map(({ file, names }) => ({ file: this.brought[file], names })));
@@ -257,7 +286,9 @@ class Library {
     const nothing = search.trim() && !listed.length;
     const own = this.value.voices.some((voice) => !voice.shared);
     none.hidden = this.value.at === 0 || (own && !nothing) || (!nothing && Boolean(search.trim()));
-    none.textContent = nothing ? words("library.no_match", { search: search.trim() }) : words("library.none");
+    const said = nothing ? words("library.no_match", { search: search.trim() }) : words("library.none");
+    if (none.querySelector("span")?.textContent === said) return;
+    none.replaceChildren(...emptyState(nothing ? "search" : "mic", said, nothing ? "" : "new", words("tab.new")));
   }
 
   showAside() {

@@ -1,15 +1,17 @@
-// Portraits of voices: initials on the voice's colour. All parts of the page give a voice the same colour.
+// Portraits of voices: a picture of their own, or initials on the voice's colour. All parts of the page give a voice the same colour.
 
 import { hues } from "../library/voices.js";
 import { create } from "./elements.js";
 
 let colours = new Map();
 let names = new Map();
+let pictures = new Map();
 
-// voices: all that the owner has, each with `id` and `made`.
+// voices: all that the owner has, each with `id`, `made` and `picture`, a URL or "".
 export function learnColours(voices) {
   colours = hues(voices, colours);
   names = new Map(voices.map(({ id, name }) => [id, name]));
+  pictures = new Map(voices.map(({ id, picture }) => [id, picture]));
   return colours;
 }
 
@@ -32,7 +34,10 @@ export function showPortrait(node, { id = "", name = "" } = {}) {
   node.classList.add("rp-portrait");
   node.toggleAttribute("data-grey", hue === undefined);
   node.style.setProperty("--hue", hue ?? 0);
-  node.textContent = name ? initialsOf(name) : "";
+  const picture = pictures.get(id);
+  node.toggleAttribute("data-picture", Boolean(picture));
+  node.style.backgroundImage = picture ? `url("${picture}")` : "";
+  node.textContent = name && !picture ? initialsOf(name) : "";
 }
 
 export function portraitOf(voice) {

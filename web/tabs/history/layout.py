@@ -19,14 +19,6 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     """Lay out the tab and register its event listeners."""
     handlers, label, token = HistoryHandlers(context), context.label, shared.token
     section_title(label("tab.history"))
-    with gr.Accordion(label("history.kept"), open=False, elem_id="rp-history-kept", elem_classes="rp-fold"):
-        keep, days, used = _retention_inputs(context)
-        with gr.Row(elem_id="rp-history-delete"):
-            ask_clear = gr.Button(label("history.clear"), size="sm", min_width=120, elem_id="rp-clear")
-            ask_forget = gr.Button(label("history.forget"), size="sm", min_width=120, elem_id="rp-forget")
-        clear = _question(context, "clear", label("history.clear_sure"))
-        forget = _question(context, "forget", label("history.forget_sure"))
-        kept_notice = notice_line("rp-kept-notice")
     with gr.Row(equal_height=True, elem_id="rp-history-find"):
         search = gr.Textbox(
             label=label("history.search"), placeholder=label("history.search_hint"),
@@ -39,6 +31,14 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     shown = gr.Number(PAGE_SIZE, visible=False)
     entries = history_list()
     message = notice_line("rp-history-notice")
+    with gr.Accordion(label("history.kept"), open=False, elem_id="rp-history-kept", elem_classes="rp-fold"):
+        keep, days, used = _retention_inputs(context)
+        with gr.Row(elem_id="rp-history-delete"):
+            ask_clear = gr.Button(label("history.clear"), size="sm", min_width=120, elem_id="rp-clear")
+            ask_forget = gr.Button(label("history.forget"), size="sm", min_width=120, elem_id="rp-forget")
+        clear = _question(context, "clear", label("history.clear_sure"))
+        forget = _question(context, "forget", label("history.forget_sure"))
+        kept_notice = notice_line("rp-kept-notice")
     wanted = [search, voice, starred]
     query = [*wanted, shown, token]
     show(shared.changes.history, handlers.show_tab, query, [entries, voice, keep, days, used])

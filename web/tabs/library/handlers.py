@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from engine.errors import InvalidInput, NameTaken
 from engine.voice import Voice
+from studio.portraits import make_portrait
 from studio.voice_archive import MOST_FILES, VoiceArchive
 from web.gradio_internals import event_value
 from web.tabs.library.views import library_view
@@ -63,6 +64,15 @@ class VoiceChanges(Payload):
     language: ShortText | None = None
     description: ShortText | None = None
     tags: Annotated[list[ShortText], Field(max_length=1_000)] | None = None
+
+
+class VoicePicture(Payload):
+    """A voice, and whether it is to lose its picture; else the event has an upload beside it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: Id
+    remove: bool = False
 
 
 class ImportedFiles(Payload):
@@ -113,6 +123,25 @@ class LibraryHandlers:
             return words("library.saved", name=after) if after == before else words("library.renamed", name=after)
 
         return self._change(update, event, token, request)
+
+    def change_picture(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
+        """Outputs: list, change broadcast. Event: `id`, and the upload of a picture, or `remove`."""
+
+        def change(owner: str, words: Words) -> str:
+            asked, path = parse_payload(VoicePicture, event), None
+            name = self._library.own(asked.id, owner=owner).name
+            try:
+                path = None if asked.remove else uploaded_path(event_value(event), self._context.folder)
+                if path is None and not asked.remove:
+                    raise InvalidInput("notice.upload_gone")
+                picture = make_portrait(path) if path else b""
+            finally:
+                if path is not None:
+                    delete_upload(path, self._context.folder)
+            self._context.storage.portraits.put(asked.id, picture, owner=owner)
+            return words("library.pictured" if picture else "library.unpictured", name=name)
+
+        return self._change(change, event, token, request)
 
     def duplicate_voice(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
         """Outputs: list, change broadcast."""

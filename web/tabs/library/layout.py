@@ -25,6 +25,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         show(event, handlers.list_voices, token, voices)
     for event, handler in (
         (voices.revise, handlers.update_voice),
+        (voices.picture, handlers.change_picture),
         (voices.duplicate, handlers.duplicate_voice),
         (voices.let_go, handlers.purge_deleted),
         (voices.take_in, handlers.import_voices),

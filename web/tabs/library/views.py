@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from storage.library import TRASH_RETENTION
 from storage.repositories.usage import VoiceUse
+from studio.portraits import portrait_url
 from web.ui.voice_picker import description_of
 
 if TYPE_CHECKING:
@@ -29,10 +30,14 @@ def library_view(context: WebContext, owner: Owner, words: Words) -> dict[str, A
     storage = context.storage
     used, uses = storage.storage_use(owner=owner.key), storage.history.voice_uses(owner=owner.key)
     voices = storage.voices.list(owner=owner.key)
+    pictures = storage.portraits.all(owner=owner.key)
     own = any(not voice.shared for voice in voices)
     return {
         "at": at,
-        "voices": [_voice_view(context, owner, voice, uses.get(voice.id, _UNUSED), words) for voice in voices],
+        "voices": [
+            _voice_view(context, owner, voice, uses.get(voice.id, _UNUSED), pictures.get(voice.id, b""), words)
+            for voice in voices
+        ],
         "bytes": {"voices": used.voices, "takes": used.generations},
         "all": context.links.sign(owner, "voices", "all") if own else "",
         "aside": _deleted_voices(context, owner),
@@ -49,11 +54,14 @@ def _deleted_voices(context: WebContext, owner: Owner) -> list[dict[str, Any]]:
     ]
 
 
-def _voice_view(context: WebContext, owner: Owner, voice: VoiceRecord, use: VoiceUse, words: Words) -> dict[str, Any]:
+def _voice_view(
+    context: WebContext, owner: Owner, voice: VoiceRecord, use: VoiceUse, picture: bytes, words: Words
+) -> dict[str, Any]:
     consent = voice.consent
     return {
         "id": voice.id,
         "name": voice.name,
+        "picture": portrait_url(picture),
         "shared": voice.shared,
         "language": voice.language,
         "description": description_of(voice, words),

@@ -34,7 +34,11 @@ class RailHandlers:
         owner, words = self._context.owner(token, request), self._context.words(request)
         voices = self._context.storage.voices.list(owner=owner.key)
         marked = self._context.storage.favourites.ids(owner=owner.key)
-        views = [rail_voice_view(voice, voice.id in marked, owner, self._context.links, words) for voice in voices]
+        pictures, links = self._context.storage.portraits.all(owner=owner.key), self._context.links
+        views = [
+            rail_voice_view(voice, voice.id in marked, pictures.get(voice.id, b""), owner, links, words)
+            for voice in voices
+        ]
         return {"voices": views, "at": time.time()}
 
     @skip_when_refused(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from studio.portraits import portrait_url
 from web.downloads.sounds import sound_facts
 from web.ui.voice_picker import description_of
 
@@ -27,12 +28,13 @@ def voice_card_view(voice: VoiceRecord, owner: Owner, links: DownloadLinks, word
 
 
 def rail_voice_view(
-    voice: VoiceRecord, favourite: bool, owner: Owner, links: DownloadLinks, words: Words
+    voice: VoiceRecord, favourite: bool, picture: bytes, owner: Owner, links: DownloadLinks, words: Words
 ) -> dict[str, Any]:
     """A voice, as voice_rail.js takes it."""
     return {
         "id": voice.id,
         "name": voice.name,
+        "picture": portrait_url(picture),
         "shared": voice.shared,
         "favourite": favourite,
         "language": voice.language,

@@ -11,10 +11,12 @@ from zipfile import ZipFile
 
 import gradio as gr
 import pytest
+from PIL import Image
 
 from engine.voice import Consent
 from storage import Storage, VoiceLibrary, VoiceRecord
 from storage.repositories.shared_voices import Sample
+from studio.portraits import portrait_url
 from tests.fake_engine import FakeEngine, voice
 from tests.storage.speaking import spoken
 from tests.web.conftest import make_context
@@ -51,6 +53,24 @@ def answer(event: Act, **data: Any) -> tuple[str, str]:
 
 def names(library: VoiceLibrary, **which: str) -> list[str]:
     return [record.name for record in library.list(**which)]
+
+
+def test_a_voice_gets_a_picture(
+    events: LibraryHandlers, library: VoiceLibrary, storage: Storage, context: WebContext
+) -> None:
+    ada = library.add(voice("Ada")).id
+    upload = context.folder / "me.png"
+    Image.new("RGB", (40, 30), "red").save(upload)
+    assert answer(events.change_picture, id=ada, path=str(upload)) == ("good", "Ada has a new picture.")
+    assert not upload.exists()
+    shown = events.list_voices(None, None)["voices"][0]["picture"]  # type: ignore[arg-type]
+    assert shown == portrait_url(storage.portraits.of(ada))
+    upload.write_bytes(b"no picture")
+    assert answer(events.change_picture, id=ada, path=str(upload))[0] == "bad"
+    assert answer(events.change_picture, id=ada)[0] == "bad"
+    assert storage.portraits.of(ada)
+    assert answer(events.change_picture, id=ada, remove=True) == ("good", "Ada has no picture any more.")
+    assert not storage.portraits.of(ada)
 
 
 # --- the list

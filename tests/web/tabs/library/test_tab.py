@@ -1,13 +1,15 @@
 """The Library tab as a person uses it."""
 
 import io
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from playwright.sync_api import Browser, FloatRect, Locator, Page, expect
+from PIL import Image
+from playwright.sync_api import Browser, FilePayload, FloatRect, Locator, Page, expect
 
 from engine.voice import Voice
 from storage import Storage, VoiceLibrary
@@ -56,6 +58,12 @@ def test_describe_find_hear_and_speak_with(
 
         card(page, "Ben").get_by_role("button", name="Edit").click()
         form = page.get_by_role("form", name="Edit Ben")
+        photograph = io.BytesIO()
+        Image.new("RGB", (300, 200), "red").save(photograph, "PNG")
+        file = FilePayload(name="ben.png", mimeType="image/png", buffer=photograph.getvalue())
+        form.locator(".rp-lib-picture input").set_input_files(file)
+        expect(page.get_by_text("Ben has a new picture.")).to_be_visible()
+        expect(form.locator(".rp-portrait")).to_have_css("background-image", re.compile("^url"))
         form.get_by_label("Name").fill("anna")
         form.get_by_label("Description").fill("Low, from the kitchen. <b>{{x}}</b>")
         form.get_by_label("Tags").fill("warm, Story,story")
@@ -68,6 +76,7 @@ def test_describe_find_hear_and_speak_with(
         expect(page.locator(".rp-lib-said")).to_have_text("Renamed to “Zoe”.")
         zoe = card(page, "Zoe")
         expect(zoe).to_contain_text("French")
+        expect(zoe.locator(".rp-portrait")).to_have_css("background-image", re.compile("^url"))
         expect(zoe).to_contain_text("<b>{{x}}</b>")
         expect(zoe.get_by_role("list", name="Tags").get_by_role("listitem")).to_have_text(["warm", "Story"])
         expect(picker(page)).to_have_value("Zoe")

@@ -1,0 +1,34 @@
+"""Pictures of voices. Every call is one transaction."""
+
+from __future__ import annotations
+
+from engine.voice import check_portrait
+from storage.database import Database
+from storage.library import LOCAL
+from storage.repositories import portraits, voices
+from storage.validation import checked_owner
+
+
+class Portraits:
+    """The pictures of voices, WebP as `studio.portraits` makes them. All methods may raise DatabaseUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def all(self, *, owner: str = LOCAL) -> dict[str, bytes]:
+        """Return the pictures of the owner's voices by the voices' ids."""
+        with self._database.read() as session:
+            return portraits.of_owner(session=session, owner=checked_owner(owner))
+
+    def of(self, voice_id: str, *, owner: str = LOCAL) -> bytes:
+        """Return a voice's picture; empty where it has none. Raises VoiceNotFound."""
+        with self._database.read() as session:
+            voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
+            return portraits.of_voice(session=session, voice_id=voice_id)
+
+    def put(self, voice_id: str, picture: bytes, *, owner: str = LOCAL) -> None:
+        """Set a voice's picture; an empty one removes it. Raises VoiceNotFound, VoiceProtected, InvalidInput."""
+        check_portrait(picture)
+        with self._database.replace() as session:
+            voices.refuse_shared(voices.lock(session=session, voice_id=voice_id, owner=checked_owner(owner)))
+            portraits.put(session=session, voice_id=voice_id, picture=picture)

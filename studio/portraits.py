@@ -1,0 +1,63 @@
+"""Pictures of voices: from any photograph to a small square without anything else in it."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from base64 import b64encode
+from pathlib import Path
+
+from PIL import Image, ImageOps
+
+from engine.errors import InvalidInput, UnreadableFile
+from engine.files.bounded import read_regular
+from engine.voice import MAX_PORTRAIT
+
+SIDE = 192  # pixels
+MOST_PIXELS = 50_000_000  # of a photograph
+MOST_BYTES = 20 << 20  # of its file
+_FORMATS = ("JPEG", "PNG", "WEBP")
+_QUALITIES = (85, 60, 30)
+
+
+def make_portrait(photograph: bytes | Path) -> bytes:
+    """The middle of a photograph as a WebP of SIDE by SIDE pixels, turned upright, without EXIF or other data.
+
+    Raises InvalidInput for what is no JPEG, PNG or WebP, or too large.
+    """
+    try:
+        data = photograph if isinstance(photograph, bytes) else read_regular(photograph, MOST_BYTES)
+    except UnreadableFile as error:
+        raise InvalidInput(error.sentence.key, **error.sentence.values) from error
+    if len(data) > MOST_BYTES:
+        raise InvalidInput("portrait.large", most=MOST_PIXELS // 1_000_000)
+    square = _square(data)
+    for quality in _QUALITIES:
+        file = io.BytesIO()
+        square.save(file, "WEBP", quality=quality)
+        if file.tell() <= MAX_PORTRAIT:
+            break
+    return file.getvalue()
+
+
+def portrait_url(picture: bytes) -> str:
+    """A picture as a URL that holds all of it; "" for none."""
+    return f"data:image/webp;base64,{b64encode(picture).decode()}" if picture else ""
+
+
+def _square(data: bytes) -> Image.Image:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of sizes, which are checked here
+            with Image.open(io.BytesIO(data), formats=_FORMATS) as picture:
+                if picture.width * picture.height > MOST_PIXELS:
+                    raise InvalidInput("portrait.large", most=MOST_PIXELS // 1_000_000)
+                picture.draft("RGB", (4 * SIDE, 4 * SIDE))
+                upright = ImageOps.exif_transpose(picture).convert("RGBA")
+                seen = Image.new("RGBA", upright.size, "white")
+                seen.alpha_composite(upright)
+                return ImageOps.fit(seen.convert("RGB"), (SIDE, SIDE))
+    except InvalidInput:
+        raise
+    except Exception as error:  # Pillow's readers raise many kinds for damaged files
+        raise InvalidInput("portrait.unreadable") from error

@@ -1,0 +1,76 @@
+"""Pictures of voices: made small and plain, stored with the voice, and carried by its file."""
+
+import io
+
+import pytest
+from PIL import Image
+
+from engine.errors import InvalidInput, VoiceNotFound, VoiceProtected
+from engine.voice import MAX_PORTRAIT, Voice
+from storage import Storage
+from storage.samples import install_samples
+from studio.portraits import SIDE, make_portrait, portrait_url
+from tests.fake_engine import voice
+
+
+def photograph(format: str = "JPEG", size: tuple[int, int] = (900, 600)) -> bytes:
+    """Red, its left half blue, and to be turned to the right by its EXIF."""
+    picture = Image.new("RGB", size, "red")
+    picture.paste("blue", (0, 0, size[0] // 2, size[1]))
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010E] = 6, "secret place"
+    file = io.BytesIO()
+    picture.save(file, format, exif=exif)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
+def test_a_portrait_is_a_small_upright_square_without_exif(format: str) -> None:
+    made = make_portrait(photograph(format))
+    with Image.open(io.BytesIO(made)) as picture:
+        assert (picture.format, picture.size) == ("WEBP", (SIDE, SIDE))
+        assert not picture.getexif()
+        top, bottom = (picture.convert("RGB").getpixel((SIDE // 2, y)) for y in (20, SIDE - 20))
+    assert b"secret" not in made
+    assert top[2] > 200 > top[0]
+    assert bottom[0] > 200 > bottom[2]
+    assert portrait_url(made).startswith("data:image/webp;base64,")
+
+
+def test_what_is_no_picture_is_refused() -> None:
+    gif = io.BytesIO()
+    Image.new("RGB", (9, 9)).save(gif, "GIF")
+    for spoiled in (b"", b"no picture", photograph()[:200], gif.getvalue()):
+        with pytest.raises(InvalidInput, match="JPEG, PNG or WebP"):
+            make_portrait(spoiled)
+    large = io.BytesIO()
+    Image.new("1", (10_000, 6_000)).save(large, "PNG")
+    with pytest.raises(InvalidInput, match="50 megapixels"):
+        make_portrait(large.getvalue())
+    with pytest.raises(InvalidInput, match="64 KB"):
+        Voice("Ada", voice("Ada").references, "codec", portrait=b"RIFF1234WEBP" + bytes(MAX_PORTRAIT))
+
+
+def test_a_portrait_is_kept_with_its_voice(storage: Storage) -> None:
+    install_samples(storage.voices)
+    ada, picture = storage.voices.add(voice("Ada"), owner="ada").id, make_portrait(photograph())
+    storage.portraits.put(ada, make_portrait(photograph("PNG", (10, 10))), owner="ada")
+    storage.portraits.put(ada, picture, owner="ada")
+    assert storage.portraits.all(owner="ada") == {ada: picture}
+    assert storage.portraits.of(ada, owner="ada") == picture
+    with pytest.raises(VoiceNotFound):
+        storage.portraits.put(ada, picture, owner="ben")
+    with pytest.raises(VoiceProtected):
+        storage.portraits.put(storage.voices.find("Clara").id, picture, owner="ada")
+
+    file = storage.voices.export_voice(ada, owner="ada")
+    assert Voice.from_bytes(file).portrait == picture
+    copy = storage.voices.import_voice(file, owner="ben").id
+    double = storage.voices.duplicate(ada, owner="ada").id
+    assert storage.portraits.all(owner="ben") == {copy: picture}
+    assert set(storage.portraits.all(owner="ada")) == {ada, double}
+
+    storage.portraits.put(ada, b"", owner="ada")
+    assert storage.portraits.of(ada, owner="ada") == b""
+    storage.forget("ben")
+    assert storage.portraits.all(owner="ben") == {}
