@@ -53,6 +53,7 @@ bench: $(VENV)/.dev  ## speed, memory and exactness on this machine, and docs/pe
 	$(PYTHON) -m benchmarks.speed.page_latency
 	$(PYTHON) -m benchmarks.speed.throughput $(ARGS)
 	$(PYTHON) -m benchmarks.speed.floor $(ARGS)
+	$(PYTHON) -m benchmarks.speed.kernels
 	$(PYTHON) -m benchmarks.memory.usage $(ARGS)
 	$(PYTHON) -m benchmarks.memory.codec_views
 	$(PYTHON) -m benchmarks.document

@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks import _report
 from benchmarks._report import Cell
 from benchmarks.memory import usage as memory
-from benchmarks.speed import first_audio, floor, page_latency, throughput
+from benchmarks.speed import first_audio, floor, kernels, page_latency, throughput
 from benchmarks.speed._shared import Table
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "performance.md"
@@ -189,6 +189,15 @@ SECTIONS = (
         "Every frame reads the weights, so the measured bandwidth divided by the bytes of a frame bounds the frame "
         "rate of one listener. A small model fits in the cache and is limited by other factors.",
         lambda found: [floor.table(found)],
+    ),
+    Section(
+        "benchmarks.speed.kernels",
+        "kernels",
+        "Kernels of a frame on a GPU",
+        "One listener's frame at S2-Pro's sizes, counted on meta tensors without a GPU: the plain frame, and the one "
+        "with fused kernels that a GPU runs where they agree with the plain ones.",
+        lambda found: [kernels.table(found)],
+        on_gpu=False,
     ),
     Section(
         "benchmarks.memory.usage",

@@ -45,6 +45,7 @@ class CommandContext:
     precision: str | None = None
     graphs: str | None = None
     compiled: bool = False
+    deterministic: bool = False
     slots: int | None = None
     cluster: str | None = None
     replicas: str = "1"
@@ -154,6 +155,7 @@ class CommandContext:
             "precision": self.precision,
             "graphs": self.graphs,
             "compiled": self.compiled,
+            "deterministic": self.deterministic,
             "slots": self.slots,
         }
         given = {name: value for name, value in options.items() if value}

@@ -64,6 +64,14 @@ Graphs = Annotated[
 Compiled = Annotated[
     bool, typer.Option("--compile", envvar="REPRISE_COMPILE", help="On a GPU: faster frames, for a slower start.")
 ]
+Deterministic = Annotated[
+    bool,
+    typer.Option(
+        "--deterministic",
+        envvar="REPRISE_DETERMINISTIC",
+        help="The same seed gives the same codes in any company on a GPU, too; slower with many listeners.",
+    ),
+]
 Speakers = Annotated[
     int | None,
     typer.Option(

@@ -25,6 +25,7 @@ from engine.families.family import PromptReference, PromptVoice
 from engine.families.registry import read_release
 from engine.languages import language_name
 from engine.models.compiling import compile_blocks
+from engine.models.fused import fuse
 from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import BUNDLED, Progress, find_release
@@ -66,8 +67,9 @@ PREFIX_BYTES, HOST_PREFIX_BYTES = 512 << 20, 2 << 30
 class SpeakOptions(SamplingOptions):
     """Options of a request.
 
-    seed: 0 to 2³¹ - 1; equal seeds give equal speech; None picks one at random. language: of the text, a name such as
-    `german` or a tag such as `de-AT`; "" leaves it to the model. Models that are not told a language ignore it.
+    seed: 0 to 2³¹ - 1; equal seeds give equal speech, on a GPU among equally many requests; None picks one at random.
+    language: of the text, a name such as `german` or a tag such as `de-AT`; "" leaves it to the model. Models that are
+    not told a language ignore it.
     word_times: whether chunks tell when words are spoken, for a model that can (`Abilities.word_times`); otherwise
     InvalidOption is raised.
     """
@@ -95,9 +97,10 @@ class EngineStatus:
     """State of the engine.
 
     speaking, waiting: numbers of requests. slots: most requests that speak at once. graphs: what is captured (`frame`,
-    `fast`) with the sizes that could not be, or `off` and why. precision: of the speech model's weights. positions: of
-    a slot, prompt and speech together. prefixes: bytes of the prefix cache on the device and in host memory.
-    device_memory: bytes of a GPU that PyTorch has reserved, None on a CPU.
+    `fast`) with the sizes that could not be, or `off` and why; and why fused kernels are not used, where they could be.
+    precision: of the speech model's weights. positions: of a slot, prompt and speech together. prefixes: bytes of the
+    prefix cache on the device and in host memory. device_memory: bytes of a GPU that PyTorch has reserved, None on a
+    CPU.
     """
 
     speaking: int
@@ -130,6 +133,7 @@ class Engine:
         precision: Precision | None = None,
         graphs: GraphMode = "frame",
         compiled: bool = False,
+        deterministic: bool = False,
         slots: int | None = None,
         queue: int = QUEUE,
         progress: Progress | None = None,
@@ -145,15 +149,19 @@ class Engine:
         architecture, self._codec_config = release.architecture, release.architecture.codec
         self.precision = precision or choose_precision(device, architecture)
         self._architecture, self._graphs, self._queue = architecture, graphs, queue
+        self._deterministic = deterministic
         self.slots = slots or (CPU_SLOTS if device.type == "cpu" else GPU_SLOTS)
         plan = self._plan_memory(device) if start else None
         report("Loading the speech model", 0.0)
         model = release.load_model(activation_dtype(self.precision, device), device, self.precision)
         share_cores(device, small=is_small(architecture))
+        self._kernels: list[str] = []  # why stacks run without fused kernels, where they could have them
         for stack in (model.slow, model.fast):
             stack.arrange_for_rows()
             if compiled:
                 compile_blocks(stack)
+            elif device.type == "cuda":
+                self._kernels += filter(None, [fuse(stack)])
         report("Loading the codec", 0.6)
         codec = self._codec_config
         decoder = release.load_decoder(device)
@@ -193,6 +201,7 @@ class Engine:
             prefixes=self._prefixes,
             capture=None if graphs == "off" else _graph_capture(device),
             mode=graphs,
+            deterministic=self._deterministic,
         )
         report("Recording steps", 0.8)
         while device.type == "cpu" and self._runner.capture_next():
@@ -222,6 +231,7 @@ class Engine:
         precision: Precision | None = None,
         graphs: GraphMode = "frame",
         compiled: bool = False,
+        deterministic: bool = False,
         slots: int | None = None,
         queue: int = QUEUE,
         progress: Progress | None = None,
@@ -239,6 +249,8 @@ class Engine:
                 nothing (`off`). CUDA graphs on a GPU, TorchScript traces on a CPU.
             compiled: whether to compile the transformer blocks with `torch.compile`, on GPUs; the first steps of every
                 batch size then take long.
+            deterministic: whether a seed gives the same codes in any company on a GPU and in every precision, too:
+                each request's frames are then computed alone, which is slower the more requests there are.
             slots: most requests that speak at once, reduced to fit the memory; by default 4 on a CPU, 32 on a GPU.
             queue: most requests that wait; further ones are refused with EngineBusy.
             progress: called with a stage and its progress, 0 to 1.
@@ -259,6 +271,7 @@ class Engine:
             precision=precision,
             graphs=graphs,
             compiled=compiled,
+            deterministic=deterministic,
             slots=slots,
             queue=queue,
             progress=progress,
@@ -394,11 +407,12 @@ class Engine:
     def status(self) -> EngineStatus:
         """The current state of the engine."""
         scheduler = self._pipeline.loop.scheduler
+        graphs = (self._runner.graph_state, self._pipeline.codec_worker.graph_failure, *self._kernels[:1])
         return EngineStatus(
             speaking=scheduler.speaking,
             waiting=scheduler.waiting,
             slots=self.slots,
-            graphs="; ".join(filter(None, (self._runner.graph_state, self._pipeline.codec_worker.graph_failure))),
+            graphs="; ".join(filter(None, graphs)),
             precision=self.precision,
             positions=self._runner.positions,
             prefixes=self._prefixes.nbytes,

@@ -95,7 +95,7 @@ class SelfAttention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """SwiGLU."""
+    """SwiGLU. After `merge`, w1 and w3 are one product."""
 
     def __init__(self, dim: int, hidden: int, *, linear: type[nn.Linear] = nn.Linear) -> None:
         super().__init__()
@@ -103,6 +103,21 @@ class FeedForward(nn.Module):
         self.w3 = linear(dim, hidden, bias=False)
         self.w2 = linear(hidden, dim, bias=False)
 
+    def merge(self) -> None:
+        """Store w1 above w3 as one layer `w13`, in place. Quantized weights stay as they are."""
+        plain = (torch.Tensor, nn.Parameter)
+        if "w1" not in self._modules or type(self.w1.weight) not in plain or type(self.w3.weight) not in plain:
+            return
+        linear, (hidden, dim) = type(self.w1), self.w1.weight.shape
+        with torch.device("meta"):
+            self.w13 = linear(dim, 2 * hidden, bias=False)
+        self.w13.weight = nn.Parameter(torch.cat((self.w1.weight, self.w3.weight)), requires_grad=False)
+        del self.w1, self.w3
+
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.w2(F.silu(self.w1(x)) * self.w3(x))
+        if "w13" in self._modules:
+            first, second = self.w13(x).chunk(2, dim=-1)
+        else:
+            first, second = self.w1(x), self.w3(x)
+        out: Tensor = self.w2(F.silu(first) * second)
         return out

@@ -25,6 +25,9 @@ settings.load_profile("no deadline")
 
 # Gradio asks Matplotlib for its backend, and Matplotlib imports all of itself to choose one.
 os.environ.setdefault("MPLBACKEND", "agg")
+# Without a GPU, Triton's kernels run in its interpreter.
+if not Path("/dev/nvidiactl").exists():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 # An HTTP client reads all certificate authorities when it is made. Tests speak to nobody outside: a folder without any.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(FIXTURES)

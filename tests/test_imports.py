@@ -123,7 +123,7 @@ FOREIGN = (
 )
 
 # Imported only when it is asked for; where it is absent, a sentence says so.
-OPTIONAL = {"faster_whisper", "mcp", "perth", "ray", "spaces", "torchao", "wyoming"}
+OPTIONAL = {"faster_whisper", "mcp", "perth", "ray", "spaces", "torchao", "triton", "wyoming"}
 DISTRIBUTED_AS = {"perth": "resemble-perth"}  # under another name
 
 # Only the faces may import the engine as a whole: whatever it stands on must not know it.

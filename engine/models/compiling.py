@@ -1,13 +1,15 @@
 """`torch.compile` for the parts of a block that do not touch the key/value cache.
 
-Compiled parts run fewer, larger kernels, at the price of a slower start. Needs a C++ compiler and, on GPUs, Triton,
-which comes with PyTorch.
+Compiled parts run fewer, larger kernels, at the price of a slower start; what was compiled is kept in the user's cache
+folder for the next. Needs a C++ compiler and, on GPUs, Triton, which comes with PyTorch.
 """
 
+import os
 from collections.abc import Callable
 from typing import Any, cast
 
 import torch
+from platformdirs import user_cache_path
 from torch import Tensor, nn
 
 from engine.models.layers import Transformer, TransformerBlock
@@ -21,6 +23,7 @@ def compile_blocks(stack: Transformer) -> None:
 
     Prompts run uncompiled: each length would be compiled separately.
     """
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(user_cache_path("reprise") / "compiled"))
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, _VARIANTS)
     for module in stack.layers:
         block = cast(TransformerBlock, module)

@@ -3,6 +3,7 @@
 `ContiguousView`: several new positions of one slot, or of all slots in step (prompts).
 `GrowingView`: the few positions of the Fast AR, which live for one frame and need no cache.
 `ExactRowsView`: one new position in each of several slots; each row reads exactly the positions in use.
+`FrameView`: as `GrowingView`, in a buffer, so that fused kernels can write and read it.
 `StaticRowsView`: one new position in each of the first slots, with shapes that do not depend on the slots' lengths, as
 a CUDA graph needs them.
 
@@ -11,7 +12,7 @@ width.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +28,15 @@ class KVView(Protocol):
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Store k and v `[B, H_kv, T, d]`; attend with queries `[B, H, T, d]` to all positions → `[B, H, T, d]`."""
+
+
+@runtime_checkable
+class RowsView(KVView, Protocol):
+    """A view of one new position in each row, which fused kernels write and read themselves."""
+
+    def next_rows(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the buffer `[layers, 2, N, H_kv, positions, d]`, in which row i has slot i, the new positions int64
+        `[B]`, and how many positions each row attends to, int64 `[B]`. Called once for a run through all layers."""
 
 
 class KVCache:
@@ -102,6 +112,26 @@ class GrowingView:
         return attend(q, k, v)
 
 
+class FrameView:
+    """As `GrowingView`, with the positions of B rows in a buffer of `positions` places."""
+
+    def __init__(self, cache: KVCache) -> None:
+        self._cache, self._length, self._start = cache, 0, 0
+        device, rows = cache.buffer.device, cache.buffer.shape[2]
+        self._counts = torch.arange(cache.positions + 1, device=device)[:, None].repeat(1, rows)
+
+    def rope(self, table: Tensor, new: int) -> Tensor:
+        self._start, self._length = self._length, self._length + new
+        return table[self._start : self._length, None]
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return ContiguousView(self._cache, self._start).attend(layer, q, k, v)
+
+    def next_rows(self) -> tuple[Tensor, Tensor, Tensor]:
+        position, self._length = self._length, self._length + 1
+        return self._cache.buffer, self._counts[position], self._counts[self._length]
+
+
 class ExactRowsView:
     """Row i of a step is the new position `positions[i]` of slot `slots[i]`, attended to without padding."""
 
@@ -125,24 +155,36 @@ class ExactRowsView:
 class StaticRowsView:
     """Row i of a step is the new position `positions[i]` of slot i; all read the first `span` positions, masked."""
 
-    def __init__(self, cache: KVCache, positions: Tensor, span: int) -> None:
-        """positions: int64 `[B]`, on the cache's device."""
+    def __init__(self, cache: KVCache, positions: Tensor, span: int, lengths: Tensor | None = None) -> None:
+        """positions: int64 `[B]`, on the cache's device. lengths: int64 `[B]`, how many positions `next_rows` tells to
+        attend to; by default all up to the new one."""
         self._buffer, self._positions, self._span = cache.buffer, positions, span
-        self._rows = torch.arange(positions.shape[0], device=positions.device)
-        unseen = torch.arange(span, device=positions.device) > positions[:, None]
-        # Added to the scores: a mask of booleans would be converted anew by every layer.
-        self._mask = torch.zeros(unseen.shape, dtype=cache.buffer.dtype, device=positions.device)
-        self._mask = self._mask.masked_fill_(unseen, -torch.inf)[:, None, None]
+        self._lengths = lengths
+        self._kept: tuple[Tensor, Tensor] | None = None
+
+    def next_rows(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self._buffer, self._positions, self._positions + 1 if self._lengths is None else self._lengths
+
+    def _plain(self) -> tuple[Tensor, Tensor]:
+        """The rows `[B]`, and what is added to the scores `[B, 1, 1, span]`, for all layers: a mask of booleans would
+        be converted anew by each."""
+        if self._kept is None:
+            device = self._positions.device
+            unseen = torch.arange(self._span, device=device) > self._positions[:, None]
+            added = torch.zeros(unseen.shape, dtype=self._buffer.dtype, device=device).masked_fill_(unseen, -torch.inf)
+            self._kept = torch.arange(len(self._positions), device=device), added[:, None, None]
+        return self._kept
 
     def rope(self, table: Tensor, new: int) -> Tensor:
         return rows_of(table, self._positions)
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         keys, values = self._buffer[layer].unbind(0)
-        keys[self._rows, :, self._positions] = k[:, :, 0]
-        values[self._rows, :, self._positions] = v[:, :, 0]
         batch = q.shape[0]
-        return attend(q, keys[:batch, :, : self._span], values[:batch, :, : self._span], self._mask)
+        rows, added = self._plain()
+        keys[rows, :, self._positions] = k[:, :, 0]
+        values[rows, :, self._positions] = v[:, :, 0]
+        return attend(q, keys[:batch, :, : self._span], values[:batch, :, : self._span], added)
 
 
 def rows_of(table: Tensor, positions: Tensor) -> Tensor:

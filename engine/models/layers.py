@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from engine.config import TransformerConfig
 from engine.layers import FeedForward, RMSNorm, SelfAttention, rotary_table
-from engine.models.kv_cache import KVCache, KVView, attend
+from engine.models.fused import FusedRun
+from engine.models.kv_cache import KVCache, KVView, RowsView, attend
 
 
 class UnfusedRMSNorm(RMSNorm):
@@ -156,20 +157,24 @@ class Transformer(nn.Module):
         positions = torch.arange(config.max_seq_len, device="cpu")  # the table has values on the meta device, too
         table = rotary_table(positions, config.head_dim, config.rope_base, rounded=config.rounded_rope)
         self.register_buffer("rope", table, persistent=False)
+        self.fused: FusedRun | None = None  # what `fuse` has checked
 
     def arrange_for_rows(self) -> None:
-        """Arrange fp32 weights on a CPU for products of single rows, in place: half of the time, other rounding.
+        """Arrange weights for single positions, in place; once.
 
-        The norms inside blocks are folded into the layers behind them, and linear weights `[E, D]` are stored by
-        columns. Weights of other dtypes or devices and quantized ones stay as they are.
+        w1 and w3 of a feed-forward become one product, unless they are quantized. In fp32 on a CPU the norms inside
+        blocks are folded into the layers behind them, and linear weights `[E, D]` are stored by columns: half of the
+        time, other rounding.
         """
+        for module in self.layers:
+            cast(TransformerBlock, module).feed_forward.merge()
         layers = [layer for layer in self.modules() if isinstance(layer, nn.Linear)]
         if not all(_multiplied_by_rows(layer.weight) for layer in layers):
             return
         for module in self.layers:
             block = cast(TransformerBlock, module)
             block.attention_norm.fold_into(block.attention.wqkv)
-            block.ffn_norm.fold_into(block.feed_forward.w1, block.feed_forward.w3)
+            block.ffn_norm.fold_into(block.feed_forward.w13)
         for layer in layers:
             layer.weight = nn.Parameter(layer.weight.t().contiguous().t(), requires_grad=False)
 
@@ -182,6 +187,12 @@ class Transformer(nn.Module):
 
     def run(self, x: Tensor, view: KVView | None = None) -> Tensor:
         """Run the blocks on x `[B, T, D]` behind the positions of `view` → `[B, T, D]`, without the final norm."""
+        if self.fused is not None and x.shape[1] == 1 and isinstance(view, RowsView):
+            return self.fused(x, view)
+        return self.run_plain(x, view)
+
+    def run_plain(self, x: Tensor, view: KVView | None = None) -> Tensor:
+        """As `run`, without fused kernels."""
         new = x.shape[1]
         rope = self.rope[:new, None] if view is None else view.rope(self.rope, new)
         for i, block in enumerate(self.layers):

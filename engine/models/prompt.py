@@ -10,9 +10,8 @@ class Prompt:
     """Input columns that the model continues.
 
     columns: int64 `[rows, T]`, T ≥ 2; the meaning of the rows is the family's. Prompts with equal columns are equal.
-    shared: length of the prefix that other requests may share (a voice).
-    ends_chunk: whether a prefill chunk ends with the shared prefix, so that all of it is reused; otherwise its whole
-        chunks are.
+    shared: length of the prefix that other requests may share (a voice). A prefill chunk ends with it, so that all of
+        it is reused.
     trailing: int64 `[n]`, text tokens that enter one by one with the columns of the first n frames; None for a family
         whose text is all in the prompt.
     vector: float `[D]`, which columns of the prompt take in place of an embedding (a speaker); the columns identify it.
@@ -20,6 +19,5 @@ class Prompt:
 
     columns: Tensor
     shared: int = 0
-    ends_chunk: bool = False
     trailing: Tensor | None = None
     vector: Tensor | None = None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from engine.config import TransformerConfig
-from engine.models.kv_cache import KVView
+from engine.models.kv_cache import FrameView, GrowingView, KVView
 from engine.models.layers import Transformer
 from engine.models.sampling import SamplingRules
 
@@ -69,6 +69,12 @@ class FastStack(Transformer, ABC):
     """
 
     codebooks: int
+
+    def new_view(self, rows: int) -> KVView:
+        """Make a view of the positions of one frame, for B rows."""
+        if self.fused is None:
+            return GrowingView(self.config.n_layer)
+        return FrameView(self.new_cache(rows, self.codebooks))
 
     @abstractmethod
     def generate(

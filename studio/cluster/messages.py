@@ -26,6 +26,7 @@ class EngineSettings:
     precision: str | None = None
     graphs: str | None = None
     compiled: bool = False
+    deterministic: bool = False
     slots: int | None = None
 
 

@@ -49,9 +49,8 @@ class EngineReplica:
         from ray.serve import get_replica_context
         from ray.util.metrics import Counter, Gauge, Histogram
 
-        given = {
-            name: value for name in ("precision", "graphs", "compiled", "slots") if (value := getattr(settings, name))
-        }
+        names = ("precision", "graphs", "compiled", "deterministic", "slots")
+        given = {name: value for name in names if (value := getattr(settings, name))}
         self._settings = settings
         self._engine = Engine.load(settings.model, settings.device, **given)
         self._threads = ThreadPoolExecutor(self._engine.slots + QUEUE + 8, thread_name_prefix="reprise-replica")

@@ -42,7 +42,7 @@ class TalkerPrompts:
         for reference in voice.references or (None,):
             for language in ("", *self._languages):
                 shared = self._shared(reference, PromptVoice((), voice.speaker, voice.description, language))
-                found.append(Prompt(shared, shared=shared.shape[1], ends_chunk=True))
+                found.append(Prompt(shared, shared=shared.shape[1]))
         return found
 
     def count_phones(self, text: str) -> int | None:
@@ -75,7 +75,6 @@ class TalkerPrompts:
         return Prompt(
             columns,
             shared=shared.shape[1],
-            ends_chunk=True,
             trailing=torch.tensor([*trailing, marks.text_pad]),
             vector=None if reference is None else reference.embedding,
         )

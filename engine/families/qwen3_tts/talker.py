@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from engine.families.qwen3_tts.config import TalkerConfig
 from engine.families.qwen3_tts.sampling import RepetitionPenaltyRules
-from engine.models.kv_cache import GrowingView
 from engine.models.layers import BatchInvariantLinear, embedding, linear
 from engine.models.stacks import FastStack, SlowStack
 
@@ -118,7 +117,7 @@ class CodePredictor(FastStack):
         sample: Callable[[Tensor, int], Tensor],
         size: int | None = None,
     ) -> Tensor:
-        view = GrowingView(self.config.n_layer)
+        view = self.new_view(len(vector))
         # The inputs of the first two positions are known, so one pass takes both: K - 1 passes, not K.
         x = torch.stack((vector, self._embed(semantic_codes, 0)), dim=1)
         codes = [semantic_codes]

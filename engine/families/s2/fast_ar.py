@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.config import DualARConfig
-from engine.models.kv_cache import GrowingView
 from engine.models.layers import BatchInvariantLinear, embedding, linear
 from engine.models.stacks import FastStack
 
@@ -46,7 +45,7 @@ class FastAR(FastStack):
         size: int | None = None,
     ) -> Tensor:
         head = self.output.weight[:size]
-        view = GrowingView(self.config.n_layer)
+        view = self.new_view(len(vector))
         # The inputs of the first two positions are known, so one pass takes both: K - 1 passes, not K.
         x = torch.cat((self.fast_project_in(vector[:, None]), self.embeddings(semantic_codes[:, None])), dim=1)
         codes = [semantic_codes]

@@ -19,7 +19,13 @@ from engine.serving.device import own_stream
 from engine.serving.runner.graphs import GraphCapture
 from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.slots import SlotPool
-from engine.serving.runner.step_runners import EagerStepRunner, GraphMode, StaticStepRunner, TracedStepRunner
+from engine.serving.runner.step_runners import (
+    EagerStepRunner,
+    GraphMode,
+    SingleStepRunner,
+    StaticStepRunner,
+    TracedStepRunner,
+)
 
 
 class PendingFrames:
@@ -48,7 +54,8 @@ class ModelRunner:
     """A model and its slots.
 
     residual_size: entries of a residual codebook. capture, mode: captures the whole frame or the Fast AR alone as
-    graphs; with `off` every step runs eagerly.
+    graphs; with `off` every step runs eagerly. deterministic: whether every slot's frame is computed alone, with the
+    Fast AR alone captured, so that requests draw the same codes in any company on any device.
     """
 
     def __init__(
@@ -61,13 +68,16 @@ class ModelRunner:
         prefixes: PrefixCache,
         capture: GraphCapture | None = None,
         mode: GraphMode = "off",
+        deterministic: bool = False,
     ) -> None:
         self._semantic_size = model.slow.semantic_codebook_size
         frame = FrameStep(model.slow, model.fast, residual_size)
         padded = model.slow.norm.weight.device.type == "cuda" or (capture is not None and capture.fixed_shapes)
         self._slots = SlotPool(model.slow, slots, positions, prefixes, padded=padded)
-        self._steps: EagerStepRunner | TracedStepRunner | StaticStepRunner
-        if mode == "frame" and capture is not None and not capture.fixed_shapes:
+        self._steps: EagerStepRunner | TracedStepRunner | StaticStepRunner | SingleStepRunner
+        if deterministic:
+            self._steps = SingleStepRunner(frame, self._slots, None if mode == "off" else capture)
+        elif mode == "frame" and capture is not None and not capture.fixed_shapes:
             self._steps = TracedStepRunner(frame, self._slots, capture)
         elif mode == "frame":
             self._steps = StaticStepRunner(frame, self._slots, capture)

@@ -17,8 +17,9 @@ from engine.models.sampling import SamplingOptions
 from engine.models.stacks import SlowStack
 from engine.serving.runner.prefix_cache import PrefixCache
 
-# Positions of a prefill chunk. Chunks begin at multiples of it, whatever was reused and whatever other slots do: one
-# prompt is always computed in the same shapes, so its keys and values are the same to the last bit.
+# Positions of a prefill chunk. Chunks end at multiples of it and with the shared prefix, whatever was reused and
+# whatever other slots do: one prompt is always computed in the same shapes, so its keys and values are the same to the
+# last bit.
 PREFILL_CHUNK = 128
 # Sizes that chunks are padded to on GPUs.
 PADDED_SIZES = (16, 32, 64, PREFILL_CHUNK)
@@ -99,7 +100,7 @@ class SlotPool:
             embedded = self._slow.embed(chunk, held.prompt.vector)
             self._slow.run(embedded, ContiguousView(self.cache, held.filled, slot))
             held.filled = end
-            if end == _reusable(held.prompt):
+            if end == held.prompt.shared:
                 self._prefixes.put(columns[:, :end], self.cache.copy_out(slot, end))
         return held.filled == last
 
@@ -115,7 +116,7 @@ class SlotPool:
     def forget(self, prefix: Prompt, free: Iterable[int]) -> None:
         """Drop the keys and values of prompts that begin with `prefix`, all of which is shared, from the prefix cache
         and from the slots `free`, which are not in use."""
-        self._prefixes.drop(prefix.columns[:, : _reusable(prefix)])
+        self._prefixes.drop(prefix.columns[:, : prefix.shared])
         for slot in free:
             if self._prompts[slot].filled and self._begins_with(slot, prefix.columns):
                 self.cache.clear(slot)
@@ -127,10 +128,7 @@ class SlotPool:
 
     def _reuse(self, slot: int, prompt: Prompt) -> int:
         """Fill the slot with the known beginning of the prompt, in the chunks of its prefill. Returns its length."""
-        shared, common = min(_reusable(prompt), prompt.columns.shape[1] - 1), self._common_prefix(slot, prompt.columns)
-        own = _whole_chunks(common)
-        if prompt.ends_chunk:
-            own = max(own, shared) if self._holds(slot, prompt, common) else 0
+        shared, own = min(prompt.shared, prompt.columns.shape[1] - 1), self._own(slot, prompt)
         if own >= shared:
             return own
         prefix = self._prefixes.get(prompt.columns[:, :shared])
@@ -139,10 +137,13 @@ class SlotPool:
         self.cache.copy_in(slot, prefix)
         return shared
 
-    def _holds(self, slot: int, prompt: Prompt, common: int) -> bool:
-        """Whether the slot holds the shared prefix of a prompt, computed in the same chunks."""
-        held = self._prompts[slot].prompt
-        return held.ends_chunk and held.shared == prompt.shared and common >= prompt.shared
+    def _own(self, slot: int, prompt: Prompt) -> int:
+        """Length of the prompt's beginning that the slot holds, computed in the same chunks."""
+        shared, common = prompt.shared, self._common_prefix(slot, prompt.columns)
+        other = self._prompts[slot].prompt.shared
+        if shared != other:  # chunks are the same up to where the first of them ends early
+            return _whole_chunks(min(common, *(end for end in (shared, other) if end)))
+        return max(_whole_chunks(common), shared if common >= shared else 0)
 
     def _common_prefix(self, slot: int, columns: Tensor) -> int:
         """Length of the common prefix of the slot's last prompt and `columns`.
@@ -160,12 +161,7 @@ def _whole_chunks(positions: int) -> int:
     return positions // PREFILL_CHUNK * PREFILL_CHUNK
 
 
-def _reusable(prompt: Prompt) -> int:
-    """Positions of the shared prefix that end with a chunk."""
-    return prompt.shared if prompt.ends_chunk else _whole_chunks(prompt.shared)
-
-
 def _chunk_end(prompt: Prompt, start: int) -> int:
     """The end of the chunk that begins at `start`: the next multiple, the shared prefix's end, or the prompt's."""
     end = min(_whole_chunks(start) + PREFILL_CHUNK, prompt.columns.shape[1] - 1)
-    return min(end, prompt.shared) if prompt.ends_chunk and start < prompt.shared else end
+    return min(end, prompt.shared) if start < prompt.shared else end

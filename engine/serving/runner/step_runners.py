@@ -1,5 +1,5 @@
-"""Three ways to run one frame for some of the slots: eagerly, as a TorchScript trace, or in the fixed shapes of CUDA
-graphs."""
+"""Ways to run one frame for some of the slots: eagerly, as a TorchScript trace, in the fixed shapes of CUDA graphs, or
+one slot after the other."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -29,13 +29,16 @@ class EagerStepRunner:
     CPU, for powers of two on a GPU, captured ahead or on first use.
     """
 
-    def __init__(self, frame: FrameStep, slots: SlotPool, capture: GraphCapture | None) -> None:
+    def __init__(
+        self, frame: FrameStep, slots: SlotPool, capture: GraphCapture | None, rows: int | None = None
+    ) -> None:
+        """rows: the most rows of a step; by default all slots."""
         self._frame, self._slots = frame, slots
         self._graphs = CapturedGraphs(capture, "fast")
         self._inputs: dict[GraphKey, tuple[Tensor, ...]] = {}  # input buffers of the captured Fast ARs
         # The time of a step grows with its rows on a CPU, and hardly on a GPU.
-        every = list(range(1, slots.count + 1))
-        self._batches = every if slots.device.type == "cpu" else _powers(1, slots.count)
+        most = rows or slots.count
+        self._batches = list(range(1, most + 1)) if slots.device.type == "cpu" else _powers(1, most)
 
     @property
     def graph_state(self) -> str:
@@ -162,7 +165,9 @@ class StaticStepRunner:
     def __init__(self, frame: FrameStep, slots: SlotPool, capture: GraphCapture | None) -> None:
         self._frame, self._slots = frame, slots
         self._graphs = CapturedGraphs(capture, "frame")
-        self._batches, self._spans = _powers(1, slots.count), _powers(SHORTEST_SPAN, slots.positions + 1)
+        # Fused kernels attend to exact lengths in any span.
+        shortest = SHORTEST_SPAN if frame.slow.fused is None else slots.positions + 1
+        self._batches, self._spans = _powers(1, slots.count), _powers(shortest, slots.positions + 1)
         self._active = torch.zeros(slots.count, 1, dtype=torch.bool, device=slots.device)
         self._active_slots: tuple[int, ...] = ()
 
@@ -197,7 +202,9 @@ class StaticStepRunner:
         unused = self._slots.positions
         position = torch.where(active[:, 0], state.position, unused)
         noise = self._frame.noise(state, MAX_TOP_K)
-        semantic, vector = self._frame.semantic(state, StaticRowsView(self._slots.cache, position, span), noise)
+        lengths = torch.where(active[:, 0], position + 1, 1)
+        view = StaticRowsView(self._slots.cache, position, span, lengths)
+        semantic, vector = self._frame.semantic(state, view, noise)
         codes = self._frame.codes(state.options, vector, semantic, noise)
         moved = self._frame.next_state(state, semantic, codes)
         for name in DecodeState.MOVING:
@@ -211,6 +218,27 @@ class StaticStepRunner:
             active = torch.zeros(self._active.shape, dtype=torch.bool)
             active[list(slots)] = True
             self._active.copy_(active, non_blocking=True)
+
+
+class SingleStepRunner:
+    """Runs one slot after the other, each as if it were alone: what it draws does not depend on the others.
+
+    Products of one row and of several take different kernels on a GPU, which round differently.
+    """
+
+    def __init__(self, frame: FrameStep, slots: SlotPool, capture: GraphCapture | None) -> None:
+        self._eager = EagerStepRunner(frame, slots, capture, rows=1)
+
+    @property
+    def graph_state(self) -> str:
+        return self._eager.graph_state
+
+    def run(self, slots: Sequence[int]) -> tuple[Tensor, Sequence[int]]:
+        """As `EagerStepRunner.run`."""
+        return torch.cat([self._eager.run([slot])[0] for slot in slots]), range(len(slots))
+
+    def capture_next(self) -> bool:
+        return self._eager.capture_next()
 
 
 def _powers(least: int, most: int) -> list[int]:

@@ -831,7 +831,7 @@ def test_status_counts_who_speaks_and_who_waits(watch: Callable[..., WatchedEngi
 def test_the_stages_of_the_first_audio_add_up(watch: Callable[..., WatchedEngine], long_voice: Voice) -> None:
     two = watch(2, 4)
     takes = []
-    for reused in (0, 3 * PREFILL_CHUNK):
+    for known in (False, True):
         reader = two.read(1, long_voice)
         assert reader.ended()
         takes.append(take(reader.chunks))
@@ -843,8 +843,7 @@ def test_the_stages_of_the_first_audio_add_up(watch: Callable[..., WatchedEngine
         assert min(parts) >= 0
         assert sum(parts) == pytest.approx(result.first_audio)
         assert result.first_audio == reader.chunks[0].elapsed
-        assert stages.reused == reused
-        assert reused < stages.positions
+        assert (3 * PREFILL_CHUNK < stages.reused < stages.positions) if known else stages.reused == 0
     same_sound(*takes)
 
 
@@ -862,6 +861,6 @@ def test_a_known_voice_is_reused_in_any_slot(
     assert first is None or first.ended()
     assert second.speech.result is not None
     assert second.speech.result.stages is not None
-    assert second.speech.result.stages.reused == 3 * PREFILL_CHUNK
+    assert second.speech.result.stages.reused > 3 * PREFILL_CHUNK  # the voice to its last position
     same_sound(take(second.chunks), alone)
     two.settles()

@@ -188,14 +188,14 @@ def test_a_known_prompt_is_not_computed_again_and_draws_the_same(miniature: Dual
     run = runner(miniature)
     assert begin(run, 0, asked, 0) == 0
     # From the cache of voices, in a slot that never had it:
-    assert begin(run, 4, asked, 0) == 2 * PREFILL_CHUNK
+    assert begin(run, 4, asked, 0) == voice
     np.testing.assert_array_equal(np.stack([run.step([4]).frames()[0] for _ in range(FRAMES)]), fresh)
     # From the slot itself, although it has spoken meanwhile:
-    assert begin(run, 4, asked, 0) == 2 * PREFILL_CHUNK
+    assert begin(run, 4, asked, 0) == voice
     np.testing.assert_array_equal(np.stack([run.step([4]).frames()[0] for _ in range(FRAMES)]), fresh)
     # Another text in the same voice reuses the voice alone; another voice nothing.
     other = Prompt(torch.cat((asked.columns[:, :voice], prompt(miniature, 60, 6).columns), dim=1), voice)
-    assert begin(run, 2, other, 1) == 2 * PREFILL_CHUNK
+    assert begin(run, 2, other, 1) == voice
     np.testing.assert_array_equal(
         np.stack([run.step([2]).frames()[0] for _ in range(FRAMES)]), alone(miniature, other, 1)
     )
@@ -276,3 +276,37 @@ def test_padded_chunks_have_few_sizes(miniature: DualAR, monkeypatch: pytest.Mon
     for length in range(2, 300, 7):
         begin(run, 0, prompt(miniature, length, length), 0)
     assert sizes == {16, 32, 64, PREFILL_CHUNK}
+
+
+@pytest.mark.parametrize("mode", ["frame", "off"])
+def test_a_deterministic_step_computes_every_slot_alone(
+    miniature: DualAR, exact: list[Codes], mode: GraphMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By construction the same shapes in any company, so the same codes on any device."""
+    rows: set[int] = set()
+    for stack in (miniature.slow, miniature.fast):
+        usual = stack.run
+        monkeypatch.setattr(stack, "run", lambda x, view=None, usual=usual: rows.add(len(x)) or usual(x, view))
+    run = runner(miniature, capture=TorchScriptCapture(), mode=mode, deterministic=True)
+    capture_all(run)
+    asked = [prompt(miniature, length, length) for length in LENGTHS]
+    for drawn, expected in zip(together(run, asked), exact, strict=True):
+        np.testing.assert_array_equal(drawn, expected)
+    assert rows == {1}
+    assert run.graph_state == ("off" if mode == "off" else "fast")
+
+
+def test_a_slot_keeps_what_was_computed_in_the_same_chunks(miniature: DualAR) -> None:
+    """Chunks end with the shared prefix: another length of it changes those behind."""
+    columns = prompt(miniature, 400, 5).columns
+    run = runner(miniature)
+    for before, shared, reused in ((0, 0, 384), (200, 200, 384), (200, 150, 128), (0, 150, 128), (300, 200, 128)):
+        run._slots._prefixes.clear()
+        begin(run, 0, Prompt(torch.ones_like(columns)), 0)
+        begin(run, 0, Prompt(columns, before), 0)
+        run._slots._prefixes.clear()
+        assert begin(run, 0, Prompt(columns, shared), 0) == reused
+        fresh = runner(miniature)
+        begin(fresh, 0, Prompt(columns, shared), 0)
+        both = (each._slots.cache.buffer[:, :, 0, :, :399] for each in (run, fresh))
+        assert torch.equal(*both)

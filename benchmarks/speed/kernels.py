@@ -1,0 +1,182 @@
+"""Kernels and bytes of one frame of one listener, counted without a GPU.
+
+    python -m benchmarks.speed.kernels [--positions 512]
+
+S2-Pro's sizes in bf16, on meta tensors: every operation that is not a view counts as one kernel, and its tensors as
+the bytes that it moves; of a table it moves the rows that it looks up. The plain frame attends to a masked span, the
+fused one to exact lengths. Counting says nothing about time.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from benchmarks.memory.sizes import random_dual_ar, s2_pro
+from benchmarks.speed._shared import Table, keep, parser
+from engine.models.frame_step import DecodeState, FrameStep
+from engine.models.fused import FusedRun
+from engine.models.kv_cache import StaticRowsView
+
+META = torch.device("meta")
+# Operations that only look up rows of their first tensor.
+_LOOK_UPS = ("aten::embedding", "aten::index", "aten::index_select", "aten::index_put_", "aten::gather")
+_FREE = ("aten::empty", "aten::new_empty", "aten::detach", "aten::lift_fresh", "aten::_unsafe_view")
+
+
+@dataclass
+class Counted:
+    """What a frame launches and moves. by_name: kernels of each kind."""
+
+    by_name: dict[str, int] = field(default_factory=dict)
+    moved: int = 0
+
+    @property
+    def kernels(self) -> int:
+        return sum(self.by_name.values())
+
+    def add(self, name: str, moved: int) -> None:
+        self.by_name[name] = self.by_name.get(name, 0) + 1
+        self.moved += moved
+
+
+class _Operations(TorchDispatchMode):
+    def __init__(self, counted: Counted) -> None:
+        super().__init__()
+        self._counted = counted
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        name, returns = func.name().partition(".")[0], func._schema.returns
+        is_view = any(each.alias_info is not None and not each.alias_info.is_write for each in returns)
+        if not is_view and not name.startswith(_FREE):
+            given = tree_leaves((args, kwargs or {}))
+            self._counted.add(name, _bytes(given[1:] if name in _LOOK_UPS else given) + _bytes(tree_leaves(made)))
+        return made
+
+
+def _bytes(values: list[Any]) -> int:
+    return sum(value.nbytes for value in values if isinstance(value, Tensor))
+
+
+class _Launched:
+    """Stands for a Triton kernel: counts a launch and the tensors given, each once."""
+
+    def __init__(self, counted: Counted, name: str, extent: Callable[[Tensor], int]) -> None:
+        self._counted, self._name, self._extent = counted, name, extent
+
+    def __getitem__(self, _grid: object) -> Callable[..., None]:
+        def launch(*given: Any, **_options: Any) -> None:
+            tensors = {id(value): value for value in given if isinstance(value, Tensor)}
+            self._counted.add(self._name, sum(map(self._extent, tensors.values())))
+
+        return launch
+
+
+@contextmanager
+def _counting(counted: Counted, positions: int) -> Iterator[None]:
+    """Count within the block. positions: that each row attends to."""
+    from engine.models.kernels import attention, elementwise, products  # published figures are read without Triton
+
+    def attended(q: Tensor, k: Tensor, v: Tensor, *more: Any, **options: Any) -> Tensor:
+        counted.add("attention", _bytes([q, q, k, v, *more]))
+        return torch.empty(q.shape, dtype=q.dtype, device=META)
+
+    def normed(x: Tensor, _shape: object, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+        counted.add("norm", _bytes([x, x, weight]))  # one kernel on a GPU, several on meta tensors
+        return torch.empty(x.shape, dtype=x.dtype, device=META)
+
+    def whole(tensor: Tensor) -> int:
+        return tensor.nbytes
+
+    def read(tensor: Tensor) -> int:
+        """Of a layer's cache the positions in use, of parts of splits those in use."""
+        if tensor.dim() == 5:
+            return tensor.nbytes * min(positions, tensor.shape[3]) // tensor.shape[3]
+        return tensor.nbytes
+
+    def one(tensor: Tensor) -> int:
+        """Of a cache or a table of angles one position."""
+        return tensor.nbytes // (tensor.shape[3] if tensor.dim() == 5 else tensor.shape[0] if tensor.dim() == 3 else 1)
+
+    stand_ins = [
+        (elementwise, "_add_norm", whole),
+        (elementwise, "_gate", whole),
+        (attention, "_place", one),
+        (attention, "_attend", read),
+        (attention, "_join", whole),
+        (products, "_int8_product", whole),
+    ]
+    patches: list[Any] = [
+        patch.object(module, name, _Launched(counted, name, extent)) for module, name, extent in stand_ins
+    ]
+    patches += [patch.object(F, "scaled_dot_product_attention", attended), patch.object(F, "rms_norm", normed)]
+    with _Operations(counted):
+        for each in patches:
+            each.start()
+        try:
+            yield
+        finally:
+            for each in patches:
+                each.stop()
+
+
+@torch.no_grad()  # in inference mode copies and products come undivided
+def count(positions: int, *, merged: bool, fused: bool) -> Counted:
+    """Count a frame at S2-Pro's sizes behind so many positions. merged: whether w1 and w3 are one product."""
+    sizes = s2_pro()
+    slow, fast = random_dual_ar(sizes.dual_ar, torch.bfloat16, META, seed=0)
+    for stack in (slow, fast):
+        if merged:
+            stack.arrange_for_rows()
+        if fused:
+            stack.fused = FusedRun(stack)
+    frame = FrameStep(slow, fast, sizes.residual_size)
+    cache, state, counted = slow.new_cache(1, positions), DecodeState.idle(1, slow, META), Counted()
+    with _counting(counted, positions):
+        noise = frame.noise(state, frame.candidates)
+        semantic, vector = frame.semantic(state, StaticRowsView(cache, state.position, positions), noise)
+        codes = frame.codes(state.options, vector, semantic, noise)
+        frame.next_state(state, semantic, codes)
+    return counted
+
+
+def run(positions: int) -> dict[str, Any]:
+    """Count the ways of a frame."""
+    ways = {
+        "plain, w1 and w3 apart": {"merged": False, "fused": False},
+        "plain": {"merged": True, "fused": False},
+        "fused": {"merged": True, "fused": True},
+    }
+    found = {}
+    for name, way in ways.items():
+        counted = count(positions, **way)
+        found[name] = {"kernels": counted.kernels, "bytes": counted.moved, "by_name": counted.by_name}
+    return {"device": "meta", "positions": positions, "ways": found}
+
+
+def table(found: dict[str, Any]) -> Table:
+    """The printed and published table."""
+    rows = [[name, f"{way['kernels']:,}", f"{way['bytes'] / 1e9:.3f}"] for name, way in found["ways"].items()]
+    title = f"A frame of S2-Pro in bf16 behind {found['positions']} positions, counted on meta tensors"
+    return Table(title, ["", "kernels", "GB moved"], rows, ["No GPU has run these kernels yet."])
+
+
+def main() -> None:
+    """Count, print the table and save the figures."""
+    made = parser(__doc__)
+    made.add_argument("--positions", type=int, default=512)
+    found = run(made.parse_args().positions)
+    table(found).show()
+    keep("kernels", found)
+
+
+if __name__ == "__main__":
+    main()

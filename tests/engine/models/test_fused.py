@@ -1,0 +1,196 @@
+"""Fused kernels against their plain twins, in Triton's interpreter on a CPU and compiled on a GPU."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from engine.families.s2.dual_ar import DualAR, load_dual_ar
+from engine.layers import RMSNorm, SelfAttention, rotary_table
+from engine.models import fused as module
+from engine.models.frame_step import DecodeState, FrameStep
+from engine.models.fused import FusedRun, fuse
+from engine.models.kv_cache import FrameView, GrowingView, StaticRowsView, attend
+from engine.models.layers import QueryKeyNorm, TransformerBlock
+from engine.models.quantization import quantize_block
+from tests.paths import MINIATURE
+
+pytest.importorskip("triton", reason="Triton comes with torch on Linux only")
+
+from engine.models.kernels import attention
+from engine.models.kernels.attention import SPLIT, attend_rows, place
+from engine.models.kernels.elementwise import add_norm, gate
+from engine.models.kernels.products import int8_product
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+# The interpreter has no products in bf16, and cuts instead of rounding to it.
+DTYPES = [torch.float32, torch.float16, *([torch.bfloat16] if DEVICE == "cuda" else [])]
+
+
+def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE, dtype)
+
+
+def close(found: Tensor, expected: Tensor) -> None:
+    tolerance = 1e-5 if expected.dtype == torch.float32 else 0.02
+    assert found.dtype == expected.dtype
+    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("rows", "width"), [(1, 64), (3, 100), (2, 257)])
+def test_the_norm_of_a_sum(rows: int, width: int, dtype: torch.dtype) -> None:
+    x, added = random(rows, width, dtype=dtype), random(rows, width, seed=1, dtype=dtype)
+    norm = RMSNorm(width, 1e-6).to(DEVICE, dtype)
+    norm.weight.data.copy_(random(width, seed=2))
+    total, normed = add_norm(x, added, norm.weight, 1e-6)
+    assert torch.equal(total, x + added)
+    close(normed, norm(x + added))
+    alone, normed = add_norm(x, None, norm.weight, 1e-6)
+    assert alone is x
+    close(normed, norm(x))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("rows", "hidden"), [(1, 96), (3, 1030)])
+def test_the_gate(rows: int, hidden: int, dtype: torch.dtype) -> None:
+    both = random(rows, 2 * hidden, dtype=dtype)
+    first, second = both.chunk(2, dim=1)
+    close(gate(both), F.silu(first) * second)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("heads", "groups", "width", "norms"), [(4, 2, 16, True), (3, 3, 20, False)])
+def test_placing_a_position(heads: int, groups: int, width: int, norms: bool, dtype: torch.dtype) -> None:
+    """Into slots longer than the step, without touching other positions or slots."""
+    projections = SelfAttention(8, heads, groups, width)
+    if norms:
+        projections.q_norm, projections.k_norm = (QueryKeyNorm(width, 1e-6).to(DEVICE, dtype) for _ in range(2))
+        projections.q_norm.weight.data.copy_(random(width, seed=3))
+        projections.k_norm.weight.data.copy_(random(width, seed=4))
+    fused = random(3, (heads + 2 * groups) * width, dtype=dtype)
+    projections.wqkv = torch.nn.Identity()  # type: ignore[assignment]
+    table = rotary_table(torch.arange(40), width, 1e4).to(DEVICE)
+    positions = torch.tensor([0, 39, 7], device=DEVICE)
+    q, k, v = projections.project(fused[:, None], table[positions][:, None, None])
+    cache = torch.full((2, 5, groups, 40, width), 9.0, dtype=dtype, device=DEVICE)
+    expected = cache.clone()
+    for row, position in enumerate(positions.tolist()):
+        expected[0, row, :, position], expected[1, row, :, position] = k[row, :, 0], v[row, :, 0]
+    q_norm, k_norm = (norm and norm.weight for norm in (projections.q_norm, projections.k_norm))
+    close(place(fused, cache, positions, table, heads, q_norm, k_norm, 1e-6), q[:, :, 0])
+    close(cache, expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("heads", "groups", "width", "positions"), [(4, 2, 16, 300), (5, 1, 32, 11), (2, 2, 20, 256)])
+def test_attention_over_exact_lengths(heads: int, groups: int, width: int, positions: int, dtype: torch.dtype) -> None:
+    """What lies behind a row's end is not read: it is not a number."""
+    lengths = [length for length in (1, 2, 11, 33, SPLIT, SPLIT + 1, 300) if length <= positions]
+    cache = random(2, len(lengths) + 1, groups, positions, width, dtype=dtype)
+    for row, length in enumerate(lengths):
+        cache[:, row, :, length:] = math.nan
+    queries = random(len(lengths), heads, width, seed=1, dtype=dtype)
+    found = attend_rows(queries, cache, torch.tensor(lengths, device=DEVICE))
+    for row, length in enumerate(lengths):
+        keys, values = cache[:, row : row + 1, :, :length].unbind(0)
+        close(found[row : row + 1], attend(queries[row : row + 1, :, None], keys, values)[:, :, 0])
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize(("rows", "outputs", "columns"), [(1, 16, 256), (3, 37, 300), (8, 5, 1)])
+def test_int8_products(rows: int, outputs: int, columns: int, biased: bool) -> None:
+    x = random(rows, columns, dtype=torch.float16)
+    weight = torch.randint(-128, 128, (outputs, columns), dtype=torch.int8).to(DEVICE)
+    scale = random(outputs, seed=1).abs() / 128
+    bias = random(outputs, seed=2, dtype=torch.float16) if biased else None
+    wide = F.linear(x.float(), weight.float() * scale[:, None], None if bias is None else bias.float())
+    found = int8_product(x, weight, scale, bias)
+    torch.testing.assert_close(found.float(), wide, rtol=0.01, atol=0.01)
+    for row in range(rows):  # in any company the same to the last bit
+        assert torch.equal(int8_product(x[row : row + 1], weight, scale, bias)[0], found[row])
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> DualAR:
+    """A miniature that may be changed. The interpreter is slow: few layers and positions, and short splits."""
+    monkeypatch.setattr(attention, "SPLIT", 16)
+    monkeypatch.setattr(attention, "_STEP", 16)
+    monkeypatch.setattr(module, "_CHECKED_CACHE", 24)
+    made = load_dual_ar(MINIATURE, dtype=torch.float32, device=DEVICE)
+    for stack in (made.slow, made.fast):
+        stack.layers = stack.layers[:1]
+        for block in stack.layers:
+            assert isinstance(block, TransformerBlock)
+            block.feed_forward.merge()
+    return made
+
+
+def test_a_stack_is_fused_where_it_agrees(own: DualAR) -> None:
+    for stack in (own.slow, own.fast):
+        assert fuse(stack) is None
+        assert isinstance(stack.fused, FusedRun)
+
+
+def test_a_fused_frame_draws_the_same(own: DualAR) -> None:
+    """A frame of both stacks in three rows, from a cache that is longer than the rows."""
+    frame = FrameStep(own.slow, own.fast, 64)
+    drawn = []
+    for _ in range(2):
+        cache = own.slow.new_cache(3, 40)
+        cache.buffer.copy_(random(*cache.buffer.shape))
+        state = replace(_state(own), position=torch.tensor([5, 39, 16], device=DEVICE))
+        noise = frame.noise(state, 32)
+        semantic, vector = frame.semantic(state, StaticRowsView(cache, state.position, 40), noise)
+        drawn.append((semantic, frame.codes(state.options, vector, semantic, noise), vector))
+        for stack in (own.slow, own.fast):
+            assert fuse(stack) is None
+    (semantic, codes, vector), (fused_semantic, fused_codes, fused_vector) = drawn
+    torch.testing.assert_close(fused_vector, vector, rtol=1e-4, atol=1e-4)
+    assert torch.equal(fused_semantic, semantic)
+    assert torch.equal(fused_codes, codes)
+
+
+def _state(model: DualAR) -> DecodeState:
+    state = DecodeState.idle(3, model.slow, torch.device(DEVICE))
+    state.temperature.fill_(0.8)
+    state.top_k.fill_(20)
+    return state
+
+
+def test_int8_weights_are_multiplied_as_they_are(own: DualAR) -> None:
+    pytest.importorskip("torchao", reason="torchao is an optional package")
+    fresh = load_dual_ar(MINIATURE, dtype=torch.float32, device=DEVICE).slow
+    fresh.layers = fresh.layers[:1]
+    quantize_block(fresh, "int8", stack="slow")
+    assert fuse(fresh) is None
+
+
+def test_kernels_that_differ_are_not_used(own: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = attention.attend_rows
+    monkeypatch.setattr(attention, "attend_rows", lambda q, cache, lengths: usual(q, cache, (lengths - 1).clamp(min=1)))
+    why = fuse(own.slow)
+    assert why is not None
+    assert "differ" in why
+    assert own.slow.fused is None
+
+
+def test_kernels_that_fail_are_not_used(own: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("no ptxas found\nin any place")
+
+    monkeypatch.setattr(module, "check", fails)
+    assert fuse(own.fast) == "kernels: no ptxas found"
+    assert own.fast.fused is None
+
+
+def test_positions_of_a_frame_in_a_buffer_are_the_same(own: DualAR) -> None:
+    fast = own.fast
+    views = GrowingView(fast.config.n_layer), FrameView(fast.new_cache(2, fast.codebooks))
+    for new in (2, 1, 1):
+        x = random(2, new, fast.config.dim, seed=new)
+        one, other = (fast.run_plain(x, view) for view in views)
+        torch.testing.assert_close(one, other)
