@@ -287,6 +287,21 @@ class CardTakeRow(Base):
     chosen: Mapped[bool]
 
 
+class TakeHearingRow(Base):
+    """What a recogniser heard of a take of a card."""
+
+    __tablename__ = "take_hearings"
+    __table_args__ = (CheckConstraint("word_error >= 0", "word_error_positive"),)
+
+    generation_id: Mapped[str] = mapped_column(
+        ForeignKey(CardTakeRow.generation_id, ondelete="CASCADE"), primary_key=True
+    )
+    heard: Mapped[str] = mapped_column(Text)
+    word_error: Mapped[float] = mapped_column(Double)  # words that differ, by words of the text
+    marks: Mapped[str] = mapped_column(Text)  # a JSON list of pairs of characters [from, to) of the text
+    recogniser: Mapped[str] = mapped_column(String(200))
+
+
 class VoiceUseRow(Base):
     """How much an owner used a voice."""
 
@@ -394,6 +409,15 @@ class PronunciationRow(Base):
     spoken: Mapped[str] = mapped_column(String(200))
     match_case: Mapped[bool]
     language: Mapped[str] = mapped_column(String(35))  # of voices; "" for all
+
+
+class ServerSettingRow(Base):
+    """A setting of the server that is changed on its page."""
+
+    __tablename__ = "server_settings"
+
+    name: Mapped[str] = mapped_column(String(40), primary_key=True)
+    value: Mapped[str] = mapped_column(Text)
 
 
 class ErasureRow(Base):

@@ -11,6 +11,7 @@ from storage.api_keys import ApiKeys
 from storage.copying import Progress, TableContent, copy_library
 from storage.database import Database
 from storage.favourites import Favourites
+from storage.hearings import Hearings
 from storage.history import History
 from storage.library import LOCAL, VoiceLibrary
 from storage.portraits import Portraits
@@ -28,6 +29,7 @@ from storage.repositories import (
 )
 from storage.repositories.usage import Holdings, StorageUse
 from storage.script_library import ScriptLibrary
+from storage.server_settings import ServerSettings
 from storage.validation import Clock, checked_owner, utc_now
 from storage.voice_consents import VoiceConsents
 
@@ -47,7 +49,9 @@ class Storage:
         self.pronunciations = Pronunciations(database)
         self.history = History(database, clock)
         self.scripts = ScriptLibrary(database, clock)
+        self.hearings = Hearings(database)
         self.keys = ApiKeys(database, clock)
+        self.settings = ServerSettings(database)
 
     @classmethod
     def open(

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import RepriseError
+from studio.proof.runner import ProofRunner
+from studio.recognition import Recognition
 from studio.script.runner import ScriptRunner
 from studio.takes.running import RunningTakes
 from studio.takes.store import TakeStore
@@ -23,7 +25,8 @@ class AppContext:
     """The services that every face works with.
 
     engine: the loaded model. storage: voices, history and scripts. takes: finished takes, in the history or in memory.
-    running: takes under way. scripts: runs of scripts. watermark: of files of takes; None where none is wanted.
+    running: takes under way. scripts: runs of scripts. recognition: writes down what it hears. proofs: scripts that are
+    heard back. watermark: of files of takes; None where none is wanted.
     """
 
     engine: ModelManager
@@ -31,13 +34,17 @@ class AppContext:
     takes: TakeStore
     running: RunningTakes
     scripts: ScriptRunner
+    recognition: Recognition
+    proofs: ProofRunner
     watermark: Watermark | None = field(default=None, kw_only=True)
 
     @classmethod
     def create(cls, engine: ModelManager, storage: Storage, watermark: Watermark | None = None) -> AppContext:
         """Make the services over a model and a storage. The caller closes both."""
-        runner = ScriptRunner(engine, storage, watermark)
-        return cls(engine, storage, TakeStore(storage.history), RunningTakes(), runner, watermark=watermark)
+        runner, recognition = ScriptRunner(engine, storage, watermark), Recognition(storage.settings)
+        proofs = ProofRunner(storage, runner, recognition)
+        takes = TakeStore(storage.history)
+        return cls(engine, storage, takes, RunningTakes(), runner, recognition, proofs, watermark=watermark)
 
     def trash_voice(self, voice_id: str, *, owner: str) -> None:
         """Move a voice to the trash, and drop what the engine caches of it. A restored voice is cached again.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.audio.transcription import can_transcribe, transcribe
 from engine.errors import InvalidInput, NameTaken
 from engine.voice import Consent, clean_name
 
@@ -35,8 +34,8 @@ def make_voice(
     if any(each.name.casefold() == cleaned.casefold() and not each.shared for each in voices.list(owner=owner)):
         raise NameTaken("voices.name_taken", name=cleaned)
     if not transcript.strip():
-        if can_transcribe():
-            transcript = transcribe(clip)
+        if app.recognition.ready:
+            transcript = app.recognition.hear(clip)
         elif app.engine.abilities.needs_words:
             raise InvalidInput("reference.no_words")
     made = app.engine.encode_voice(

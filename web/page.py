@@ -16,7 +16,8 @@ from web.tabs.script import layout as script
 from web.tabs.speak import layout as speak
 from web.tabs.speak.layout import FIRST_TEXT
 from web.tabs.status import layout as status
-from web.ui.components import change_broadcast, connection, owner_key, player, switches, writing
+from web.tabs.status.recogniser import RecogniserHandlers
+from web.ui.components import change_broadcast, connection, owner_key, player, recogniser, switches, writing
 from web.ui.events import keep_choices, listen, show
 from web.ui.shared import SharedComponents
 
@@ -55,6 +56,7 @@ def create_app(context: WebContext) -> gr.Blocks:
                     if name == "speak":
                         welcome.render()
                     build(context, shared)
+        _listen_to_recogniser(RecogniserHandlers(context), shared)
         with gr.Column(elem_id="rp-dock"):
             line = connection()
             shared.stage.render()
@@ -68,6 +70,13 @@ def create_app(context: WebContext) -> gr.Blocks:
         show(changes.voices, handlers.refresh_page, [shared.picker, token], [heading, welcome, shared.picker])
     demo.queue(max_size=QUEUE_SIZE, api_open=False)
     return demo
+
+
+def _listen_to_recogniser(handlers: RecogniserHandlers, shared: SharedComponents) -> None:
+    dialog = recogniser()
+    for event in (shared.changes.opened, dialog.look):
+        show(event, handlers.look, shared.token, dialog)
+    listen(dialog.install, handlers.install, shared.token, dialog)
 
 
 def _shared_components(

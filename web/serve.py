@@ -255,6 +255,8 @@ def create_context(
         app.takes,
         app.running,
         app.scripts,
+        app.recognition,
+        app.proofs,
         watermark=app.watermark,
         owners=OwnerResolver(owner_mode(owners, deployment), app.storage.voices.secret(SIGNING)),
         links=create_links(app, deployment.root_path, translations),

@@ -6,15 +6,20 @@ Source: faster-whisper, https://github.com/SYSTRAN/faster-whisper (`pip install 
 import importlib
 import importlib.util
 import threading
-from functools import cache
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from engine.audio import decode_audio
 from engine.audio.decode import Source
-from engine.errors import EngineFailed, first_line
+from engine.errors import EngineFailed, InvalidOption, first_line
 
-_RATE = 16_000  # Hz, of its input
+PACKAGE = "faster-whisper>=1.1,<2"  # as in requirements-extra.txt
+PACKAGE_MB = 70  # with what it needs and Reprise does not
+# Models by their names, and how large they are in MB; the smaller, the more words are wrong.
+MODELS = {"tiny": 75, "base": 145, "small": 480, "medium": 1_530, "large-v3-turbo": 1_620, "large-v3": 3_090}
 MODEL = "small"  # 240 M parameters: good in many languages, at about real time on a laptop
+_RATE = 16_000  # Hz, of its input
 _running = threading.Lock()  # one clip at a time: each would take all cores
 
 
@@ -23,26 +28,48 @@ def can_transcribe() -> bool:
     return importlib.util.find_spec("faster_whisper") is not None
 
 
-def transcribe(source: Source) -> str:
-    """Transcribe a clip in any language; "" where it has no words.
+def check_model(model: str) -> None:
+    """Raises InvalidOption for what is neither one of MODELS nor a folder with a model for CTranslate2."""
+    if model not in MODELS and not (Path(model) / "model.bin").is_file():
+        raise InvalidOption("engine.recogniser_unknown", model=model[:80], known=", ".join(MODELS))
+
+
+def load_model(model: str) -> None:
+    """Load a model, downloading it from the Hub where it is not on this machine. Raises EngineFailed."""
+    if not can_transcribe():
+        raise EngineFailed("engine.no_transcriber")
+    try:
+        with _running:
+            _model(model)
+    except Exception as error:  # the package has no error class
+        raise EngineFailed("engine.no_recogniser_model", model=model, why=first_line(error)) from error
+
+
+def transcribe(source: Source, model: str = MODEL, language: str = "") -> str:
+    """Transcribe a clip; "" where it has no words.
 
     The first call downloads the model. Thread-safe.
 
     Args:
         source: the bytes of an audio file, or its path.
+        model: one of MODELS, or a folder.
+        language: its code, such as "en"; "" or one that the model does not know, to have it recognised.
     Raises UnusableReference for a file that cannot be decoded, EngineFailed without faster-whisper or its model.
     """
     if not can_transcribe():
         raise EngineFailed("engine.no_transcriber")
     heard = decode_audio(source, _RATE).numpy()
+    load_model(model)
     try:
         with _running:
-            segments, _ = _model().transcribe(heard, beam_size=5)
+            recogniser = _model(model)
+            known = language if language in recogniser.supported_languages else None
+            segments, _ = recogniser.transcribe(heard, beam_size=5, language=known)
             return " ".join(str(segment.text).strip() for segment in segments).strip()
-    except Exception as error:  # the package has no error class
+    except Exception as error:
         raise EngineFailed("engine.not_transcribed", why=first_line(error)) from error
 
 
-@cache
-def _model() -> Any:
-    return importlib.import_module("faster_whisper").WhisperModel(MODEL, device="auto", compute_type="auto")
+@lru_cache(1)
+def _model(model: str) -> Any:
+    return importlib.import_module("faster_whisper").WhisperModel(model, device="auto", compute_type="auto")

@@ -105,6 +105,14 @@ class ScriptRunner:
         """Return why the last run failed; None if it did not. Cleared by `start` and `stop`."""
         return self._failures.get((owner, script_id))
 
+    def speak_once(self, card: CardRecord, stopped: threading.Event, *, owner: str) -> Spoken | None:
+        """Speak a card apart from any run, and keep nothing of it; None when it was stopped.
+
+        Raises InvalidInput, VoiceNotFound, and what the engine raises.
+        """
+        with self._slots.slot(owner):
+            return self._spoken(_Run(owner, card.script_id, stopped=stopped), card)
+
     def _slots_now(self) -> int:
         """Slots for scripts in the current engine, which can be replaced by another."""
         return max(1, self._engine.slots - 1)
@@ -179,6 +187,8 @@ class ScriptRunner:
             self._began(run, card, speech)
             for chunk in speech:
                 take.add(chunk)
+                if run.stopped.is_set():
+                    speech.cancel()
         result = speech.result
         assert result is not None, "speech that ended has a result"
         if result.stop_reason == "cancelled":

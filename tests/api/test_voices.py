@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
-from studio import voice_maker
+from studio import recognition
 from tests.api.conftest import Server, bearer
 from tests.paths import CLIP
 
@@ -103,7 +103,7 @@ def test_voices_belong_to_the_keys_owner(client: httpx.Client, server: Server, m
 def test_a_voice_that_cannot_be_made_is_refused(
     make: Make, client: httpx.Client, monkeypatch: pytest.MonkeyPatch, form: dict[str, str], says: str
 ) -> None:
-    monkeypatch.setattr(voice_maker, "can_transcribe", lambda: False)
+    monkeypatch.setattr(recognition, "can_transcribe", lambda: False)
     refused = make(**form)
     assert refused.status_code == 400
     assert says in message(refused)
@@ -113,8 +113,8 @@ def test_a_voice_that_cannot_be_made_is_refused(
 def test_words_are_written_down_where_that_is_possible(
     make: Make, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(voice_maker, "can_transcribe", lambda: True)
-    monkeypatch.setattr(voice_maker, "transcribe", lambda _clip: WORDS)
+    monkeypatch.setattr(recognition, "can_transcribe", lambda: True)
+    monkeypatch.setattr(recognition, "transcribe", lambda _clip, _model, _language: WORDS)
     made = make(ref_text="").json()
     assert server.storage.voices.load(made["id"]).references[0].transcript == WORDS
 

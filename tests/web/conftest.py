@@ -34,7 +34,7 @@ from web.ui.i18n import Translations
 @pytest.fixture(scope="module", autouse=True)
 def nothing_transcribes() -> Iterator[None]:
     """The page is that of a machine without faster-whisper, whether it is installed or not."""
-    with mock.patch("web.tabs.new_voice.layout.can_transcribe", return_value=False):
+    with mock.patch("studio.recognition.can_transcribe", return_value=False):
         yield
 
 
@@ -50,7 +50,7 @@ def make_context(
 ) -> WebContext:
     app = AppContext.create(ModelManager(engine), storage)
     return WebContext(
-        app.engine, app.storage, app.takes, app.running, app.scripts,
+        app.engine, app.storage, app.takes, app.running, app.scripts, app.recognition, app.proofs,
         owners=OwnerResolver(way, storage.voices.secret(SIGNING)),
         links=create_links(app, root_path),
         translations=Translations.load(),

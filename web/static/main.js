@@ -14,6 +14,7 @@ import * as takes from "./speak/takes.js";
 import * as voiceCard from "./speak/voice_card.js";
 import * as writing from "./speak/writing.js";
 import * as dictionary from "./shell/dictionary.js";
+import * as recogniser from "./shell/recogniser.js";
 import * as switches from "./shell/switches.js";
 import { begin } from "./shell/switches.js";
 import * as voiceRail from "./speak/voice_rail.js";
@@ -34,6 +35,7 @@ const COMPONENTS = {
   "script/script_editor": scriptEditor,
   "speak/takes": takes,
   "shell/dictionary": dictionary,
+  "shell/recogniser": recogniser,
   "shell/switches": switches,
   "speak/voice_card": voiceCard,
   "speak/voice_rail": voiceRail,

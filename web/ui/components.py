@@ -60,16 +60,21 @@ def dictionary() -> gr.HTML:
     return _component("shell/dictionary", "rp-dictionary", ("put", "erase", "take_in"))
 
 
+def recogniser() -> gr.HTML:
+    """What writes down what is said. Its value and its events: as `web.tabs.status.recogniser` has them."""
+    return _component("shell/recogniser", "rp-recogniser", ("look", "install"))
+
+
 def clip_input(functions: Sequence[Callable[..., Any]] = (), **more: Any) -> gr.HTML:
     """Records clips or takes files, has them trimmed, examined and mended. Its value goes through `chosen_clips`.
 
     Args:
         functions: of the server, as `ClipServer` has them; what needs one that is missing is not there.
-        more: `scripts`, texts to read aloud, of which a clip that is recorded gets the words; `dictates`, whether
-            the server can write words down; `together`, how many seconds several clips may have.
+        more: `scripts`, texts to read aloud, of which a clip that is recorded gets the words; `together`, how many
+            seconds several clips may have.
     """
     lengths = {"enough": BEST_FROM, "longest": int(LONGEST), "together": int(MAX_MERGED_SECONDS)}
-    props = {"scripts": [], "dictates": False, "max_mb": MAX_UPLOAD_MB, **lengths, **more}
+    props = {"scripts": [], "max_mb": MAX_UPLOAD_MB, **lengths, **more}
     return _component("new_voice/recorder", "rp-clip-block", server_functions=list(functions), **props)
 
 

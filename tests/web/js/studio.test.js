@@ -3,14 +3,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { heard } from "./helpers.js";
+import { english, heard } from "./helpers.js";
 import { PlayoutBuffer } from "../../../web/static/player/playout_buffer.js";
 import { piecesOf, WordClock } from "../../../web/static/player/word_clock.js";
 import { landing } from "../../../web/static/script/card_drag.js";
 import { wordOf } from "../../../web/static/shell/dictionary.js";
+import { saysOf } from "../../../web/static/shell/recogniser.js";
 import { TakeList } from "../../../web/static/speak/take_list.js";
 import { railOrder } from "../../../web/static/speak/voice_rail.js";
 import { initialsOf } from "../../../web/static/ui/portraits.js";
+import { useWords } from "../../../web/static/ui/words.js";
 
 test("favourites stand first, then one's own voices, then samples; each by name", () => {
   const voices = [
@@ -107,4 +109,21 @@ test("a WAV tells its origin behind its samples", async () => {
   assert.equal(written, "LIST2...INFOICMT\u0011...synthetic speech..ICRD\u000b...2026-01-31..");
   assert.deepEqual([...decodeWav(file).samples], [1, -2, 3]);
   assert.equal(encodeWav(samples, 22_050).byteLength, 50);
+});
+
+test("the recogniser's dialog says what it will install, and who may", () => {
+  useWords(english("recogniser"), "en");
+  const models = [{ name: "tiny", mb: 75 }, { name: "small", mb: 480 }];
+  const state = { ready: false, allowed: true, step: null, part: "", model: "small", models, package_mb: 70 };
+  const missing = saysOf(state, "tiny");
+  assert.match(missing.now, /faster-whisper with what it needs \(about 70 MB\) and downloads its model \(75 MB\)/);
+  assert.equal(missing.act, "Install");
+  const guest = saysOf({ ...state, allowed: false }, "small");
+  assert.match(guest.now, /pip install -r requirements-extra.txt/);
+  assert.equal(guest.act, null);
+  assert.deepEqual(saysOf({ ...state, step: "package", part: "ctranslate2" }, "tiny"), { now: "Installing ctranslate2…", act: null });
+  assert.equal(saysOf({ ...state, step: "model" }, "tiny").act, null);
+  const ready = { ...state, ready: true };
+  assert.deepEqual([saysOf(ready, "small").act, saysOf(ready, "tiny").act], [null, "Use this model (75 MB)"]);
+  assert.equal(saysOf({ ...ready, allowed: false }, "tiny").act, null);
 });

@@ -36,7 +36,7 @@ class Recorder {
     this.transcript = new TranscriptView(element, {
       written: () => this.publish(),
       check: (clip) => this.checkWords(clip),
-      dictate: props.dictates ? (clip) => this.dictate(clip) : null,
+      dictate: (clip) => window.repriseRecogniser.offer(() => this.dictate(clip)),
     });
     watch("value", () => this.accept(props.value));
     document.addEventListener("reprise:playing", () => this.trim.hush());
@@ -221,7 +221,7 @@ class Recorder {
     clip.asked = null;
     clip.find({ ...found, part });
     this.show();
-    if (this.props.dictates && found.spoken && (!clip.words.trim() || (clip.dictated && clip.moved))) this.dictate(clip);
+    if (window.repriseRecogniser?.ready && found.spoken && (!clip.words.trim() || (clip.dictated && clip.moved))) this.dictate(clip);
     else await this.checkWords(clip);
   }
 

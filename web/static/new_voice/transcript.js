@@ -7,13 +7,12 @@ const REST_MS = 500; // after the last key, before the server counts the words
 
 export class TranscriptView {
   // written(): the transcript was changed by hand. check(clip): has its words counted. dictate(clip): has the server
-  // transcribe it; null where it cannot.
+  // transcribe it, where the page has a recogniser.
   constructor(element, { written, check, dictate }) {
     Object.assign(this, { written, check, clip: null });
     this.find = (selector) => element.querySelector(selector);
     this.field = this.find(".rp-words");
     this.field.oninput = () => this.write();
-    this.find(".rp-dictate").hidden = !dictate;
     this.find(".rp-dictate").onclick = () => dictate(this.clip);
   }
 
@@ -31,6 +30,7 @@ export class TranscriptView {
     this.find(".rp-transcript").hidden = !clip;
     if (!clip) return;
     if (this.field.value !== clip.words) this.field.value = clip.words;
+    this.find(".rp-dictate").hidden = !window.repriseRecogniser;
     this.find(".rp-dictate").disabled = clip.dictating;
     this.find(".rp-dictate").textContent = words(clip.dictating ? "clip.dictating" : "clip.dictate");
     this.showSaid(said);

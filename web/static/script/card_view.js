@@ -73,6 +73,7 @@ export class CardView {
       onkeydown: (event) => this.typed(event), oninput: () => this.grow(), onchange: () => this.write(),
     });
     parts.trouble = create("p", { class: "rp-script-card-trouble" });
+    parts.heard = create("div", { class: "rp-script-card-heard" });
     parts.length = create("span", { class: "rp-script-card-length" });
     tool("play", "play", () => editor.hear(this.card)).append(parts.length);
     tool("redo", "redo", () => act("redo"));
@@ -88,6 +89,7 @@ export class CardView {
       parts.text,
       parts.wave,
       parts.trouble,
+      parts.heard,
       create("div", { class: "rp-script-card-foot" }, parts.play, tools),
       parts.fold,
     );
@@ -114,6 +116,7 @@ export class CardView {
     if (parts.voice.value !== (card.voice ?? "")) fillVoices(parts.voice, this.voices, [card.voice]);
     parts.state.textContent = words(CARD_STATES[state]) + (card.speed === 1 ? "" : ` · ${card.speed} ×`);
     parts.trouble.textContent = state === "failed" ? card.failure : take && card.ending in FAULTS ? words(FAULTS[card.ending]) : "";
+    this.showHeard();
     parts.length.textContent = take ? clock(card.seconds) : "";
     parts.play.disabled = !take;
     parts.redo.disabled = locked || isComing(card);
@@ -144,6 +147,15 @@ export class CardView {
     this.waveTold = told;
     parts.wave.replaceChildren(...(peaks ? [waveOf(peaks)] : []));
     parts.wave.style.width = peaks ? `${Math.min(100, 8 + card.seconds * 6)}%` : "";
+  }
+
+  // What was heard of its take: the words that differ, marked, and a button that has them spoken again.
+  showHeard() {
+    const { card, parts, editor } = this;
+    const told = JSON.stringify([card.heard, card.locked]);
+    if (told === this.heardTold) return;
+    this.heardTold = told;
+    parts.heard.replaceChildren(...heardLines(card, () => editor.proof(this.card)));
   }
 
   label() {
@@ -223,6 +235,7 @@ export class CardView {
     parts.merge = tool("script.merge", () => act("merge"));
     const remove = () => editor.sure(parts.sure, "script.remove_question", "script.remove_sure", () => act("remove"));
     parts.remove = tool("script.remove", remove);
+    parts.back = tool("script.hear_back", () => editor.proof(this.card, false));
     parts.sure = create("div", { class: "rp-script-sure", hidden: true });
     parts.takes = create("ul", { class: "rp-script-card-takes", "aria-label": words("script.takes") });
     parts.speed = create("input", {
@@ -236,7 +249,7 @@ export class CardView {
     const field = (key, input) => create("label", { class: "rp-script-card-after", text: words(key) }, input);
     const fields = create("div", { class: "rp-script-card-fields" }, field("script.pause", parts.pause));
     fields.append(field("script.speed", parts.speed), field("script.chapter", parts.chapter));
-    const buttons = create("div", { class: "rp-script-card-buttons" }, parts.from, parts.insert, parts.split, parts.merge, parts.remove);
+    const buttons = create("div", { class: "rp-script-card-buttons" }, parts.from, parts.insert, parts.split, parts.merge, parts.back, parts.remove);
     parts.fold.replaceChildren(fields, buttons, parts.sure, parts.takes);
   }
 
@@ -245,6 +258,7 @@ export class CardView {
     show(parts.pause, String(card.pause));
     show(parts.speed, String(card.speed));
     show(parts.chapter, card.chapter ?? "");
+    parts.back.disabled = !card.take;
     parts.split.disabled = parts.merge.disabled = parts.remove.disabled = card.locked;
     if (parts.takes.dataset.count !== String(card.takes) || parts.takes.dataset.chosen !== String(card.take)) {
       this.editor.listTakes(this);
@@ -270,6 +284,21 @@ export class CardView {
     const end = remark || card.locked ? create("em", { text: remark ? words(remark) : "" }) : button(use);
     return create("li", {}, play, create("span", { text: name }), end);
   }
+}
+
+// mend(): has the card spoken again.
+function heardLines({ heard, locked }, mend) {
+  if (!heard) return [];
+  const lines = [];
+  if (heard.right) lines.push(create("p", { class: "rp-script-card-right", text: words("script.heard_right") }));
+  else if (heard.parts.length) {
+    const text = heard.parts.map(([part, wrong]) => (wrong ? create("mark", { text: part }) : document.createTextNode(part)));
+    const said = words(heard.said ? "script.heard_wrong" : "script.heard_nothing", { words: heard.said });
+    lines.push(create("p", {}, ...text), create("p", { class: "rp-script-card-said", text: said }));
+  }
+  if (heard.under_way) lines.push(create("p", { class: "rp-script-card-said", role: "status", text: words("script.hearing") }));
+  else if (!heard.right && !locked) lines.push(button({ class: "rp-script-card-mend", text: words("script.mend"), onclick: mend }));
+  return lines;
 }
 
 const SVG = "http://www.w3.org/2000/svg";

@@ -73,6 +73,7 @@ class ScriptEditor {
     on("speak", "click", () => this.speak());
     on("hear", "click", () => this.hearAll());
     on("stop", "click", () => this.stop());
+    on("proof", "click", () => this.proof());
     this.view.along.checked = this.listening.on = remembered(ALONG_KEY) !== "no";
     const { apart } = this.view;
     apart.addEventListener("change", () => this.ask("paragraphs", { seconds: apart.valueAsNumber || 0 }));
@@ -165,7 +166,7 @@ class ScriptEditor {
 
   interval() {
     if (this.lost) return SLOW;
-    if (this.script?.head?.running) return Math.max(QUICK, SHARE * (this.took ?? 0));
+    if (this.script?.head?.running || this.script?.head?.proof) return Math.max(QUICK, SHARE * (this.took ?? 0));
     return !this.script && this.scripts.some(({ running }) => running) ? LIST : SLOW;
   }
 
@@ -331,6 +332,15 @@ class ScriptEditor {
   async choose(view, take) {
     const answer = await this.act("choose", view.card, { take: take.id });
     if (answer) view.showTakes(answer.takes);
+  }
+
+  // ---- proof-listening
+
+  // Has a card heard back, or all of them; mend: and spoken again where words are wrong.
+  async proof(card = null, mend = true) {
+    const answer = await this.ask("proof", { mend, ...(card ? { card: card.id } : {}) });
+    if (answer?.offer) window.repriseRecogniser.offer(() => this.proof(card, mend));
+    this.later();
   }
 
   // ---- listening

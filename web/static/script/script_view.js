@@ -14,7 +14,7 @@ export class ScriptView {
   constructor(root, editor) {
     Object.assign(this, { root, editor, views: new Map(), voices: [], sounding: null });
     const find = (name) => root.querySelector(`.rp-script-${name}`);
-    for (const name of ["name", "speak", "hear", "stop", "along", "saving", "progress", "told", "cast", "roles", "apart"]) {
+    for (const name of ["name", "speak", "hear", "stop", "proof", "along", "saving", "progress", "told", "cast", "roles", "apart"]) {
       this[name] = find(name);
     }
     this.list = root.querySelector(".rp-script-cards");
@@ -106,19 +106,22 @@ export class ScriptView {
   // ---- head and cast
 
   showHead(head) {
-    const { running, waiting, done, cards, spoken, wait, trouble } = head;
+    const { running, waiting, done, cards, spoken, wait, trouble, proof } = head;
     show(this.name, head.name);
     show(this.apart, String(head.paragraph_pause));
     this.speak.textContent = words(done || waiting ? "script.speak_rest" : "script.speak_all");
     this.speak.hidden = running || (done === cards && !waiting);
     this.hear.hidden = running || !done;
-    this.stop.hidden = !running && !waiting;
+    this.stop.hidden = !running && !waiting && !proof;
+    this.proof.hidden = running || !done || Boolean(proof);
     this.progress.hidden = !running && done === cards; // the text below says so
     this.progress.max = cards || 1;
     this.progress.value = done;
     const parts = [words("script.done", { done, cards, time: clock(spoken) })];
     if (running && wait !== null && done < cards) parts.push(words("script.left", { time: clock(Math.ceil(wait)) }));
     if (!running && waiting) parts.push(words("script.still_waiting", { count: waiting }));
+    if (proof) parts.push(words("script.proofing", { number: Math.min(proof.done + 1, proof.cards), cards: proof.cards }));
+    if (proof?.attempt) parts.push(words("script.mending", { attempt: proof.attempt }));
     if (trouble) parts.push(trouble);
     this.told.textContent = parts.join(" · ");
     this.root.toggleAttribute("data-running", running);

@@ -32,7 +32,8 @@ class Dictionary {
     this.form.onsubmit = (event) => this.save(event);
     this.form.onkeydown = (event) => this.enter(event);
     this.find(".rp-dictionary-close").onclick = () => this.dialog.close();
-    this.dialog.onclick = ({ target }) => target === this.dialog && this.dialog.close();
+    // Not by `onclick`, whose value false would keep the form's parts from doing what they do.
+    this.dialog.addEventListener("click", ({ target }) => target === this.dialog && this.dialog.close());
     this.find(".rp-dictionary-export").onclick = () => this.export();
     this.find(".rp-dictionary-import").onclick = () => this.find("[type=file]").click();
     this.find("[type=file]").onchange = ({ target }) => this.import(target);

@@ -14,7 +14,6 @@ from pydantic import ConfigDict, Field, Strict
 
 from engine.audio import wav_bytes
 from engine.audio.doctor import Fix
-from engine.audio.transcription import transcribe
 from engine.errors import InvalidInput
 from web.identity.addresses import client_address
 from web.limits.worker_pool import WorkerPool
@@ -113,7 +112,7 @@ class ClipServer:
 
     def write_words(self, value: Any, words: Words) -> Answer:
         """words: the transcript of the selected part."""
-        return {"words": transcribe(self._clip(value).audio())}
+        return {"words": self._context.recognition.hear(self._clip(value).audio())}
 
     def keep_clips(self, value: Any, words: Words) -> Answer:
         """Keep the clips of a page that is open."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import gradio as gr
 
-from engine.audio.transcription import can_transcribe
 from web.tabs.new_voice.clip_server import ClipServer
 from web.tabs.new_voice.handlers import NewVoiceHandlers
 from web.tabs.new_voice.reading_texts import READING_TEXTS
@@ -32,7 +31,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     """Lay out the tab and register its event listeners."""
     handlers, label = NewVoiceHandlers(context), context.label
     section_title(label("new.title"))
-    clips = clip_input(ClipServer(context).functions(), scripts=list(READING_TEXTS), dictates=can_transcribe())
+    clips = clip_input(ClipServer(context).functions(), scripts=list(READING_TEXTS))
     with gr.Row():
         name = gr.Textbox(label=label("new.name"), max_lines=1, min_width=140, elem_id="rp-name")
         speaker = gr.Textbox(

@@ -66,6 +66,7 @@ class ScriptActions:
             "merge": self._merge,
             "remove": self._remove,
             "choose": self._choose,
+            "proof": self._proof,
         }
 
     # ---- reading
@@ -122,6 +123,7 @@ class ScriptActions:
     def _discard(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
         name = self._scripts.get(command.text("id"), owner=owner.key).name
         self._runner.stop(owner.key, command.text("id"))
+        self._context.proofs.stop(owner.key, command.text("id"))
         self._scripts.discard(command.text("id"), owner=owner.key)
         return self._list(owner, command, words) | {"said": words("script.discarded", name=name)}
 
@@ -151,12 +153,30 @@ class ScriptActions:
 
     def _stop(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
         self._runner.stop(owner.key, command.script)
+        self._context.proofs.stop(owner.key, command.script)
         self._scripts.unqueue(command.script, owner=owner.key)
         return {}
 
     def _cast(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
         self._scripts.cast(command.script, command.optional("speaker"), command.text("voice"), owner=owner.key)
         return {}
+
+    def _proof(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+        """Hear one card back, or all; with `mend`, those with wrong words are spoken again.
+
+        offer: whether the page has to offer a recogniser first.
+        """
+        context, card = self._context, command.optional("card")
+        if not context.recognition.ready:
+            return {"offer": True}
+        with ExitStack() as over:
+            if context.proofs.progress(owner.key, command.script) is None:
+                over.callback(context.budgets.reserve_script(owner, words))
+            cards = None if card is None else [self._scripts.card(card, owner=owner.key).id]
+            count = context.proofs.start(
+                owner.key, command.script, cards, mend=command.flag("mend"), on_end=over.pop_all().close
+            )
+        return {} if count else {"said": words("script.proofed")}
 
     # ---- a card
 

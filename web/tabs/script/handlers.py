@@ -54,7 +54,7 @@ class ScriptHandlers:
     def __init__(self, context: WebContext) -> None:
         self._context = context
         self._actions = ScriptActions(context)
-        self._patcher = ScriptPatcher(context.storage, context.scripts)
+        self._patcher = ScriptPatcher(context.storage, context.scripts, context.proofs)
 
     def create_script(self, text: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: notice, text, component, change broadcast. The selected voice is the narrator's."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from studio.script import progress
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from storage import Storage
     from storage.repositories.cards import CardRecord
     from storage.repositories.generations import GenerationRecord
+    from storage.repositories.hearings import Hearing
     from storage.repositories.scripts import ScriptRecord
+    from studio.proof.runner import ProofProgress, ProofRunner
     from studio.script.runner import ScriptRunner
     from web.ui.i18n import Words
 
@@ -31,8 +33,8 @@ class ScriptPatcher:
     For a version that it has dropped, the whole script is sent again.
     """
 
-    def __init__(self, storage: Storage, runner: ScriptRunner) -> None:
-        self._storage, self._runner = storage, runner
+    def __init__(self, storage: Storage, runner: ScriptRunner, proofs: ProofRunner) -> None:
+        self._storage, self._runner, self._proofs = storage, runner, proofs
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, str, str], Digests] = OrderedDict()
 
@@ -44,25 +46,31 @@ class ScriptPatcher:
 
             script, since (the version that it is a patch of, or empty), version
             head      name, cards, done, spoken, paragraph_pause, left, wait (seconds or None), waiting, running,
-                      trouble
+                      trouble, proof (cards, done, attempt; None while nothing is heard back)
             order     ids of all cards; None when it is unchanged
             cards     those that are new or changed
         """
         record = self._storage.scripts.get(script_id, owner=owner)
         speaking = self._runner.speaking(owner, script_id)
-        failure = self._runner.failure(owner, script_id)
+        failure = self._runner.failure(owner, script_id) or self._proofs.failure(owner, script_id)
+        proof = self._proofs.progress(owner, script_id)
         trouble = words.write(failure) if failure else ""
-        mark = _digest(record.updated.isoformat(), speaking, trouble)
+        mark = _digest(record.updated.isoformat(), speaking, trouble, proof)
         if not read_cards and seen.partition(".")[0] == mark:
             return None
         cards = self._storage.scripts.cards(script_id, owner=owner)
-        views = {card.id: card_view(card, speaking or (), words) for card in cards}
+        hearings = self._storage.hearings.of_script(script_id, owner=owner)
+        views = {
+            card.id: card_view(card, speaking or (), words) | {"heard": hearing_view(card, hearings, proof)}
+            for card in cards
+        }
         version = f"{mark}.{_digest(*views.values())}"
         if version == seen:
             return None
         digests = {card_id: _digest(view) for card_id, view in views.items()}
         before = self._remember(owner, script_id, version, digests, seen)
         head = self._head(record, cards, trouble, running=speaking is not None)
+        head["proof"] = proof and {"cards": proof.cards, "done": proof.done, "attempt": proof.attempt}
         return _difference(before, digests, views) | {
             "script": script_id,
             "since": seen if before is not None else "",
@@ -115,6 +123,30 @@ def card_view(card: CardRecord, speaking: Sequence[str], words: Words) -> dict[s
         "seconds": None if card.seconds is None else round(card.seconds, 2),
         "ending": card.stop_reason,
         "takes": card.takes,
+    }
+
+
+def hearing_view(
+    card: CardRecord, hearings: Mapping[str, Hearing], proof: ProofProgress | None
+) -> dict[str, Any] | None:
+    """What was heard of a card's take: its text in parts, each with whether it is wrong. None where it was not heard.
+
+    under_way: whether the card is being heard, or mended.
+    """
+    hearing, under_way = hearings.get(card.take_id or ""), proof is not None and proof.card == card.id
+    if hearing is None:
+        return {"parts": [], "said": "", "right": False, "under_way": True} if under_way else None
+    parts: list[tuple[str, bool]] = []
+    end = 0
+    for start, stop in hearing.marks:
+        parts += [(card.text[end:start], False), (card.text[start:stop], True)]
+        end = stop
+    parts.append((card.text[end:], False))
+    return {
+        "parts": [part for part in parts if part[0]],
+        "said": hearing.heard,
+        "right": not hearing.word_error,
+        "under_way": under_way,
     }
 
 

@@ -254,7 +254,8 @@ def test_words_are_written_down_where_there_is_somebody_to(
         assert "install faster-whisper" in ask("write_words", keep(CLIP))["problem"]
     fake = ModuleType("faster_whisper")
     fake.__spec__ = ModuleSpec("faster_whisper", None)
-    model = SimpleNamespace(transcribe=lambda heard, **_: ([SimpleNamespace(text=f" {len(heard)} samples.")], None))
+    said = lambda heard, **_: ([SimpleNamespace(text=f" {len(heard)} samples.")], None)  # noqa: E731
+    model = SimpleNamespace(transcribe=said, supported_languages=["en"])
     fake.WhisperModel = lambda *_given, **_options: model  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "faster_whisper", fake)
     transcription._model.cache_clear()

@@ -340,7 +340,7 @@ def test_a_name_from_the_text_is_short(page: Page) -> None:
 
 
 def test_a_version_that_nobody_has_costs_a_whole_script(context: WebContext, page: Page, storage: Storage) -> None:
-    views = ScriptPatcher(storage, ScriptRunner(context.engine, storage))
+    views = ScriptPatcher(storage, ScriptRunner(context.engine, storage), context.proofs)
     script = page.make("One.")
     first = views.patch("local", script, "", context.words(None))
     assert first is not None

@@ -1,0 +1,74 @@
+"""What a recogniser heard of takes: queries and changes within the caller's session."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from engine.errors import InvalidInput
+from engine.voice import check_text
+from storage.models import CardRow, CardTakeRow, TakeHearingRow
+from storage.repositories import cards, scripts
+from storage.validation import is_id
+
+_MAX_HEARD = 50_000  # characters
+_MAX_RECOGNISER = 200
+
+
+@dataclass(frozen=True)
+class Hearing:
+    """What was heard of a take. word_error: words that differ by words of the text; 0 where all are right.
+
+    marks: the words of the text that differ, as pairs of characters [from, to). recogniser: who heard it. Raises
+    InvalidInput.
+    """
+
+    heard: str
+    word_error: float
+    marks: tuple[tuple[int, int], ...]
+    recogniser: str
+
+    def __post_init__(self) -> None:
+        check_text(self.heard, "text", _MAX_HEARD)
+        check_text(self.recogniser, "model_name", _MAX_RECOGNISER)
+
+
+def of_script(*, session: Session, script_id: str, owner: str) -> dict[str, Hearing]:
+    """Return the hearings of a script's chosen takes, by take. Raises ScriptNotFound."""
+    scripts.record(session=session, script_id=script_id, owner=owner)
+    query = (
+        select(TakeHearingRow)
+        .join(CardTakeRow, CardTakeRow.generation_id == TakeHearingRow.generation_id)
+        .join(CardRow, CardRow.id == CardTakeRow.card_id)
+        .where(CardRow.script_id == script_id, CardTakeRow.chosen)
+    )
+    return {row.generation_id: _hearing(row) for row in session.scalars(query)}
+
+
+def keep(*, session: Session, card_id: str, take_id: str, owner: str, hearing: Hearing) -> None:
+    """Store what was heard of a card's take, in place of what was heard before.
+
+    Raises ScriptNotFound, InvalidInput where the card has no such take.
+    """
+    row = cards.lock(session=session, card_id=card_id, owner=owner)
+    take = session.get(CardTakeRow, take_id) if is_id(take_id) else None
+    if take is None or take.card_id != row.id:
+        raise InvalidInput("cards.other_take")
+    session.merge(
+        TakeHearingRow(
+            generation_id=take_id,
+            heard=hearing.heard,
+            word_error=hearing.word_error,
+            marks=json.dumps(hearing.marks),
+            recogniser=hearing.recogniser,
+        )
+    )
+    session.flush()
+
+
+def _hearing(row: TakeHearingRow) -> Hearing:
+    marks = tuple((int(start), int(end)) for start, end in json.loads(row.marks))
+    return Hearing(row.heard, row.word_error, marks, row.recogniser)

@@ -1,0 +1,24 @@
+"""Settings of the server that are changed on its page. All processes with the same database share them."""
+
+from __future__ import annotations
+
+from storage.database import Database
+from storage.models import ServerSettingRow
+
+
+class ServerSettings:
+    """Values by name. All methods may raise DatabaseUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def get(self, name: str) -> str | None:
+        """Return a value, None where there is none."""
+        with self._database.read() as session:
+            row = session.get(ServerSettingRow, name)
+            return row.value if row else None
+
+    def put(self, name: str, value: str) -> None:
+        """Set a value. name: at most 40 characters."""
+        with self._database.write() as session:
+            session.merge(ServerSettingRow(name=name, value=value))

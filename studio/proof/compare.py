@@ -1,0 +1,102 @@
+"""What a recogniser heard, compared with the text that was spoken, word by word."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.text import without_pauses
+from engine.text.english.normalization import written_out
+from engine.text.marks import SPEAKER_TAG, STYLE_TAG
+
+_ALONE = r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"  # scripts without spaces: each sign counts as a word
+_TOKEN = re.compile(rf"{_ALONE}|(?:(?!{_ALONE})\S)+")
+_WORD = re.compile(rf"{_ALONE}|(?:(?!{_ALONE})[^\W_])+")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """word_error: words that differ (replaced, missing and added ones) by words of the text; 0 where all are right.
+
+    marks: where the words stand in the text that were not heard as they are, as pairs of characters [from, to). Of a
+    word that was only heard, the word before it is marked.
+    """
+
+    word_error: float
+    marks: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class _Word:
+    """A word as it is compared, and where it stands in the text."""
+
+    sound: str
+    start: int
+    end: int
+
+
+def compare(text: str, heard: str) -> Comparison:
+    """Compare a text with what was heard of it. Case, punctuation, accents and the writing of numbers do not count.
+
+    Words that are only parted differently are the same ("good bye", "goodbye"). Style tags and pauses are no words.
+    """
+    said, guess = _words(_spoken(text)), _words(heard)
+    errors, marks = 0, set[int]()
+    for a, b, c, d in _differences([word.sound for word in said], [word.sound for word in guess]):
+        if "".join(word.sound for word in said[a:b]) == "".join(word.sound for word in guess[c:d]):
+            continue
+        errors += max(b - a, d - c)
+        marks |= set(range(a, b)) or {max(0, a - 1)}
+    spans = sorted({(said[at].start, said[at].end) for at in marks if at < len(said)})
+    if not said:
+        return Comparison(float(bool(guess)), ())
+    return Comparison(errors / len(said), tuple(spans))
+
+
+def _spoken(text: str) -> str:
+    """The text with spaces where it has tags and pauses, so that places stay the same."""
+    for tag in (STYLE_TAG, SPEAKER_TAG):
+        text = tag.sub(lambda found: " " * len(found[0]), text)
+    return text if without_pauses(text) else ""
+
+
+def _words(text: str) -> list[_Word]:
+    return [_Word(sound, token.start(), token.end()) for token in _TOKEN.finditer(text) for sound in _sounds(token[0])]
+
+
+def _sounds(token: str) -> list[str]:
+    """The words of a token: numbers and abbreviations written out, without case, accents and punctuation."""
+    folded = written_out(token).casefold().replace("'", "").replace("’", "")
+    plain = "".join(sign for sign in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(sign))
+    return _WORD.findall(unicodedata.normalize("NFC", plain))
+
+
+def _differences(said: Sequence[str], heard: Sequence[str]) -> list[tuple[int, int, int, int]]:
+    """The parts that differ in the shortest way from one to the other: said[a:b] was heard as heard[c:d]."""
+    width = len(heard) + 1
+    costs = [list(range(width))]
+    for a, word in enumerate(said, 1):
+        row = [a]
+        for c in range(1, width):
+            row.append(min(costs[-1][c - 1] + (word != heard[c - 1]), costs[-1][c] + 1, row[c - 1] + 1))
+        costs.append(row)
+    found: list[tuple[int, int, int, int]] = []
+    a, c = len(said), len(heard)
+    b, d = a, c
+    while a or c:
+        if a and c and said[a - 1] == heard[c - 1] and costs[a][c] == costs[a - 1][c - 1]:
+            if (a, c) != (b, d):
+                found.append((a, b, c, d))
+            a, c = a - 1, c - 1
+            b, d = a, c
+        elif a and c and costs[a][c] == costs[a - 1][c - 1] + 1:
+            a, c = a - 1, c - 1
+        elif a and costs[a][c] == costs[a - 1][c] + 1:
+            a -= 1
+        else:
+            c -= 1
+    if (a, c) != (b, d):
+        found.append((a, b, c, d))
+    return found[::-1]

@@ -1,0 +1,210 @@
+"""Hears the takes of scripts back, and has those with wrong words spoken again, independently of any open page."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from engine.errors import EngineBusy, GenerationNotFound, InvalidInput, ScriptNotFound, VoiceNotFound
+from engine.sentences import Sentence
+from storage.repositories.hearings import Hearing
+from studio.error_sentences import error_sentence
+from studio.proof.compare import compare
+from studio.traces import reason
+
+if TYPE_CHECKING:
+    from storage import Storage
+    from storage.repositories.cards import CardRecord
+    from storage.repositories.generations import Spoken
+    from studio.recognition import Recogniser
+    from studio.script.runner import ScriptRunner
+
+log = logging.getLogger(__name__)
+
+TRIES = 4  # a card is spoken again at most so often
+BUSY_SECONDS = 0.5  # before the next attempt after EngineBusy
+Key = tuple[str, str]  # owner, script
+
+
+@dataclass(frozen=True)
+class ProofProgress:
+    """Progress of a run. cards: their number. done: those that are over. card: the current one, "" before the first.
+
+    attempt: how often it is spoken again, 1 to TRIES; 0 while its take is heard.
+    """
+
+    cards: int
+    done: int
+    card: str
+    attempt: int
+
+
+@dataclass
+class _Run:
+    """A script that is being heard back. cards: to be heard, and whether each is mended."""
+
+    owner: str
+    script_id: str
+    cards: list[tuple[str, bool]] = field(default_factory=list)
+    done: int = 0
+    card: str = ""
+    attempt: int = 0
+    on_end: list[Callable[[], None]] = field(default_factory=list)
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+
+class ProofRunner:
+    """Hears and mends cards on a thread for each script."""
+
+    def __init__(self, storage: Storage, scripts: ScriptRunner, recogniser: Recogniser) -> None:
+        self._storage, self._scripts, self._recogniser = storage, scripts, recogniser
+        self._lock = threading.Lock()
+        self._runs: dict[Key, _Run] = {}
+        self._failures: dict[Key, Sentence] = {}
+
+    def start(
+        self,
+        owner: str,
+        script_id: str,
+        card_ids: Sequence[str] | None = None,
+        *,
+        mend: bool = False,
+        on_end: Callable[[], None] | None = None,
+    ) -> int:
+        """Hear these cards back, in order; return how many are to be heard. A run under way goes on with them.
+
+        card_ids: None for all with a take that this recogniser has not heard yet, and, to be mended, those with wrong
+        words. mend: speak unlocked cards with wrong words again, with other seeds, until all are right, at most TRIES
+        times, and keep the take with the fewest. on_end: called when the run is over, also if there is nothing to do.
+        Raises ScriptNotFound.
+        """
+        cards = self._open(owner, script_id, mend) if card_ids is None else list(card_ids)
+        with self._lock:
+            self._failures.pop((owner, script_id), None)
+            run = self._runs.get((owner, script_id))
+            begins = run is None and bool(cards)
+            if run is None:
+                run = _Run(owner, script_id)
+            if begins:
+                self._runs[owner, script_id] = run
+            waiting = run.cards[run.done :]
+            run.cards += [(card, mend) for card in cards if (card, mend) not in waiting]
+            run.on_end += [on_end] if on_end else []
+        if begins:
+            threading.Thread(target=self._work, args=(run,), name="proof", daemon=True).start()
+        elif not cards and on_end and (owner, script_id) not in self._runs:
+            on_end()
+        return len(cards)
+
+    def stop(self, owner: str, script_id: str) -> None:
+        """Stop after what is being heard; a card that is being spoken again keeps the best take so far."""
+        with self._lock:
+            self._failures.pop((owner, script_id), None)
+            if run := self._runs.pop((owner, script_id), None):
+                run.stopped.set()
+
+    def progress(self, owner: str, script_id: str) -> ProofProgress | None:
+        """Return the progress of a script's run; None when there is none."""
+        with self._lock:
+            run = self._runs.get((owner, script_id))
+            return None if run is None else ProofProgress(len(run.cards), run.done, run.card, run.attempt)
+
+    def failure(self, owner: str, script_id: str) -> Sentence | None:
+        """Return why the last run failed; None if it did not. Cleared by `start` and `stop`."""
+        return self._failures.get((owner, script_id))
+
+    def _open(self, owner: str, script_id: str, mend: bool) -> list[str]:
+        hearings = self._storage.hearings.of_script(script_id, owner=owner)
+
+        def is_open(card: CardRecord) -> bool:
+            hearing = hearings.get(card.take_id or "")
+            if hearing is None or hearing.recogniser != self._recogniser.name:
+                return card.take_id is not None
+            return mend and hearing.word_error > 0 and not card.locked
+
+        return [card.id for card in self._storage.scripts.cards(script_id, owner=owner) if is_open(card)]
+
+    # ---- on the thread of a run
+
+    def _work(self, run: _Run) -> None:
+        try:
+            while (following := self._next(run)) is not None:
+                self._prove(run, *following)
+                with self._lock:
+                    run.done += 1
+        except Exception as error:
+            log.warning("a script is not heard back any further: %s", reason(error))
+            with self._lock:
+                if not run.stopped.is_set():
+                    self._failures[run.owner, run.script_id] = error_sentence(error)
+                self._end(run)
+        for on_end in run.on_end:
+            on_end()
+
+    def _next(self, run: _Run) -> tuple[str, bool] | None:
+        with self._lock:
+            if run.stopped.is_set() or run.done == len(run.cards):
+                self._end(run)
+                return None
+            card, mend = run.cards[run.done]
+            run.card, run.attempt = card, 0
+            return card, mend
+
+    def _end(self, run: _Run) -> None:
+        if self._runs.get((run.owner, run.script_id)) is run:
+            del self._runs[run.owner, run.script_id]
+
+    def _prove(self, run: _Run, card_id: str, mend: bool) -> None:
+        """Hear one card, and mend it. One that is changed or deleted meanwhile is left alone."""
+        try:
+            card = self._storage.scripts.card(card_id, owner=run.owner)
+            if card.take_id is None:
+                return
+            sound = self._storage.history.audio(card.take_id, owner=run.owner)
+            best = self._heard(run, card, sound)
+            self._storage.hearings.keep(card.id, card.take_id, best, owner=run.owner)
+            if mend and not card.locked:
+                self._mend(run, card, best)
+        except (ScriptNotFound, GenerationNotFound, VoiceNotFound, InvalidInput) as error:
+            log.info("a card was changed while it was heard: %s", reason(error))
+
+    def _mend(self, run: _Run, card: CardRecord, best: Hearing) -> None:
+        take = card.take_id
+        while best.word_error > 0 and run.attempt < TRIES and not run.stopped.is_set():
+            with self._lock:
+                run.attempt += 1
+            spoken = self._spoken(run, card)
+            if spoken is None:
+                return
+            hearing = self._heard(run, card, spoken.audio)
+            if hearing.word_error >= best.word_error:
+                continue
+            now = self._storage.scripts.attach(card.id, spoken, owner=run.owner)
+            if now.take_id in (None, take):  # the card was changed or locked meanwhile
+                return
+            best, take = hearing, now.take_id
+            self._storage.hearings.keep(card.id, take, best, owner=run.owner)
+
+    def _spoken(self, run: _Run, card: CardRecord) -> Spoken | None:
+        """Another take of a card; None when the run was stopped."""
+        while not run.stopped.is_set():
+            try:
+                return self._scripts.speak_once(replace(card, seed=None), run.stopped, owner=run.owner)
+            except EngineBusy:
+                run.stopped.wait(BUSY_SECONDS)
+        return None
+
+    def _heard(self, run: _Run, card: CardRecord, sound: bytes) -> Hearing:
+        heard = self._recogniser.hear(sound, self._language(run, card))
+        found = compare(card.text, heard)
+        return Hearing(heard, found.word_error, found.marks, self._recogniser.name)
+
+    def _language(self, run: _Run, card: CardRecord) -> str:
+        try:
+            language = self._storage.voices.get(card.voice_id or "", owner=run.owner).language
+        except VoiceNotFound:
+            return ""
+        return language.lower().partition("-")[0]

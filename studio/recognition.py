@@ -1,0 +1,162 @@
+"""The recogniser of the application: which model hears, whether it is installed, and how it is.
+
+faster-whisper is an optional package. Where it is missing it can be installed while the server runs, if that is
+allowed; it then works without a restart.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import logging
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from engine.audio.transcription import MODEL, PACKAGE, can_transcribe, check_model, load_model, transcribe
+from engine.errors import EngineBusy, EngineFailed
+from engine.sentences import Sentence
+from studio.error_sentences import error_sentence
+
+if TYPE_CHECKING:
+    from engine.audio.decode import Source
+    from storage.server_settings import ServerSettings
+
+log = logging.getLogger(__name__)
+
+SETTING = "recogniser"  # its name in storage
+_COLLECTING = re.compile(r"(?:Collecting|Downloading|Installing) (\S+)")
+
+Report = Callable[[str], object]
+Installer = Callable[[str, Report], object]
+
+
+class Recogniser(Protocol):
+    """Writes down what it hears."""
+
+    @property
+    def name(self) -> str:
+        """Its model."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can hear, perhaps after a download."""
+
+    def hear(self, sound: bytes, language: str = "") -> str:
+        """The words of a file of sound. language: of the words, "" where it is not known. Raises EngineFailed."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """An installation. step: what is under way; None when it is over. part: the package that pip is at."""
+
+    step: Literal["package", "model"] | None = None
+    part: str = ""
+    failure: Sentence | None = None
+
+
+class Recognition:
+    """faster-whisper with the model that was chosen for this server. Thread-safe."""
+
+    def __init__(self, settings: ServerSettings, installer: Installer | None = None) -> None:
+        """installer: installs a requirement and reports each package; pip in this environment by default."""
+        self._settings, self._installer = settings, installer or pip_install
+        self._lock = threading.Lock()
+        self._installation = Installation()
+
+    @property
+    def name(self) -> str:
+        return self._settings.get(SETTING) or MODEL
+
+    @property
+    def ready(self) -> bool:
+        return can_transcribe()
+
+    @property
+    def installation(self) -> Installation:
+        """The installation that is under way, or how the last one ended."""
+        return self._installation
+
+    def hear(self, sound: Source, language: str = "") -> str:
+        """As `transcribe`, with the chosen model."""
+        return transcribe(sound, self.name, language)
+
+    def choose(self, model: str) -> None:
+        """Hear with another model from now on, also after a restart. Raises InvalidOption."""
+        check_model(model)
+        self._settings.put(SETTING, model)
+
+    def install(self, model: str) -> None:
+        """Install the package where it is missing, and download and load a model, in the background.
+
+        Raises InvalidOption for an unknown model, EngineBusy while an installation is under way.
+        """
+        check_model(model)
+        with self._lock:
+            if self._installation.step:
+                raise EngineBusy("engine.recogniser_installing")
+            self.choose(model)
+            self._installation = Installation("model" if self.ready else "package")
+        threading.Thread(target=self._install, args=(model,), name="reprise-install", daemon=True).start()
+
+    def _install(self, model: str) -> None:
+        failure = None
+        try:
+            if not self.ready:
+                self._installer(PACKAGE, self._report)
+            self._installation = Installation("model")
+            load_model(model)
+        except Exception as error:
+            failure = error_sentence(error)
+            log.warning("the recogniser could not be installed: %s", failure)
+        self._installation = Installation(failure=failure)
+
+    def _report(self, part: str) -> None:
+        self._installation = replace(self._installation, part=part)
+
+
+def can_install() -> bool:
+    """Whether packages can be added to this environment: pip is there and may write."""
+    places = sysconfig.get_paths()
+    managed = sys.prefix == sys.base_prefix and (Path(places["stdlib"]) / "EXTERNALLY-MANAGED").exists()
+    return importlib.util.find_spec("pip") is not None and os.access(places["purelib"], os.W_OK) and not managed
+
+
+def pip_install(requirement: str, report: Report) -> None:
+    """Install a package and what it needs, without changing packages that are installed: they may be in use.
+
+    report: called with the name of each package. Raises EngineFailed with pip's reason.
+    """
+    with TemporaryDirectory() as folder:
+        constraints = Path(folder) / "installed.txt"
+        constraints.write_text("\n".join(sorted(_installed())), "utf-8")
+        command = [sys.executable, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+        command += ["--progress-bar", "off", "--constraint", str(constraints), requirement]
+        said = deque[str](maxlen=200)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pip:
+            assert pip.stdout is not None, "it is a pipe"
+            for line in pip.stdout:
+                said.append(line.strip())
+                if found := _COLLECTING.match(said[-1]):
+                    report(re.split(r"[<>=!~\[;-]", found[1])[0])
+    if pip.returncode:
+        why = next((line for line in reversed(said) if line.startswith("ERROR:")), said[-1] if said else "pip")
+        raise EngineFailed(
+            "engine.recogniser_not_installed", why=why.removeprefix("ERROR:").strip()[:200], package=requirement
+        )
+    importlib.invalidate_caches()
+
+
+def _installed() -> set[str]:
+    """The packages of this environment as pip's constraints."""
+    return {f"{each.name}=={each.version}" for each in importlib.metadata.distributions() if each.name and each.version}

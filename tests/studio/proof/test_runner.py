@@ -1,0 +1,161 @@
+"""Takes are heard back, and those with wrong words spoken again until they are right, or nearest to it."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.errors import EngineFailed, InvalidInput
+from engine.sentences import Sentence
+from storage import Storage
+from storage.repositories.hearings import Hearing
+from studio.proof.runner import TRIES, ProofProgress, ProofRunner
+from studio.script import Card
+from studio.script.runner import ScriptRunner
+from tests.fake_engine import voice
+from tests.fake_recogniser import FakeRecogniser
+from tests.studio.script.test_runner import Actor, finished
+from tests.waiting import until
+from tests.web.conftest import make_context
+
+OWNER = "browser:ann"
+TEXTS = ("The first card.", "The second card.", "The third card.")
+
+
+class Studio:
+    """A script of three cards that are spoken; `words` says what is heard, in order."""
+
+    def __init__(self, storage: Storage, folder: Path) -> None:
+        self.actor, self.storage = Actor(), storage
+        self.actor.slots = 2  # in order
+        self.words: list[str] = []
+        self.recogniser = FakeRecogniser(lambda _sound: self.words.pop(0))
+        self.scripts = ScriptRunner(make_context(self.actor, storage, folder).engine, storage)
+        self.proofs = ProofRunner(storage, self.scripts, self.recogniser)
+        ann = storage.voices.add(voice("Ann"), owner=OWNER)
+        self.id = storage.scripts.create("Play", [Card(text) for text in TEXTS], voice_id=ann.id, owner=OWNER).id
+
+    def speak(self) -> None:
+        self.storage.scripts.queue(self.id, owner=OWNER)
+        self.scripts.start(OWNER, self.id)
+        until(finished(self.scripts, self.id))
+
+    def prove(self, *words: str, cards: list[str] | None = None, mend: bool = False) -> int:
+        self.words = list(words)
+        count = self.proofs.start(OWNER, self.id, cards, mend=mend)
+        until(lambda: self.proofs.progress(OWNER, self.id) is None)
+        return count
+
+    @property
+    def cards(self) -> list[str]:
+        return [card.id for card in self.storage.scripts.cards(self.id, owner=OWNER)]
+
+    @property
+    def takes(self) -> list[str | None]:
+        return [card.take_id for card in self.storage.scripts.cards(self.id, owner=OWNER)]
+
+    @property
+    def heard(self) -> list[Hearing | None]:
+        kept = self.storage.hearings.of_script(self.id, owner=OWNER)
+        return [kept.get(take or "") for take in self.takes]
+
+
+@pytest.fixture
+def studio(storage: Storage, tmp_path: Path) -> Studio:
+    made = Studio(storage, tmp_path)
+    made.speak()
+    return made
+
+
+def test_a_script_is_heard_back_and_what_differs_is_kept_with_the_takes(studio: Studio) -> None:
+    before = studio.storage.scripts.get(studio.id, owner=OWNER).updated
+    assert studio.prove("the first card", "the second guard", "the third card") == 3
+    assert [hearing and hearing.word_error for hearing in studio.heard] == [0, pytest.approx(1 / 3), 0]
+    assert studio.heard[1] == Hearing("the second guard", pytest.approx(1 / 3), ((11, 16),), "fake")
+    assert studio.recogniser.heard == ["en"] * 3
+    assert studio.storage.scripts.get(studio.id, owner=OWNER).updated > before, "pages look for changes by this"
+    assert studio.prove() == 0, "they are heard"
+    studio.recogniser.name = "better"
+    assert studio.prove(*TEXTS) == 3, "by another one they are not"
+    assert len(studio.actor.said) == 3, "nothing is spoken"
+
+
+def test_wrong_words_are_spoken_again_until_they_are_right(studio: Studio) -> None:
+    takes = studio.takes
+    assert studio.prove(TEXTS[0], "a second", "the second guard", TEXTS[1], TEXTS[2], mend=True) == 3
+    assert studio.actor.said[3:] == [TEXTS[1], TEXTS[1]]
+    assert [hearing and hearing.word_error for hearing in studio.heard] == [0, 0, 0]
+    assert [now == then for now, then in zip(studio.takes, takes, strict=True)] == [True, False, True]
+    assert studio.words == []
+
+
+def test_the_best_take_is_kept_after_the_last_try(studio: Studio) -> None:
+    wrong = ["no", "the second guard", *["the no"] * (TRIES - 1)]
+    studio.prove(*wrong, cards=[studio.cards[1]], mend=True)
+    assert studio.words == [], "no more than TRIES"
+    hearing = studio.heard[1]
+    assert hearing is not None
+    assert (hearing.heard, hearing.word_error) == ("the second guard", pytest.approx(1 / 3))
+    assert len(studio.storage.scripts.takes(studio.cards[1], owner=OWNER)) == 2, "worse ones are not kept"
+
+
+def test_what_was_heard_before_is_mended_and_locked_cards_are_not(studio: Studio) -> None:
+    studio.prove("no", "no", TEXTS[2])
+    studio.storage.scripts.lock(studio.cards[0], owner=OWNER)
+    assert studio.prove("no", TEXTS[1], mend=True) == 1
+    assert [hearing and hearing.word_error for hearing in studio.heard] == [1, 0, 0]
+
+
+def test_it_is_stopped_while_it_speaks(studio: Studio) -> None:
+    studio.actor.hold(TEXTS[0])
+    studio.words = ["no"]
+    over = threading.Event()
+    studio.proofs.start(OWNER, studio.id, [studio.cards[0]], mend=True, on_end=over.set)
+    until(lambda: len(studio.actor.said) == 4)
+    assert studio.proofs.progress(OWNER, studio.id) == ProofProgress(1, 0, studio.cards[0], 1)
+    studio.proofs.stop(OWNER, studio.id)
+    assert studio.proofs.progress(OWNER, studio.id) is None
+    studio.actor.gates[TEXTS[0]].set()
+    assert over.wait(60)
+    assert studio.words == [], "what was cut off is not heard"
+    assert studio.heard[0] is not None, "what was heard before stays"
+
+
+def test_a_card_that_is_changed_meanwhile_is_left_alone(studio: Studio) -> None:
+    change: list[Callable[[], object]] = [
+        lambda: studio.storage.scripts.edit(studio.cards[0], "Other words.", owner=OWNER)
+    ]
+
+    def hear(_sound: bytes) -> str:
+        if change and len(studio.recogniser.heard) == 2:  # the take that is to replace the first
+            change.pop()()
+        return "no" if len(studio.recogniser.heard) == 1 else TEXTS[0]
+
+    studio.recogniser.words = hear
+    studio.prove(cards=[studio.cards[0]], mend=True)
+    assert (studio.takes[0], studio.heard[0]) == (None, None)
+    assert studio.prove(cards=["0" * 32, studio.cards[0]]) == 2, "one that is gone, and one without a take"
+    assert len(studio.recogniser.heard) == 2
+
+
+def test_why_it_failed_is_told(studio: Studio) -> None:
+    def fail(_sound: bytes) -> str:
+        raise EngineFailed("engine.no_transcriber")
+
+    studio.recogniser.words = fail
+    studio.prove()
+    assert studio.proofs.failure(OWNER, studio.id) == Sentence("engine.no_transcriber")
+    studio.proofs.stop(OWNER, studio.id)
+    assert studio.proofs.failure(OWNER, studio.id) is None
+
+
+def test_a_hearing_belongs_to_a_take_of_its_card(studio: Studio) -> None:
+    hearing = Hearing("no", 1.0, (), "fake")
+    assert studio.takes[1] is not None
+    for take in (studio.takes[1], "0" * 32, "../x"):
+        with pytest.raises(InvalidInput):
+            studio.storage.hearings.keep(studio.cards[0], take, hearing, owner=OWNER)
+    studio.storage.hearings.keep(studio.cards[1], studio.takes[1], hearing, owner=OWNER)
+    studio.storage.history.delete(studio.takes[1], owner=OWNER)
+    assert studio.storage.hearings.of_script(studio.id, owner=OWNER) == {}, "it goes with its take"

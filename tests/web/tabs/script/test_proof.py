@@ -1,0 +1,54 @@
+"""Proof-listening in the Script tab: one button hears a script back and mends it; what differs survives a reload."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from storage import Storage
+from studio import recognition
+from tests.fake_engine import voice
+from tests.studio.script.test_runner import Actor
+from tests.web.tabs.script.test_tab import card, make, text
+from tests.web.visiting import violations, visit
+
+PLAY = "The boats come back.\n\nThey went down to the harbour."
+
+
+def test_a_script_is_heard_back_mended_and_remembered(
+    chromium: Browser, serve: Callable[..., str], storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = [False]
+    right, wrong = "The boats come back", "They went down to the arbor"
+    said = [right, *[wrong] * 5, "They went down to the harbour"]
+    monkeypatch.setattr(recognition, "can_transcribe", lambda: ready[0])
+    monkeypatch.setattr(recognition, "transcribe", lambda *_given: said.pop(0))
+    storage.voices.add(voice("Ann"))
+    actor = Actor()
+    actor.slots = 2
+    actor.script.seconds_per_character = 0.02
+    with visit(chromium, serve(actor, storage)) as page:
+        make(page, PLAY)
+        expect(text(page, 2)).to_have_value("They went down to the harbour.")
+        expect(page.get_by_role("button", name="Proof and mend")).to_be_hidden()
+        page.get_by_label("Listen along").uncheck()
+        page.get_by_role("button", name="Speak all").click()
+        expect(page.get_by_text("2 of 2 cards spoken")).to_be_visible()
+        page.get_by_role("button", name="Proof and mend").click()
+        dialog = page.get_by_role("dialog", name="Automatic transcripts")
+        expect(dialog).to_contain_text("whoever runs this server enables them")
+        ready[0] = True
+        page.keyboard.press("Escape")
+        page.get_by_role("button", name="Proof and mend").click()
+        expect(card(page, 1)).to_contain_text("Heard as it is written.")
+        expect(card(page, 2).locator("mark")).to_have_text("harbour.")
+        expect(card(page, 2)).to_contain_text(f"Heard: “{wrong}”")
+        mend = card(page, 2).get_by_role("button", name="Mend")
+        expect(mend).to_be_visible()
+        assert len(actor.said) == 2 + 4, "four tries"
+        assert violations(page, ".rp-scripts") == []
+        page.reload()
+        expect(card(page, 2).locator("mark")).to_have_text("harbour.")
+        mend.press("Enter")
+        expect(card(page, 2)).to_contain_text("Heard as it is written.")
+        assert said == []

@@ -1,0 +1,98 @@
+"""What writes down what is said: who may install it, and the one click from a clip to its words."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from engine.errors import EngineFailed
+from storage import Storage
+from studio import recognition as module
+from tests.fake_engine import FakeEngine
+from tests.paths import CLIP
+from tests.web.conftest import make_context
+from tests.web.visiting import open_tab, violations, visit
+from web.identity.owners import OwnerMode
+from web.tabs.status.recogniser import RecogniserHandlers
+
+WORDS = "The train was late, so we walked along the river."
+LOCAL: Any = SimpleNamespace(session_hash="mine", headers={}, client=None, state=SimpleNamespace(), cookies={})
+
+
+class Machine:
+    """Whether the package is there. failure: of the next installation."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.installed, self.failure = False, list[Exception]()
+        monkeypatch.setattr(module, "can_transcribe", lambda: self.installed)
+        monkeypatch.setattr(module, "pip_install", self.install)
+        monkeypatch.setattr(module, "load_model", lambda _model: None)
+        monkeypatch.setattr(module, "transcribe", lambda _clip, model, _language: f"{WORDS} ({model})")
+
+    def install(self, _requirement: str, report: Callable[[str], object]) -> None:
+        report("ctranslate2")
+        if self.failure:
+            raise self.failure.pop()
+        self.installed = True
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(monkeypatch)
+
+
+@pytest.mark.parametrize("mode", ["local", "browser", "user", "hub"])
+def test_only_who_runs_the_server_installs_packages(
+    mode: OwnerMode, machine: Machine, storage: Storage, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = make_context(FakeEngine(), storage, tmp_path, mode)
+    monkeypatch.setattr(type(context), "owner", lambda *_given: SimpleNamespace(kind="local", key="local"))
+    handlers = RecogniserHandlers(context)
+    answer = handlers.install("", LOCAL, SimpleNamespace(_data={"model": "tiny"}))  # type: ignore[arg-type]
+    assert (answer["allowed"], answer["ready"], answer["step"], answer["model"]) == (False, False, None, "small")
+    assert "whoever runs this server enables them" in answer["failure"]
+    machine.installed = True
+    assert handlers.look("", LOCAL)["ready"]
+
+
+def test_one_click_installs_it_and_the_clip_is_written_down(
+    chromium: Browser, serve: Callable[..., str], storage: Storage, machine: Machine
+) -> None:
+    machine.failure = [EngineFailed("engine.recogniser_not_installed", why="no connection", package="faster-whisper")]
+    with visit(chromium, serve(FakeEngine(), storage, "machine")) as page:
+        open_tab(page, "New voice")
+        page.locator(".rp-file").set_input_files(CLIP)
+        write = page.get_by_role("button", name="Write them down for me")
+        write.focus()
+        page.keyboard.press("Enter")
+        dialog = page.get_by_role("dialog", name="Automatic transcripts")
+        expect(dialog).to_contain_text("installs the package faster-whisper with what it needs (about 70 MB)")
+        expect(dialog).to_contain_text("its model (480 MB)")
+        dialog.get_by_label("Model").select_option("tiny")
+        expect(dialog).to_contain_text("its model (75 MB)")
+        assert violations(page, ".rp-recogniser") == []
+        dialog.get_by_role("button", name="Install").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("could not be installed (no connection)")
+        assert not machine.installed
+        dialog.get_by_role("button", name="Install").click()
+        expect(dialog).to_be_hidden()
+        expect(page.get_by_label("The words in this clip")).to_have_value(f"{WORDS} (tiny)")
+        open_tab(page, "Status")
+        page.get_by_role("button", name="Automatic transcripts").click()
+        expect(dialog).to_contain_text("The model “tiny” writes down what is said.")
+        dialog.get_by_label("Model").select_option("base")
+        expect(dialog.get_by_role("button", name="Use this model (145 MB)")).to_be_visible()
+        dialog.get_by_role("button", name="Close").click()
+        expect(dialog).to_be_hidden()
+
+        # The other dialog of a form, by the mouse.
+        open_tab(page, "Speak")
+        page.get_by_role("button", name="Pronunciation").click()
+        dictionary = page.get_by_role("dialog", name="Pronunciation")
+        dictionary.get_by_label("Word", exact=True).fill("SQL")
+        dictionary.get_by_label("Say it like").fill("sequel")
+        dictionary.get_by_label("Exact capitals").check()
+        dictionary.get_by_role("button", name="Save").click()
+        expect(dictionary.locator("tbody tr")).to_have_count(1)

@@ -1,0 +1,107 @@
+// What writes down what is said: a dialog that says what it is, and installs it where it is missing. Buttons with
+// [data-rp-recogniser] open it. Its value: as web/tabs/status/recogniser.py has it; events: `look`, `install`.
+
+import { create } from "../ui/elements.js";
+import { draw } from "../ui/icons.js";
+import { pageLanguage, words } from "../ui/words.js";
+
+const PERIOD = 1_000; // ms between looks while it is installed
+
+// What the dialog says of its state, and what its button does; null where there is nothing to do.
+export function saysOf(state, chosen, number = String) {
+  const { ready, allowed, step, part, model, models, package_mb: size } = state;
+  if (step === "package") return { now: words("recogniser.installing", { part: part || "faster-whisper" }), act: null };
+  if (step === "model") return { now: words("recogniser.downloading", { model }), act: null };
+  const mb = models.find(({ name }) => name === chosen)?.mb ?? 0;
+  if (ready) {
+    const now = words("recogniser.ready", { model });
+    return { now, act: allowed && chosen !== model ? words("recogniser.use", { mb: number(mb) }) : null };
+  }
+  if (!allowed) return { now: words("recogniser.operator"), act: null };
+  return { now: words("recogniser.installs", { size: number(size), mb: number(mb) }), act: words("recogniser.install") };
+}
+
+class Recogniser {
+  constructor({ element, props, trigger, watch }) {
+    Object.assign(this, { props, trigger, wish: null });
+    draw(element);
+    this.find = (selector) => element.querySelector(selector);
+    this.dialog = this.find("dialog");
+    this.form = this.find("form");
+    this.find(".rp-dictionary-close").onclick = () => this.dialog.close();
+    // Not by `onclick`, whose value false would keep the form's parts from doing what they do.
+    this.dialog.addEventListener("click", ({ target }) => target === this.dialog && this.dialog.close());
+    this.dialog.onclose = () => (this.wish = null);
+    this.form.elements.model.onchange = () => this.show();
+    this.form.onsubmit = (event) => this.install(event);
+    document.addEventListener("click", ({ target }) => target.closest?.("[data-rp-recogniser]") && this.open());
+    watch("value", () => this.answered());
+    this.answered();
+  }
+
+  get ready() {
+    return Boolean(this.props.value?.ready);
+  }
+
+  // Does what needs it: at once, or when it is installed.
+  offer(wish) {
+    if (this.ready) wish();
+    else this.open(wish);
+  }
+
+  open(wish = null) {
+    this.wish = wish;
+    this.trigger("look");
+    this.show();
+    this.dialog.showModal();
+  }
+
+  install(event) {
+    event.preventDefault();
+    this.trigger("install", { model: this.form.elements.model.value });
+  }
+
+  answered() {
+    const { value } = this.props;
+    if (!value) return;
+    const select = this.form.elements.model;
+    const told = JSON.stringify([value.models, value.model]);
+    if (told !== this.told) {
+      this.told = told;
+      const name = ({ name: text, mb }) => (mb ? words("recogniser.size", { name: text, mb: this.number(mb) }) : text);
+      select.replaceChildren(...value.models.map((each) => create("option", { value: each.name, text: name(each) })));
+      select.value = value.model;
+    }
+    this.show();
+    clearTimeout(this.later);
+    if (value.step) this.later = setTimeout(() => this.trigger("look"), PERIOD);
+    const { wish } = this;
+    if (!value.ready || !wish) return;
+    this.dialog.close();
+    wish();
+  }
+
+  show() {
+    const { value } = this.props;
+    if (!value) return;
+    const { now, act } = saysOf(value, this.form.elements.model.value, (mb) => this.number(mb));
+    const line = this.find(".rp-recogniser-now");
+    if (line.textContent !== now) line.textContent = now; // screen readers would repeat it
+    this.form.hidden = !value.allowed || Boolean(value.step);
+    const button = this.find(".rp-dictionary-save");
+    button.hidden = !act;
+    button.textContent = act ?? "";
+    this.find(".rp-recogniser-progress").hidden = !value.step;
+    const failed = this.find(".rp-dictionary-said");
+    failed.hidden = !value.failure || Boolean(value.step);
+    if (failed.textContent !== value.failure) failed.textContent = value.failure;
+  }
+
+  number(value) {
+    return new Intl.NumberFormat(pageLanguage()).format(value);
+  }
+}
+
+export function mount(component) {
+  window.repriseRecogniser = new Recogniser(component);
+}

@@ -1,0 +1,75 @@
+"""Handlers of the recogniser's dialog: what hears, and how it is installed where it is missing."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from engine.audio.transcription import MODELS, PACKAGE_MB
+from engine.errors import InvalidInput
+from studio.recognition import can_install
+from web.ui.events import skip_when_refused
+from web.ui.messages import error_message
+from web.ui.payloads import Payload, ShortText, parse_payload
+
+if TYPE_CHECKING:
+    from web.context import WebContext
+    from web.identity.owners import Owner
+
+
+class ChosenModel(Payload):
+    """The model that is chosen."""
+
+    model: ShortText
+
+
+class RecogniserHandlers:
+    """Event handlers of the dialog. Their output is its value, as recogniser.js takes it:
+
+    ready; model, models (`name` and `mb`), package_mb; allowed (whether this visitor may install and choose); step and
+    part of an installation under way; failure (a sentence); once.
+    """
+
+    def __init__(self, context: WebContext) -> None:
+        self._context = context
+
+    @skip_when_refused(1)
+    def look(self, token: Any, request: gr.Request) -> Any:
+        """Output: dialog."""
+        return self._value(self._context.owner(token, request), request)
+
+    def install(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
+        """Output: dialog. Where the package is there, another model is downloaded."""
+        context, problem = self._context, ""
+        try:
+            owner = context.owner(token, request)
+            if not self._allowed(owner):
+                raise InvalidInput(context.words(request)("recogniser.operator"))
+            context.recognition.install(parse_payload(ChosenModel, event).model)
+        except Exception as error:
+            problem = error_message(error, context.words(request))
+        looked = self.look(token, request)
+        return {**looked, "failure": problem or looked["failure"]} if isinstance(looked, dict) else looked
+
+    def _allowed(self, owner: Owner) -> bool:
+        """Whether the visitor is who runs this server: it is for this machine alone, and may change its packages."""
+        own = self._context.owners.mode == "machine" and owner.kind == "local"
+        return own and (self._context.recognition.ready or can_install())
+
+    def _value(self, owner: Owner, request: gr.Request) -> dict[str, Any]:
+        recognition, words = self._context.recognition, self._context.words(request)
+        state, model = recognition.installation, recognition.name
+        sizes = MODELS if model in MODELS else {**MODELS, model: 0}
+        return {
+            "ready": recognition.ready and state.step is None,
+            "model": model,
+            "models": [{"name": name, "mb": mb} for name, mb in sizes.items()],
+            "package_mb": 0 if recognition.ready else PACKAGE_MB,
+            "allowed": self._allowed(owner),
+            "step": state.step,
+            "part": state.part,
+            "failure": words.write(state.failure) if state.failure else "",
+            "once": secrets.token_hex(4),
+        }
