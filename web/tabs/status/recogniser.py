@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -60,14 +61,15 @@ class RecogniserHandlers:
 
     def _value(self, owner: Owner, request: gr.Request) -> dict[str, Any]:
         recognition, words = self._context.recognition, self._context.words(request)
-        state, model = recognition.installation, recognition.name
+        state, allowed = recognition.installation, self._allowed(owner)
+        model = recognition.name if allowed else Path(recognition.name).name  # the folders are nobody else's business
         sizes = MODELS if model in MODELS else {**MODELS, model: 0}
         return {
             "ready": recognition.ready and state.step is None,
             "model": model,
             "models": [{"name": name, "mb": mb} for name, mb in sizes.items()],
             "package_mb": 0 if recognition.ready else PACKAGE_MB,
-            "allowed": self._allowed(owner),
+            "allowed": allowed,
             "step": state.step,
             "part": state.part,
             "failure": words.write(state.failure) if state.failure else "",

@@ -54,7 +54,10 @@ def test_only_who_runs_the_server_installs_packages(
     assert (answer["allowed"], answer["ready"], answer["step"], answer["model"]) == (False, False, None, "small")
     assert "whoever runs this server enables them" in answer["failure"]
     machine.installed = True
-    assert handlers.look("", LOCAL)["ready"]
+    storage.settings.put("recogniser", "/srv/models/own")
+    looked = handlers.look("", LOCAL)
+    assert (looked["ready"], looked["model"]) == (True, "own")
+    assert "/srv" not in str(looked), "where its folders are"
 
 
 def test_one_click_installs_it_and_the_clip_is_written_down(
