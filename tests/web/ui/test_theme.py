@@ -26,6 +26,15 @@ def no_tab_scrolls_sideways(page: Page) -> None:
         assert width <= room, tab
 
 
+def a_hidden_tab_is_reached_by_keyboard(page: Page) -> None:
+    open_tab(page, "Speak")
+    page.get_by_role("button", name="More tabs").press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.locator(".overflow-dropdown").get_by_role("button", name="Script", exact=True)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("tab", name="Script", exact=True)).to_have_attribute("aria-selected", "true")
+
+
 def axe_finds_nothing_serious(page: Page, *sizes: ViewportSize) -> None:
     """Each tab is opened once, and looked at in every size."""
     for tab in TABS:
@@ -44,6 +53,7 @@ def test_no_tab_scrolls_sideways_and_axe_finds_nothing_serious(
     with visit(chromium, f"{url}?__theme=light", viewport=PHONE, color_scheme="light") as page:
         expect(picker(page)).not_to_have_value("")
         no_tab_scrolls_sideways(page)
+        a_hidden_tab_is_reached_by_keyboard(page)
         for size in (TABLET, DESKTOP):
             page.set_viewport_size(size)
             no_tab_scrolls_sideways(page)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Position, expect
 from pyloudnorm import Meter
 from sqlalchemy import select
 
@@ -116,6 +116,14 @@ def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
         expect(page.get_by_role("button", name="Move card 1 up")).to_be_focused()
         text(page, 5).focus()
         page.keyboard.press("Alt+ArrowUp")
+        expect(text(page, 4)).to_have_value("So early?")
+        fourth, fifth = text(page, 4).input_value(), text(page, 5).input_value()
+        grip = card(page, 5).locator(".rp-script-card-grip")
+        grip.drag_to(card(page, 4), target_position=Position(x=30, y=2), force=True)  # it is seen on hover
+        expect(text(page, 4)).to_have_value(fifth)
+        expect(text(page, 5)).to_have_value(fourth)
+        text(page, 4).focus()
+        page.keyboard.press("Alt+ArrowDown")
         expect(text(page, 4)).to_have_value("So early?")
 
         card(page, 1).get_by_label("Speed of this card").fill("1.25")
