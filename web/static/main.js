@@ -3,6 +3,7 @@
 
 import * as connection from "./connection/connection.js";
 import { answers, connect } from "./connection/server.js";
+import { arrive } from "./draft/deep_links.js";
 import { draft, fillIn, keepDraft, opening } from "./draft/page_draft.js";
 import * as historyList from "./history/history.js";
 import * as library from "./library/library.js";
@@ -48,6 +49,7 @@ const COMPONENTS = {
 
 listen();
 begin();
+arrive();
 
 connect();
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 STATIC = Path(__file__).parents[1] / "static"
 PLACE = "/reprise/static/"
 GROUPS = (
-    "card", "check", "clip", "connection", "examples", "history", "library", "owner", "player", "rail", "recogniser",
-    "script", "shell", "status", "takes", "words", "writing",
+    "card", "check", "clip", "connection", "examples", "history", "library", "links", "owner", "player", "rail",
+    "recogniser", "script", "shell", "status", "takes", "words", "writing",
 )  # fmt: skip
 _FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 _TYPES = {".js": "text/javascript", ".woff2": "font/woff2"}

@@ -1,6 +1,7 @@
 // This page's draft, in the browser's storages. Components are named by their ids in the page.
 
 import { KEY as OWNER } from "../ui/owner.js"; // stays: it is the key to what comes next
+import { named, tabOf } from "./deep_links.js";
 import { Draft } from "./draft.js";
 
 const session = () => sessionStorage;
@@ -19,7 +20,7 @@ for (const event of ["input", "click"]) {
 // What the server is told when the page opens: the owner's key, and the voice that was picked.
 export function opening() {
   try {
-    return [localStorage.getItem(OWNER), draft.voice];
+    return [localStorage.getItem(OWNER), named("voice") ?? draft.voice];
   } catch {
     return [null, null];
   }
@@ -29,7 +30,8 @@ export function opening() {
 export function fillIn(ids) {
   const moved = [...touched].some((id) => /^rp-tab-\w+-button$/.test(id));
   const values = draft.restore([...ids, "tab"], (name) => (name === "tab" ? moved : touched.has(name)));
-  const tab = values.pop();
+  const kept = values.pop();
+  const tab = moved ? kept : (tabOf() ?? kept);
   return [...values, typeof tab === "string" ? { __type__: "update", selected: tab } : tab];
 }
 

@@ -1,5 +1,6 @@
 // A voice's card, shown or being edited.
 
+import { copyLink } from "../draft/deep_links.js";
 import { languageName, tagsOf, timeIn } from "./voices.js";
 import { button, create } from "../ui/elements.js";
 import { secondsOf } from "../ui/format.js";
@@ -11,7 +12,7 @@ export const LANGUAGES = (
   "ar bg bn ca cs da de el en es et fa fi fr he hi hr hu id it ja ko lt lv ms nb nl pl pt ro ru sk sl sr sv sw ta th tr uk " +
   "ur vi yue zh"
 ).split(" ");
-const ICONS = { edit: "edit", duplicate: "copy", export: "download", remove: "trash" };
+const ICONS = { edit: "edit", duplicate: "copy", export: "download", remove: "trash", address: "link" };
 
 const day = (iso) => new Intl.DateTimeFormat(pageLanguage(), { dateStyle: "medium" }).format(new Date(iso));
 
@@ -59,7 +60,8 @@ function link(voice) {
 }
 
 function tools(voice) {
-  const copies = [tool("duplicate", words("library.duplicate")), link(voice)];
+  const address = tool("address", words("links.copy"), { onclick: () => copyLink("voice", voice.id) });
+  const copies = [tool("duplicate", words("library.duplicate")), link(voice), address];
   if (voice.shared) return copies;
   const edit = tool("edit", words("library.edit"));
   return [edit, ...copies, tool("remove", words("library.delete"), { class: "rp-lib-tool rp-danger" })];

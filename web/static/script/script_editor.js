@@ -7,6 +7,7 @@ import { ContinuousPlayback } from "./continuous_playback.js";
 import { coverOf } from "./cover.js";
 import { RequestQueue } from "./request_queue.js";
 import { ScriptView } from "./script_view.js";
+import { answer, copyLink, named } from "../draft/deep_links.js";
 import { server } from "../connection/server.js";
 import { button, create } from "../ui/elements.js";
 import { clock } from "../ui/format.js";
@@ -152,10 +153,13 @@ class ScriptEditor {
 
   // Fetches the current state; also called first when the owner's key is known.
   refresh() {
-    const id = remembered(OPEN_KEY);
-    if (!this.arrived && id) this.open(id, "", { quiet: true });
+    const wanted = named("script");
+    const id = wanted ?? remembered(OPEN_KEY);
+    if (wanted) this.open(wanted, "", { quiet: true }).then(() => answer("script", this.script?.id === wanted));
+    else if (!this.arrived && id) this.open(id, "", { quiet: true });
     else if (this.script) this.ask("open", {}, { quiet: true });
     else this.ask("list", {}, { quiet: true });
+    if (!wanted) answer("script", false);
     this.arrived = true;
   }
 
@@ -197,7 +201,8 @@ class ScriptEditor {
     const ask = () => this.sure(sure, "script.discard_question", "script.discard_sure", () => this.ask("discard", { id }), { name });
     const label = words("script.discard_one", { name });
     const discard = button({ text: words("script.discard"), "aria-label": label, onclick: ask });
-    return create("li", {}, open, create("span", { class: "rp-script-facts", text: facts.join(" · ") }), discard, sure);
+    const link = button({ text: words("links.copy"), "aria-label": `${words("links.copy")}: ${name}`, onclick: () => copyLink("script", id) });
+    return create("li", {}, open, create("span", { class: "rp-script-facts", text: facts.join(" · ") }), link, discard, sure);
   }
 
   // Asks for confirmation in place, then acts.

@@ -14,7 +14,7 @@ const SURE_FOR = 4000; // ms that the question about deleting stands
 const IN_LABEL = 60; // characters
 
 export class TakeRow {
-  // act(what, id, detail): "play", "star", "same", "another", "compare", "save", "delete", "seed".
+  // act(what, id, detail): "play", "star", "same", "another", "compare", "save", "link", "delete", "seed".
   constructor(id, act) {
     Object.assign(this, { id, act, asked: null });
     const on = (what) => () => act(what, id, this.take);
@@ -41,7 +41,8 @@ export class TakeRow {
     this.summary = create("summary", { title: words("takes.more_hint") }, icon(...ICONS.more));
     const another = tool("rp-again", "another", words("takes.another"));
     const same = tool("rp-again", "same", words("takes.same"));
-    const actions = create("div", { class: "rp-take-actions" }, another, same, this.compare, this.saves(), this.erase);
+    const link = tool(undefined, "link", words("links.copy"));
+    const actions = create("div", { class: "rp-take-actions" }, another, same, this.compare, this.saves(), link, this.erase);
     this.details = create("details", { class: "rp-take-more" }, this.summary, actions);
     return this.details;
   }

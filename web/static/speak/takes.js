@@ -2,6 +2,7 @@
 // ids that are shown: `fresh`, `star`, `erase`; and `again`, `seed`; `further` and `halt` have the tickets of takes that are
 // made at once, unheard. Played by the player.
 
+import { answer, copyLink, named } from "../draft/deep_links.js";
 import { LinkRefresh } from "./link_refresh.js";
 import { TakeList } from "./take_list.js";
 import { TakeRow } from "./take_row.js";
@@ -37,6 +38,8 @@ class Takes {
     document.addEventListener("reprise:stalled", ({ detail }) => this.list.stalled(detail.id, detail.stalls));
     for (const told of ["playing", "stopped"]) document.addEventListener(`reprise:${told}`, () => this.show());
     watch("value", () => this.answered());
+    if (named("take")) this.list.add(named("take"));
+    else answer("take", false);
     if (this.list.ids.length) this.refresh();
   }
 
@@ -53,11 +56,19 @@ class Takes {
   }
 
   answered() {
-    if (!this.props.value) return undefined;
-    if (this.props.value.added) return this.joined(this.props.value);
+    if (!this.props.value) return;
+    if (this.props.value.added) {
+      this.joined(this.props.value);
+      return;
+    }
+    const wanted = named("take");
     this.list.answer(this.props.value);
     this.links.arrived();
-    return this.show();
+    this.show();
+    if (!wanted) return;
+    answer("take", this.rows.has(wanted));
+    this.rows.get(wanted)?.node.scrollIntoView({ block: "nearest" });
+    this.rows.get(wanted)?.play.focus({ preventScroll: true });
   }
 
   // ---- several takes at once
@@ -124,6 +135,7 @@ class Takes {
     else if (what === "same" || what === "another") this.again(id, what);
     else if (what === "compare") this.choose(id);
     else if (what === "save") this.save(id, detail);
+    else if (what === "link") copyLink("take", id);
     else this.play(id);
   }
 

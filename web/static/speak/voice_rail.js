@@ -3,6 +3,7 @@
 // for new links, `mark`, and `pick`, for which the page reads `reprise.picking`.
 
 import { LinkRefresh } from "./link_refresh.js";
+import { answer, named } from "../draft/deep_links.js";
 import { found, languageName } from "../library/voices.js";
 import { button, create } from "../ui/elements.js";
 import { draw, drawing } from "../ui/icons.js";
@@ -49,6 +50,7 @@ class VoiceRail {
   answered() {
     if (!this.props.value?.voices) return;
     learnColours(this.voices);
+    answer("voice", this.voices.some(({ id }) => id === named("voice")));
     this.links.arrived();
     this.show();
     document.dispatchEvent(new CustomEvent("reprise:coloured"));
