@@ -3,14 +3,20 @@
 Gradio serves them as an application of its own, without a page. Only the routes that its client uses respond. Audio is
 returned as a data URL, since a file in Gradio's cache would be there for every caller.
 
+Gradio tells an endpoint neither that its call was cancelled nor that the client is gone, so `_Allowed` sees to both: a
+call's speech ends within one frame, and its event then ends as any other.
+
 Imported at the first request, when Gradio is there already: `web.serve` decides where it keeps its files.
 """
 
+import asyncio
 import base64
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
+from gradio.context import LocalContext
 from gradio.events import api
 from gradio.routes import App
 from pydantic import (
@@ -27,6 +33,7 @@ from pydantic import (
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.access import caller_of
@@ -34,6 +41,7 @@ from api.errors import invalid_detail
 from api.speech.create import begin_speech
 from api.speech.delivery import whole
 from api.speech.request import SpeechRequest
+from api.speech.stream import SpeechStream, disconnected
 from engine.errors import RepriseError
 from studio.access import Caller
 from studio.error_sentences import error_sentence
@@ -42,11 +50,14 @@ if TYPE_CHECKING:
     from api.context import ApiContext
 
 MOST_WAITING = 100  # calls
-_ROUTES = re.compile(r"GET /config|GET /gradio_api/(info|queue/data)|POST /gradio_api/queue/join")
+SessionHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-z-]{1,40}$")]
+EVENTS, CANCEL = "/gradio_api/queue/data", "/gradio_api/cancel"
+_ROUTES = re.compile(rf"GET /config|GET /gradio_api/info|GET {EVENTS}|POST /gradio_api/queue/join|POST {CANCEL}")
 
 
 def create_endpoints(context: "ApiContext") -> ASGIApp:
     """The endpoints' application. To be called in the event loop that serves it."""
+    calls = _RunningCalls()
 
     async def speak(
         text: str, request: gr.Request, voice: str = "alloy", format: str = "mp3", speed: float = 1.0, seed: int = -1
@@ -60,20 +71,26 @@ def create_endpoints(context: "ApiContext") -> ASGIApp:
             speed: 0.25 to 4; the pitch stays.
             seed: Equal seeds give equal speech; -1 for any.
         """
+        call = calls.begin(LocalContext.event_id.get() or "", request.session_hash or "")
         try:
             how = {"voice": voice, "response_format": format, "speed": speed, "seed": None if seed == -1 else seed}
             asked = SpeechRequest.model_validate({"input": text, **how})
             stream = await begin_speech(context, _caller(request), asked, None, complete=True)
+            call.follow(stream)
             audio = await whole(context, stream)
         except ValidationError as error:
             raise gr.Error(invalid_detail(error.errors()).message, print_exception=False) from error
         except RepriseError as error:
             raise _told(error) from error
+        finally:
+            calls.end(call)
+        if call.stopped:
+            raise gr.Error("The call was cancelled.", print_exception=False)
         return f"data:{stream.media_type};base64,{base64.b64encode(audio).decode()}"
 
     async def list_voices(request: gr.Request) -> list[dict[str, str]]:
-        """List the caller's voices, then the sample voices: id, name, language and description."""
-        voices, owner = context.app.storage.voices, _caller(request).owner
+        """List the model's own voices, the caller's, then the sample voices: id, name, language and description."""
+        voices, owner = context.app.voices, _caller(request).owner
         try:
             found = await run_in_threadpool(voices.list, owner=owner)
         except RepriseError as error:
@@ -95,7 +112,49 @@ def create_endpoints(context: "ApiContext") -> ASGIApp:
     endpoints.queue(max_size=MOST_WAITING)
     app = App.create_app(endpoints)
     endpoints.run_startup_events()
-    return _Allowed(app, [len(each.inputs) for each in endpoints.fns.values()])
+    return _Allowed(app, [len(each.inputs) for each in endpoints.fns.values()], calls)
+
+
+@dataclass(eq=False)
+class _RunningCall:
+    """A call of `/speak` under way. event, session: as Gradio's client names them. stopped: nobody waits for it."""
+
+    event: str
+    session: str
+    stopped: bool = False
+    stream: SpeechStream | None = None
+
+    def follow(self, stream: SpeechStream) -> None:
+        self.stream = stream
+        if self.stopped:
+            self.stop()
+
+    def stop(self) -> None:
+        self.stopped = True
+        if self.stream is not None:
+            self.stream.gone = True
+            self.stream.close()
+
+
+class _RunningCalls:
+    """The calls of `/speak` under way. For the event loop's thread."""
+
+    def __init__(self) -> None:
+        self._calls: set[_RunningCall] = set()
+
+    def begin(self, event: str, session: str) -> _RunningCall:
+        call = _RunningCall(event, session)
+        self._calls.add(call)
+        return call
+
+    def end(self, call: _RunningCall) -> None:
+        self._calls.discard(call)
+
+    def stop(self, session: str, event: str | None = None) -> None:
+        """Stop a session's calls; of an event only where it is given."""
+        for call in list(self._calls):
+            if call.session == session and event in (None, call.event):
+                call.stop()
 
 
 class _Call(BaseModel):
@@ -104,17 +163,27 @@ class _Call(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     fn_index: Annotated[int, Field(ge=0)]
-    session_hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-z-]{1,40}$")]
+    session_hash: SessionHash
     data: list[StrictStr | StrictInt | Annotated[StrictFloat, AllowInfNan(False)]]
     event_data: None = None
     trigger_id: None = None
 
 
+class _Cancelled(BaseModel):
+    """The body with which `gradio_client` cancels a call. event_id: None before it knows one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    fn_index: Annotated[int, Field(ge=0)]
+    session_hash: SessionHash
+    event_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None
+
+
 class _Allowed:
     """Passes on what `gradio_client` sends. inputs: the number of each endpoint's."""
 
-    def __init__(self, app: ASGIApp, inputs: list[int]) -> None:
-        self._app, self._inputs = app, inputs
+    def __init__(self, app: ASGIApp, inputs: list[int], calls: _RunningCalls) -> None:
+        self._app, self._inputs, self._calls = app, inputs, calls
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -122,9 +191,45 @@ class _Allowed:
             raise HTTPException(404, "There is nothing here.")
         if scope["method"] == "POST":
             body = await Request(scope, receive).body()
+            if path == CANCEL:
+                await self._cancel(body)(scope, receive, send)
+                return
             self._check(body)
             receive = _replayed(body, receive)
-        await self._app(scope, receive, send)
+        if path == EVENTS:
+            await self._send_events(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _send_events(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on the events of a session, and stop its calls when its client is gone."""
+        session = Request(scope).query_params.get("session_hash", "")
+        left = asyncio.create_task(disconnected(receive))
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if not task.cancelled():
+                self._calls.stop(session)
+
+        async def told() -> Message:
+            await asyncio.shield(left)
+            return {"type": "http.disconnect"}
+
+        left.add_done_callback(ended)
+
+        try:
+            await self._app(scope, told, send)
+        finally:
+            left.cancel()
+
+    def _cancel(self, body: bytes) -> JSONResponse:
+        """Stop a call. Raises HTTPException for what no client sends."""
+        try:
+            asked = _Cancelled.model_validate_json(body)
+        except ValidationError as error:
+            raise HTTPException(400, invalid_detail(error.errors()).message) from error
+        if asked.event_id is not None:
+            self._calls.stop(asked.session_hash, asked.event_id)
+        return JSONResponse({"success": True})
 
     def _check(self, body: bytes) -> None:
         """Raises HTTPException for what is no call of an endpoint."""

@@ -9,10 +9,10 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 from api.access import caller_of
-from api.context import context_of
+from api.context import ApiContext, context_of
 from api.errors import documented
 from engine.voice import MAX_DESCRIPTION, MAX_LANGUAGE, MAX_NAME, MAX_TRANSCRIPT, MAX_WHO
-from storage import VoiceRecord
+from studio.available_voices import ListedVoice, ModelVoice
 from studio.consents import given_consent
 from studio.voice_maker import make_voice
 
@@ -25,13 +25,15 @@ router = APIRouter(tags=["voices"])
 
 
 class Voice(BaseModel):
-    """A voice. created_at: seconds since 1970."""
+    """A voice. created_at: seconds since 1970. type: `model` for one of the loaded model's own. sample: whether it is
+    everyone's.
+    """
 
     id: str
     object: Literal["audio.voice"] = "audio.voice"
     created_at: int
     name: str
-    type: Literal["audio_sample"] = "audio_sample"
+    type: Literal["audio_sample", "model"] = "audio_sample"
     language: str
     description: str
     sample: bool
@@ -64,11 +66,11 @@ class VoiceDeleted(BaseModel):
 @router.get("/v1/audio/voices", operation_id="list_voices", responses=documented())
 @router.get("/audio/voices", operation_id="list_voices_without_version", responses=documented())
 async def list_voices(request: Request) -> VoiceList:
-    """List the caller's voices, then the sample voices; without a key the sample voices."""
-    caller, voices = caller_of(request), context_of(request).app.storage.voices
-    found = await run_in_threadpool(voices.list, owner=caller.owner)
+    """List the model's own voices, the caller's, then the sample voices; without a key those that are everyone's."""
+    context, owner = context_of(request), caller_of(request).owner
+    found = await run_in_threadpool(context.app.voices.list, owner=owner)
     return VoiceList(
-        data=[_voice(record) for record in found],
+        data=[_voice(record, context) for record in found],
         voices=[VoiceName(id=record.name, name=record.name) for record in found],
     )
 
@@ -76,7 +78,8 @@ async def list_voices(request: Request) -> VoiceList:
 @router.get("/v1/audio/voices/{voice_id}", operation_id="retrieve_voice", responses=documented(404))
 async def retrieve_voice(voice_id: str, request: Request) -> Voice:
     """Describe a voice, by its id or name."""
-    return _voice(await run_in_threadpool(context_of(request).speech.find_voice, caller_of(request), voice_id))
+    context = context_of(request)
+    return _voice(await run_in_threadpool(context.speech.find_voice, caller_of(request), voice_id), context)
 
 
 @router.post("/v1/audio/voices", operation_id="create_voice", responses=documented(404, 408, 409, 413))
@@ -106,7 +109,7 @@ async def create_voice(
         language=language,
         description=description,
     )
-    return _voice(record)
+    return _voice(record, context)
 
 
 @router.delete("/v1/audio/voices/{voice_id}", operation_id="delete_voice", responses=documented(403, 404))
@@ -116,10 +119,12 @@ async def delete_voice(voice_id: str, request: Request) -> VoiceDeleted:
     return VoiceDeleted(id=(await run_in_threadpool(speech.delete_voice, caller, voice_id)).id)
 
 
-def _voice(record: VoiceRecord) -> Voice:
+def _voice(record: ListedVoice, context: ApiContext) -> Voice:
+    own = isinstance(record, ModelVoice)
     return Voice(
         id=record.id,
-        created_at=int(record.created.timestamp()),
+        created_at=context.started if isinstance(record, ModelVoice) else int(record.created.timestamp()),
+        type="model" if own else "audio_sample",
         name=record.name,
         language=record.language,
         description=record.description,

@@ -293,13 +293,15 @@ class Engine:
             references: (clip, transcript) pairs: a file's bytes or path, and the words spoken in it. Each reference is
                 a speaker of its own, `<|speaker:0|>` and on.
 
-        A model that does not need the words clones a clip without a transcript from its speaker embedding alone.
+        A model that does not need the words clones a clip without a transcript from its speaker embedding alone. One
+        that speaks described voices makes them of a sample that it has spoken, for models that clone.
 
         Raises: UnusableReference for a clip that cannot be cloned from, InvalidInput for a missing transcript or name,
         and for a model that does not clone.
         """
         self._check_open()
-        self._check_clones()
+        if not self.abilities.describes:  # a described voice keeps a sample, from which other models clone
+            self._check_clones()
         if not references:
             raise InvalidInput("reference.none")
         made: list[Reference] = []
@@ -461,7 +463,7 @@ class Engine:
 
     def _check_clones(self) -> None:
         if not self.abilities.clones:
-            raise InvalidInput("engine.no_cloning")
+            raise InvalidInput("engine.describes_only" if self.abilities.describes else "engine.no_cloning")
 
     def _check_open(self) -> None:
         if self._closed:

@@ -57,6 +57,7 @@ MAX_CLIP_BYTES = 6 << 20
 MAX_CODEBOOKS = 64
 MAX_FRAMES = 1 << 14
 
+_OWN = "0" * 16
 _CODES_MAGIC = b"RPCD"
 _CODES_VERSION = 1
 _CODES_HEAD = struct.Struct("<4sBBI")
@@ -253,6 +254,16 @@ class OwnVoice:
 
     speaker: str = ""
     description: str = ""
+
+    @property
+    def id(self) -> str:
+        """The id of a speaker, in the form of those of saved voices, of which none has so many zeros."""
+        return _OWN + hashlib.sha256(self.speaker.encode()).hexdigest()[: 32 - len(_OWN)]
+
+
+def is_own_voice(voice_id: str) -> bool:
+    """Whether an id is that of a voice of a model's own, loaded or not."""
+    return voice_id.startswith(_OWN)
 
 
 def check_portrait(picture: bytes) -> None:

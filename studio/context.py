@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import RepriseError
+from studio.available_voices import AvailableVoices
 from studio.proof.runner import ProofRunner
 from studio.recognition import Recognition
 from studio.script.runner import ScriptRunner
@@ -37,6 +38,11 @@ class AppContext:
     recognition: Recognition
     proofs: ProofRunner
     watermark: Watermark | None = field(default=None, kw_only=True)
+
+    @property
+    def voices(self) -> AvailableVoices:
+        """The voices for the loaded model."""
+        return AvailableVoices(self.engine, self.storage.voices)
 
     @classmethod
     def create(cls, engine: ModelManager, storage: Storage, watermark: Watermark | None = None) -> AppContext:

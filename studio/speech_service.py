@@ -9,15 +9,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
-from engine.voice import OwnVoice, Voice
+from engine.errors import InvalidInput, InvalidOption, VoiceNotFound, VoiceProtected
+from engine.voice import OwnVoice
 from storage.validation import is_id
+from studio.available_voices import ModelVoice, ReadyVoice
 from studio.pronunciation import as_said, follow
 
 if TYPE_CHECKING:
     from engine.text import GrowingText
     from storage import VoiceRecord
     from studio.access import Access, Caller
+    from studio.available_voices import ListedVoice
     from studio.context import AppContext
     from studio.model_manager import MeasuredSpeech
 
@@ -90,10 +92,9 @@ class SpeechService:
             options = replace(options, temperature=temperature)
         if top_p is not None:
             options = replace(options, top_p=top_p)
-        own = self._own_voice(by, instructions)
-        voice, id = (own, f"model:{own.speaker or 'described'}") if own else self._voice(caller, by)
+        ready = self._voice(caller, by, instructions)
+        voice, spoken = (ready.voice, ready.language or language) if ready else (None, language)
         style, storage = self.style_tag(instructions), self._context.storage
-        spoken = voice.language if isinstance(voice, Voice) else language
         if isinstance(text, str):
             self._access.spend(caller, len(text))
             said: str | GrowingText = style + as_said(storage, text, spoken, owner=caller.owner)
@@ -102,7 +103,7 @@ class SpeechService:
             text.append(style)
             said = text
         speech = engine.speak(said, voice, options, owner=caller.owner)
-        speech.voice = id
+        speech.voice = ready.id if ready else None
         return speech
 
     def extend(self, caller: Caller, text: GrowingText, piece: str) -> None:
@@ -111,9 +112,12 @@ class SpeechService:
         self._access.spend(caller, len(piece))
         text.append(piece)
 
-    def find_voice(self, caller: Caller, name: str) -> VoiceRecord:
-        """The voice of a name, an id, or one of OpenAI's names. Raises VoiceNotFound."""
-        voices, owner = self._context.storage.voices, caller.owner
+    def find_voice(self, caller: Caller, name: str) -> ListedVoice:
+        """The voice of a name, an id, or one of OpenAI's names. Raises VoiceNotFound.
+
+        OpenAI's names are the model's own speakers where it has some, else sample voices.
+        """
+        voices, owner = self._context.voices, caller.owner
         alias = caller.voices.get(name.lower())
         if alias is not None:
             return voices.find(alias, owner=owner)
@@ -123,13 +127,17 @@ class SpeechService:
         try:
             return voices.find(name, owner=owner)
         except VoiceNotFound:
-            if (sample := COMMON_VOICES.get(name.lower())) is not None:
-                return voices.find(sample, owner=owner)
-            raise
+            if name.lower() not in COMMON_VOICES:
+                raise
+            if own := voices.own():
+                return own[list(COMMON_VOICES).index(name.lower()) % len(own)]
+            return voices.find(COMMON_VOICES[name.lower()], owner=owner)
 
     def delete_voice(self, caller: Caller, name: str) -> VoiceRecord:
         """Move a voice to the trash, by a name as for `find_voice`. Raises VoiceNotFound, VoiceProtected."""
         record = self.find_voice(caller, name)
+        if isinstance(record, ModelVoice):
+            raise VoiceProtected(f"“{record.name}” is a voice of the model itself: it cannot be deleted.")
         self._context.trash_voice(record.id, owner=caller.owner)
         return record
 
@@ -147,26 +155,28 @@ class SpeechService:
         if self._context.engine.english_only and not _ENGLISH.fullmatch(language.strip()):
             raise InvalidOption(f"This model speaks English only, not “{language[:40]}”; leave the language out.")
 
-    def _own_voice(self, by: SpokenBy, instructions: str) -> OwnVoice | None:
-        """A voice of the model's own: a speaker by name, or the one that the instructions describe."""
-        able, name = self._context.engine.abilities, (by.name or "").strip().lower()
-        if by.clip is not None or (name and name not in able.speakers):
-            return None
-        follows = able.describes if not name else able.instructs
-        if not name and not follows:
-            return None
-        return OwnVoice(name, instructions.strip() if follows else "")
-
-    def _voice(self, caller: Caller, by: SpokenBy) -> tuple[Voice | None, str | None]:
-        """The voice, and its id where it is saved."""
-        engine = self._context.engine
+    def _voice(self, caller: Caller, by: SpokenBy, instructions: str) -> ReadyVoice | None:
+        """The voice of a request; None leaves it to the model."""
+        engine, told = self._context.engine, instructions.strip()
         if by.clip is not None:
-            return engine.encode_voice("reference", [(by.clip, by.transcript)]).voice, None
+            made = engine.encode_voice("reference", [(by.clip, by.transcript)]).voice
+            return ReadyVoice(made.name, made.language, made, None)
+        if engine.abilities.describes and self._is_unmapped(caller, by.name):
+            return ReadyVoice("", "", OwnVoice(description=told), "model:described")
         if by.name is None:
-            return None, None
-        record = self.find_voice(caller, by.name)
-        voices = self._context.storage.voices
-        return voices.ready(record.id, engine.codec_fingerprint, engine.reencode, owner=caller.owner), record.id
+            return None
+        found = self.find_voice(caller, by.name)
+        return self._context.voices.ready(found.id, owner=caller.owner, instructions=told)
+
+    def _is_unmapped(self, caller: Caller, name: str | None) -> bool:
+        """Whether a request names no voice, or one of OpenAI's names because its client allows no others."""
+        if name is None:
+            return True
+        try:
+            found = self.find_voice(caller, name)
+        except VoiceNotFound:
+            return name.lower() in COMMON_VOICES
+        return name.lower() in COMMON_VOICES and found.shared
 
 
 def _check_length(characters: int) -> None:

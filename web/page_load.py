@@ -15,7 +15,7 @@ from web.ui.payloads import Payload, SelectedId, parse_payload
 from web.ui.voice_picker import select_voice, update_choices
 
 if TYPE_CHECKING:
-    from storage import VoiceRecord
+    from studio.available_voices import ListedVoice
     from web.context import WebContext
     from web.ui.i18n import Words
 
@@ -48,7 +48,7 @@ class PageLoadHandlers:
         context, words = self._context, self._context.words(request)
         issued = context.owners.resolve_or_issue(request, token)
         message = notice(words("owner.refused"), "bad") if issued.rejected else ""
-        voices = context.storage.voices.list(owner=issued.owner.key)
+        voices = context.voices.list(owner=issued.owner.key)
         picker = select_voice(voices, remembered, words)
         welcome = self._welcome(voices, issued.owner.key, words)
         changes = {**broadcast_change("voices", "history"), "owner": context.owners.alias(issued.owner)}
@@ -59,27 +59,30 @@ class PageLoadHandlers:
         """Outputs: heading, welcome, voice picker. The selection stays while its voice exists."""
         context, words = self._context, self._context.words(request)
         owner = context.owner(token, request).key
-        voices = context.storage.voices.list(owner=owner)
+        voices = context.voices.list(owner=owner)
         picker = update_choices(voices, parse_payload(SelectedVoice, voice=selected).voice, words)
         return heading_html(context, words), self._welcome(voices, owner, words), picker
 
-    def _welcome(self, voices: Sequence[VoiceRecord], owner: str, words: Words) -> gr.HTML:
+    def _welcome(self, voices: Sequence[ListedVoice], owner: str, words: Words) -> gr.HTML:
         """The welcome, visible to owners who have neither made a voice nor a take."""
         is_new = all(voice.shared for voice in voices) and not self._context.storage.history.voice_uses(owner=owner)
         return gr.HTML(welcome_html(words) if is_new else "", visible=is_new)
 
 
 def heading_html(context: WebContext, words: Words) -> str:
-    """HTML of the page's name and the model's."""
+    """HTML of the page's name and the model's. Styles of the New voice tab read how the model makes voices."""
     engine = context.engine
     licence = escape(words.write(engine.notice))
     remarks = f'<details class="rp-model-notice"><summary>{licence}</summary></details>' if licence else ""
     name = f"<strong>{escape(engine.name)}</strong>"
     model = words("heading.running", name=name, device=escape(engine.device))
+    able = engine.abilities
+    makes = "clones" if able.clones else "describes" if able.describes else ""
+    facts = f'data-makes="{makes}" data-words="{"" if able.needs_words else "optional"}"'
     return f"""
 <header class="rp-heading">
   <div><h1>Reprise</h1><p>{escape(words("heading.tagline"))}</p></div>
-  <aside class="rp-model" aria-label="{escape(words("heading.model"))}">
+  <aside class="rp-model" {facts} aria-label="{escape(words("heading.model"))}">
     <p>{model}</p>
     {remarks}
   </aside>

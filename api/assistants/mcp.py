@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from api.context import ApiContext
-    from storage import VoiceRecord
+    from studio.available_voices import ListedVoice
 
 PATH = "/mcp"
 INSTRUCTIONS = (
@@ -73,7 +73,7 @@ class Tools:
     async def list_voices(self, call: Context) -> list[SavedVoice]:
         """List the voices that `speak` can use: the user's own, then the sample voices."""
         async with _told():
-            voices = self._context.app.storage.voices
+            voices = self._context.app.voices
             return [_saved(record) for record in await run_in_threadpool(voices.list, owner=_caller(call).owner)]
 
     async def speak(
@@ -205,7 +205,7 @@ def _clip(clip: str, *, local: bool) -> bytes:
     return data_url(clip, "clip")
 
 
-def _saved(record: VoiceRecord) -> SavedVoice:
+def _saved(record: ListedVoice) -> SavedVoice:
     return SavedVoice(
         id=record.id,
         name=record.name,

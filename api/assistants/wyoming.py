@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from api.context import ApiContext
     from api.speech.stream import SpeechStream
     from engine.text import GrowingText
-    from storage import VoiceRecord
+    from studio.available_voices import ListedVoice
 
 WIDTH, CHANNELS = 2, 1  # bytes of a sample; mono
 _OURS = Attribution(name="Reprise", url="")
@@ -177,8 +177,8 @@ class WyomingHandler(AsyncEventHandler):
             voices = [record for record in voices if record.language.lower().startswith(spoken)] or voices
         return voices[0].name if voices else None
 
-    def _voices(self) -> list[VoiceRecord]:
-        return self._context.app.storage.voices.list(owner=self._caller.owner)
+    def _voices(self) -> list[ListedVoice]:
+        return self._context.app.voices.list(owner=self._caller.owner)
 
 
 async def serve(context: ApiContext, server: AsyncServer) -> None:
@@ -186,7 +186,7 @@ async def serve(context: ApiContext, server: AsyncServer) -> None:
     await server.run(lambda reader, writer: WyomingHandler(context, reader, writer))
 
 
-def _described(record: VoiceRecord) -> TtsVoice:
+def _described(record: ListedVoice) -> TtsVoice:
     return TtsVoice(
         name=record.name,
         attribution=_OURS,

@@ -90,7 +90,8 @@ async def begin_speech(
     Raises RepriseError.
     """
     context.check_model(asked.model)
-    if clip is None and asked.voice is None:
+    describes = context.app.engine.abilities.describes
+    if clip is None and asked.voice is None and not (describes and asked.instructions):
         raise InvalidInput("voice: name a voice, or give a clip of one as ref_audio with its words as ref_text.")
     return await open_stream(
         context,

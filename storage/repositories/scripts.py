@@ -11,7 +11,7 @@ from sqlalchemy import Select, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput, InvalidName, ScriptNotFound
-from engine.voice import check_text
+from engine.voice import check_text, is_own_voice
 from storage.models import CardRow, CardTakeRow, GenerationRow, ScriptRow
 from storage.repositories import voices
 from storage.repositories.generations import delete_takes
@@ -208,8 +208,8 @@ def checked_chapter(title: str | None) -> str | None:
 
 
 def check_voice(session: Session, voice_id: str | None, owner: str) -> None:
-    """Raises VoiceNotFound unless the owner can use the voice, or it is None."""
-    if voice_id is not None:
+    """Raises VoiceNotFound unless the owner can use the voice, or it is None, or one of a model's own."""
+    if voice_id is not None and not is_own_voice(voice_id):
         voices.record(session=session, voice_id=voice_id, owner=owner)
 
 

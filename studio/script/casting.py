@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from storage.repositories.voices import fold
 
 if TYPE_CHECKING:
-    from storage import VoiceRecord
+    from studio.available_voices import ListedVoice
 
 Cast = dict[str | None, str]  # a voice's id by speaker; None is the narrator
 
 
-def initial_cast(speakers: Iterable[str | None], voices: Sequence[VoiceRecord], picked: str) -> Cast:
+def initial_cast(speakers: Iterable[str | None], voices: Sequence[ListedVoice], picked: str) -> Cast:
     """Choose a voice for every speaker.
 
     A speaker with the name of a voice gets that voice. The narrator gets the picked voice; without a narrator, the

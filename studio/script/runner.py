@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from engine.engine import SpeakOptions
 from engine.errors import DatabaseUnavailable, EngineBusy, EngineClosed, InvalidInput, RepriseError, ScriptNotFound
 from engine.sentences import Sentence
+from studio.available_voices import AvailableVoices
 from studio.error_sentences import error_sentence
 from studio.pronunciation import as_said
 from studio.script.fair_slots import FairSlots
@@ -24,10 +25,10 @@ from studio.traces import reason
 
 if TYPE_CHECKING:
     from engine.request import SpeechResult
-    from engine.voice import Voice
     from storage import Storage
     from storage.repositories.cards import CardRecord
     from storage.repositories.generations import Spoken
+    from studio.available_voices import ReadyVoice
     from studio.model_manager import MeasuredSpeech, ModelManager
     from studio.watermark import Watermark
 
@@ -182,7 +183,7 @@ class ScriptRunner:
         voice = self._voice(run, card)
         options = options_of(card, engine.default_options)
         text = as_said(self._storage, card.text, voice.language, owner=run.owner)
-        with closing(engine.speak(text, voice, options, owner=run.owner)) as speech:
+        with closing(engine.speak(text, voice.voice, options, owner=run.owner)) as speech:
             take = TakeBuffer(speech.sample_rate, self._watermark)
             self._began(run, card, speech)
             for chunk in speech:
@@ -197,11 +198,10 @@ class ScriptRunner:
             raise InvalidInput("cards.nothing_spoken")
         return self._kept(card, take, voice, result)
 
-    def _voice(self, run: _Run, card: CardRecord) -> Voice:
+    def _voice(self, run: _Run, card: CardRecord) -> ReadyVoice:
         if card.voice_id is None:
             raise InvalidInput("cards.no_voice")
-        engine = self._engine
-        return self._storage.voices.ready(card.voice_id, engine.codec_fingerprint, engine.reencode, owner=run.owner)
+        return AvailableVoices(self._engine, self._storage.voices).ready(card.voice_id, owner=run.owner)
 
     def _began(self, run: _Run, card: CardRecord, speech: MeasuredSpeech) -> None:
         with self._lock:
@@ -209,7 +209,7 @@ class ScriptRunner:
         if run.stopped.is_set():
             speech.cancel()
 
-    def _kept(self, card: CardRecord, take: TakeBuffer, voice: Voice, result: SpeechResult) -> Spoken:
+    def _kept(self, card: CardRecord, take: TakeBuffer, voice: ReadyVoice, result: SpeechResult) -> Spoken:
         return take.finish(
             result,
             text=card.text,

@@ -48,6 +48,10 @@ class Server:
         finally:
             self.storage.keys.revoke(name)
 
+    def speaking(self) -> bool:
+        """Whether a speech has a slot."""
+        return self.engine.status().speaking > 0
+
     def busy(self) -> int:
         """Speeches that are made or wait, also those between two segments."""
         return self.engine._pipeline.loop.scheduler.open

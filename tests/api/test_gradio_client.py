@@ -8,8 +8,10 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError, AuthenticationError
 
 from tests.api.conftest import TEXT, Server, bearer, decoded
+from tests.waiting import until
 
 PLACE = "/v1/gradio"
+LONG = "The rain has stopped at last, and all the birds are singing. " * 160  # minutes
 SAMPLES = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]
 
 
@@ -31,6 +33,24 @@ def test_a_client_finds_endpoints_and_speaks(server: Server) -> None:
         client.predict(TEXT, voice="Nobody", api_name="/speak")
     with pytest.raises(AppError, match="response_format"):
         client.predict(TEXT, format="tape", api_name="/speak")
+
+
+def test_a_cancelled_call_ends_its_speech(server: Server) -> None:
+    client = Client(server.url + PLACE, verbose=False)
+    job = client.submit(LONG, voice="Clara", api_name="/speak")
+    until(lambda: server.speaking() and job.communicator.event_id)
+    job.cancel()
+    until(lambda: server.busy() == 0)
+    assert Client(server.url + PLACE, verbose=False).predict(api_name="/list_voices")
+
+
+def test_a_client_that_leaves_ends_its_speech(server: Server, client: httpx.Client) -> None:
+    call = {"fn_index": 0, "data": [LONG, "Clara", "mp3", 1, 7], "session_hash": "abc"}
+    assert client.post(f"{PLACE}/gradio_api/queue/join", json=call).status_code == 200
+    with client.stream("GET", f"{PLACE}/gradio_api/queue/data", params={"session_hash": "abc"}) as events:
+        assert events.status_code == 200
+        until(server.speaking)
+    until(lambda: server.busy() == 0)
 
 
 def test_endpoints_need_the_keys_of_the_interface(server: Server) -> None:
@@ -61,4 +81,5 @@ def test_calls_of_no_client_are_refused(client: httpx.Client, changed: dict[str,
     call = {"fn_index": 0, "data": ["Hi.", "Clara", "mp3", 1, 7], "session_hash": "abc", **changed}
     refused = client.post(f"{PLACE}/gradio_api/queue/join", json=call)
     assert (refused.status_code, refused.json()["error"]["type"]) == (400, "invalid_request_error")
-    assert client.post(f"{PLACE}/gradio_api/queue/join", content=b"{").status_code == 400
+    for path in ("queue/join", "cancel"):
+        assert client.post(f"{PLACE}/gradio_api/{path}", content=b"{").status_code == 400

@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from engine import Engine, request
 from engine.engine import choose_device
-from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
+from engine.errors import InvalidInput, InvalidOption, VoiceNotFound, VoiceProtected
 from engine.sentences import Sentence
 from storage import Storage
+from storage.library import LOCAL
 from studio.access import Access, Caller
 from studio.context import AppContext
 from studio.model_manager import ModelCatalog, ModelManager
+from studio.script import Card
 from studio.speech_service import SpeechService, SpokenBy
 from tests.engine.families.qwen3_tts.conftest import as_kind
 from tests.paths import CLIP, MINIATURE, QWEN
@@ -24,7 +27,8 @@ TEXT = "The fox says yes."
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppContext]:
     budget: Callable[[str, float], int] = request.frame_budget
     monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(6, budget(text, rate)))
-    folders = {"s2": MINIATURE, "base": QWEN, "custom_voice": as_kind(tmp_path / "custom", "custom_voice")}
+    others = {kind: as_kind(tmp_path / kind, kind) for kind in ("custom_voice", "voice_design")}
+    folders = {"s2": MINIATURE, "base": QWEN, **others}
 
     def load(model: str, _report: object) -> Engine:
         return Engine(model, folders[model], choose_device("cpu"), slots=1, graphs="off")
@@ -56,11 +60,37 @@ def test_the_library_stays_and_own_voices_have_names(app: AppContext) -> None:
     app.engine.switch("custom_voice")
     assert app.engine.abilities.speakers == ("vivian", "dylan", "ryan")
     assert spoken(SpokenBy("Ryan"), instructions="Calmly.")
+    listed = app.voices.list(owner=LOCAL)
+    assert [voice.name for voice in listed] == ["Vivian", "Dylan", "Ryan", "Anna"]
+    ryan = listed[2]
+    assert app.voices.find("rYAN", owner=LOCAL) == app.voices.get(ryan.id, owner=LOCAL) == ryan
+    assert service.find_voice(caller, "ash").name == "Dylan"  # OpenAI's second name is the second speaker
+    assert spoken(SpokenBy("alloy"))
+    with pytest.raises(VoiceProtected, match="of the model itself"):
+        service.delete_voice(caller, "Ryan")
+    script = app.storage.scripts.create("A script", [Card(TEXT)], voice_id=ryan.id)
+    app.storage.scripts.queue(script.id)
+    over = Event()
+    app.scripts.start(LOCAL, script.id, over.set)
+    assert over.wait(60)
+    (card,) = app.storage.scripts.cards(script.id)
+    assert (card.state, app.storage.history.get(str(card.take_id)).voice_name) == ("spoken", "Ryan")
     with pytest.raises(InvalidInput, match="does not clone"):
         spoken(SpokenBy("Anna"))
     with pytest.raises(VoiceNotFound):
         spoken(SpokenBy("Eve"))
+    app.engine.switch("voice_design")
+    assert spoken(SpokenBy(), instructions="A low voice.")
+    assert spoken(SpokenBy("nova"), instructions="A low voice.")
+    with pytest.raises(InvalidInput, match="described in words"):
+        spoken(SpokenBy("Anna"))
+    sample = app.engine.encode_voice("Eve", [(CLIP, "The words of the clip.")], description="A high voice.").voice
+    app.storage.voices.add(sample)
+    assert spoken(SpokenBy("Eve"))
+    app.engine.switch("base")
+    assert spoken(SpokenBy("Eve"))  # from its sample
     app.engine.switch("s2")
-    (kept,) = app.storage.voices.list()
-    assert kept.name == "Anna"
+    with pytest.raises(VoiceNotFound, match="another model"):
+        app.voices.ready(ryan.id, owner=LOCAL)
+    assert [voice.name for voice in app.storage.voices.list()] == ["Anna", "Eve"]
     assert spoken(SpokenBy("Anna"))

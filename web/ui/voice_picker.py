@@ -9,20 +9,21 @@ import gradio as gr
 
 from engine.errors import InvalidInput
 from engine.sentences import Sentence
+from studio.available_voices import ModelVoice
 
 if TYPE_CHECKING:
-    from storage import VoiceRecord
+    from studio.available_voices import ListedVoice
     from web.ui.i18n import Words
 
 
-def select_voice(voices: Sequence[VoiceRecord], wanted: Any, words: Words) -> gr.Dropdown:
+def select_voice(voices: Sequence[ListedVoice], wanted: Any, words: Words) -> gr.Dropdown:
     """The picker with these voices; the wanted one is selected, or else the first."""
     ids = [voice.id for voice in voices]
     selected = wanted if wanted in ids else next(iter(ids), None)
     return gr.Dropdown(choices=_choices(voices, words), value=selected)
 
 
-def update_choices(voices: Sequence[VoiceRecord], selected: Any, words: Words) -> gr.Dropdown:
+def update_choices(voices: Sequence[ListedVoice], selected: Any, words: Words) -> gr.Dropdown:
     """The picker with these voices; the selection stays unless its voice is gone.
 
     It is not sent back as the value: a voice that is selected while this answer is on its way must stay selected.
@@ -32,13 +33,17 @@ def update_choices(voices: Sequence[VoiceRecord], selected: Any, words: Words) -
     return select_voice(voices, selected, words)
 
 
-def voice_label(voice: VoiceRecord, words: Words) -> str:
+def voice_label(voice: ListedVoice, words: Words) -> str:
     """A voice's name in a list."""
+    if isinstance(voice, ModelVoice):
+        return words("voice.model_label", name=voice.name)
     return words("voice.sample_label", name=voice.name) if voice.shared else voice.name
 
 
-def description_of(voice: VoiceRecord, words: Words) -> str:
+def description_of(voice: ListedVoice, words: Words) -> str:
     """A voice's description; that of a sample voice which comes with Reprise is translated."""
+    if isinstance(voice, ModelVoice):
+        return words("voice.of_model")
     sample = Sentence(f"sample.{voice.name.casefold()}")
     return words.write(sample) if voice.shared and voice.description == str(sample) else voice.description
 
@@ -50,5 +55,5 @@ def require_voice(voice_id: Any, words: Words) -> str:
     return voice_id
 
 
-def _choices(voices: Sequence[VoiceRecord], words: Words) -> list[tuple[str, str]]:
+def _choices(voices: Sequence[ListedVoice], words: Words) -> list[tuple[str, str]]:
     return [(voice_label(voice, words), voice.id) for voice in voices]

@@ -131,7 +131,7 @@ class HistoryHandlers:
         try:
             owner = self._context.owner(token, request).key
             record = self._history.get(parse_payload(Entry, event).id, owner=owner)
-            voices = self._context.storage.voices.list(owner=owner)
+            voices = self._context.voices.list(owner=owner)
         except Exception as error:
             return *(gr.skip(),) * 10, notice(error_message(error, words), "bad")
         exists = any(voice.id == record.voice_id for voice in voices)

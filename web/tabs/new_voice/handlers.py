@@ -13,12 +13,14 @@ import gradio as gr
 from engine.audio.merge import merge_clips, merge_transcripts
 from engine.errors import InvalidInput, InvalidName, VoiceNotFound
 from engine.sentences import Sentence
+from engine.text import speaking_time
 from engine.voice import Consent, Voice, clean_name
+from studio.voice_maker import SAMPLE_TEXT, check_clones, describe_voice
 from web.identity.addresses import client_address
 from web.limits.budgets import PoolFull
 from web.limits.worker_pool import WorkerPool
 from web.tabs.new_voice.clips import ChosenClip, chosen_clips, parse_clip_list, split_by_length
-from web.tabs.new_voice.views import FormError, errors_html, steps_html
+from web.tabs.new_voice.views import DESCRIBED_STEPS, FormError, errors_html, steps_html
 from web.ui.events import broadcast_change
 from web.ui.messages import error_message, notice
 from web.ui.payloads import Payload, ShortText, default_if_invalid, parse_payload
@@ -31,8 +33,9 @@ if TYPE_CHECKING:
     from web.ui.i18n import Words
 
 Updates = tuple[Any, ...]
-FIELDS = 4
+FIELDS = 5
 AT_ONCE, LINE, EACH = 1, 16, 4  # voices being made; with waiting ones; of one address
+NAME_FIELD = "#rp-name :is(input, textarea)"
 UNNAMED = "…"  # in the consent sentence until there is a name
 
 
@@ -44,9 +47,10 @@ class Names(Payload):
 
 
 class VoiceForm(Names):
-    """The form without its clips. agreed: the consent checkbox."""
+    """The form without its clips. agreed: the consent checkbox. description: of the voice, for models that take one."""
 
     agreed: Annotated[bool, default_if_invalid(False)]
+    description: Annotated[ShortText, default_if_invalid("")] = ""
 
 
 @dataclass(frozen=True)
@@ -86,10 +90,13 @@ class NewVoiceHandlers:
         return notice(words("new.waiting"), "busy")
 
     async def save_voice(
-        self, clips: Any, name: Any, speaker: Any, agreed: Any, token: Any, request: gr.Request
+        self, clips: Any, name: Any, speaker: Any, agreed: Any, description: Any, token: Any, request: gr.Request
     ) -> AsyncIterator[Updates]:
-        """As `save_steps`, on the pool's threads."""
-        saving = self.save_steps(clips, name, speaker, agreed, token, request)
+        """As `save_steps` or `describe_steps`, on the pool's threads."""
+        if self._context.engine.abilities.describes:
+            saving = self.describe_steps(name, description, token, request)
+        else:
+            saving = self.save_steps(clips, name, speaker, agreed, token, request)
         try:
             async for updates in self._pool.steps(client_address(request), saving):
                 yield updates
@@ -99,7 +106,7 @@ class NewVoiceHandlers:
     def save_steps(
         self, clips: Any, name: Any, speaker: Any, agreed: Any, token: Any, request: gr.Request
     ) -> Generator[Updates, None, None]:
-        """Outputs: notice; the four fields, emptied when the voice is saved; Speak's voice picker and notice; tab to
+        """Outputs: notice; the five fields, emptied when the voice is saved; Speak's voice picker and notice; tab to
         show; change broadcast."""
         context, words = self._context, self._context.words(request)
         unchanged = (gr.skip(),) * (FIELDS + 4)
@@ -118,22 +125,56 @@ class NewVoiceHandlers:
         except Exception as error:
             yield notice(error_message(error, words), "bad"), *unchanged
             return
-        emptied = None, "", "", gr.Checkbox(value=False, label=consent_sentence(UNNAMED, words))
-        picker = select_voice(context.storage.voices.list(owner=form.owner), record.id, words)
-        message = notice(self._saved_message(record, left_out, made.notes, words))
-        yield "", *emptied, picker, message, gr.Tabs(selected="speak"), broadcast_change("voices")
+        yield self._saved(record, form.owner, self._saved_message(record, left_out, made.notes, words), words)
+
+    def describe_steps(
+        self, name: Any, description: Any, token: Any, request: gr.Request
+    ) -> Generator[Updates, None, None]:
+        """As `save_steps`, for a voice that is described in words: the model speaks a sample of it."""
+        context, words = self._context, self._context.words(request)
+        unchanged = (gr.skip(),) * (FIELDS + 4)
+        try:
+            owner = context.owner(token, request)
+            form = self._check_description(name, description, owner.key, words)
+            yield steps_html("speaking", words, DESCRIBED_STEPS), *unchanged
+            with context.budgets.reserve_take(owner, speaking_time(SAMPLE_TEXT), words):
+                record = describe_voice(context, form.name, form.description, owner=owner.key)
+        except IncompleteForm as error:
+            yield errors_html(error.errors), *unchanged
+            return
+        except Exception as error:
+            yield notice(error_message(error, words), "bad"), *unchanged
+            return
+        yield self._saved(record, owner.key, self._saved_message(record, (), (), words), words)
+
+    def _saved(self, record: VoiceRecord, owner: str, message: str, words: Words) -> Updates:
+        """The outputs of `save_steps` once the voice is saved."""
+        emptied = None, "", "", gr.Checkbox(value=False, label=consent_sentence(UNNAMED, words)), ""
+        picker = select_voice(self._context.voices.list(owner=owner), record.id, words)
+        return "", *emptied, picker, notice(message), gr.Tabs(selected="speak"), broadcast_change("voices")
+
+    def _check_description(self, name: Any, description: Any, owner: str, words: Words) -> VoiceForm:
+        """Raises IncompleteForm."""
+        form = parse_payload(VoiceForm, name=name, speaker="", agreed=False, description=description)
+        errors = [] if form.description.strip() else [FormError(words("new.no_description"), "#rp-describe textarea")]
+        if problem := self._name_problem(form.name, owner, words):
+            errors.append(FormError(problem, NAME_FIELD))
+        if errors:
+            raise IncompleteForm(errors)
+        return form
 
     def _check_form(
         self, clips: Any, name: Any, speaker: Any, agreed: Any, token: Any, request: gr.Request
     ) -> CheckedForm:
         """Check everything that can be refused before the engine starts. Raises RepriseError."""
         context, words = self._context, self._context.words(request)
+        check_clones(context.engine)
         owner = context.owner(token, request).key
         form = parse_payload(VoiceForm, name=name, speaker=speaker, agreed=agreed)
         chosen = chosen_clips(clips, context.folder)
-        errors = list(_clip_errors(chosen, clips, words))
+        errors = list(_clip_errors(chosen, clips, words, needs_words=context.engine.abilities.needs_words))
         if problem := self._name_problem(form.name, owner, words):
-            errors.append(FormError(problem, "#rp-name :is(input, textarea)"))
+            errors.append(FormError(problem, NAME_FIELD))
         if not form.agreed:
             errors.append(FormError(words("notice.no_consent"), "#rp-consent input"))
         if errors:
@@ -154,11 +195,15 @@ class NewVoiceHandlers:
         return "" if taken.shared else words("new.name_taken", name=taken.name)
 
     def _reference(self, clips: Sequence[ChosenClip]) -> tuple[bytes | Path, str]:
-        """One clip with its transcript, joined from several: a prompt's references are its speakers."""
+        """One clip with its transcript, joined from several: a prompt's references are its speakers.
+
+        Without the words of one of them there is no transcript of all.
+        """
         if len(clips) == 1:
             return clips[0].audio(), clips[0].words
         joined = merge_clips([clip.audio() for clip in clips], self._context.engine.sample_rate)
-        return joined, merge_transcripts([clip.words for clip in clips])
+        transcripts = [clip.words for clip in clips]
+        return joined, merge_transcripts(transcripts) if all(transcripts) else ""
 
     def _save(self, voice: Voice, form: CheckedForm) -> VoiceRecord:
         record = self._context.storage.voices.add(voice, owner=form.owner)
@@ -187,12 +232,12 @@ def consent_sentence(who: str, words: Words) -> str:
     return words("new.consent", who=who)
 
 
-def _clip_errors(chosen: Sequence[ChosenClip], value: Any, words: Words) -> Iterator[FormError]:
-    """value: the recorder's, which tells whose transcript is shown."""
+def _clip_errors(chosen: Sequence[ChosenClip], value: Any, words: Words, *, needs_words: bool) -> Iterator[FormError]:
+    """value: the recorder's, which tells whose transcript is shown. needs_words: whether the model does."""
     if not chosen:
         yield FormError(words("notice.no_clip"), ".rp-drop button:enabled")
     for index, clip in enumerate(chosen):
-        if not clip.words:
+        if needs_words and not clip.words:
             is_shown = parse_clip_list(value).chosen == index
             field = ".rp-words" if is_shown else f".rp-clip-line:nth-child({index + 1}) .rp-clip-name"
             yield FormError(words("new.no_words", clip=clip.name), field)

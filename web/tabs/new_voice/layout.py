@@ -31,8 +31,17 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     """Lay out the tab and register its event listeners."""
     handlers, label = NewVoiceHandlers(context), context.label
     section_title(label("new.title"))
+    gr.HTML(label("new.own_only"), html_template="<p>${value}</p>", elem_id="rp-own-only", apply_default_css=False)
     clips = clip_input(ClipServer(context).functions(), scripts=list(READING_TEXTS))
-    with gr.Row():
+    description = gr.Textbox(
+        label=label("new.describe"),
+        info=label("new.describe_info"),
+        placeholder=label("new.describe_hint"),
+        lines=3,
+        max_lines=8,
+        elem_id="rp-describe",
+    )
+    with gr.Row(elem_id="rp-names"):
         name = gr.Textbox(label=label("new.name"), max_lines=1, min_width=140, elem_id="rp-name")
         speaker = gr.Textbox(
             label=label("new.speaker"),
@@ -41,18 +50,25 @@ def build(context: WebContext, shared: SharedComponents) -> None:
             min_width=140,
             elem_id="rp-speaker",
         )
-    shared.drafted.extend([name, speaker])
+    shared.drafted.extend([name, speaker, description])
     agreed = gr.Checkbox(label=label("new.consent_blank"), value=False, elem_id="rp-consent")
     trouble = notice_line("rp-form-notice")
     save = gr.Button(label("new.save"), variant="primary", elem_id="rp-save")
     typed = partial(gr.on, [name.change, speaker.change])
     show(typed, handlers.update_consent, [name, speaker], agreed, trigger_mode="always_last")
-    gr.on([clips.change, name.input, agreed.input], None, trouble, trouble, js=CLEAR_ERRORS, api_visibility="private")
+    gr.on(
+        [clips.change, name.input, agreed.input, description.input],
+        None,
+        trouble,
+        trouble,
+        js=CLEAR_ERRORS,
+        api_visibility="private",
+    )
     asked = listen(save.click, handlers.show_waiting, None, trouble)
     saved = asked.then(
         handlers.save_voice,
-        [clips, name, speaker, agreed, shared.token],
-        [trouble, clips, name, speaker, agreed, shared.picker, shared.notice, shared.tabs, shared.changes],
+        [clips, name, speaker, agreed, description, shared.token],
+        [trouble, clips, name, speaker, agreed, description, shared.picker, shared.notice, shared.tabs, shared.changes],
         show_progress="hidden", preprocess=False, api_visibility="private", concurrency_limit=None,
     )  # fmt: skip
     saved.then(None, js=FOCUS_TEXT)

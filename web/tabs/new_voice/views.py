@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from web.ui.i18n import Words
 
 STEPS = ("preparing", "encoding", "saving")
+DESCRIBED_STEPS = ("speaking", "saving")
 # {"light", "word", "sentence", "fix", "label", "part"}: a finding as doctor.js takes it.
 Row = dict[str, Any]
 
@@ -71,14 +72,14 @@ def errors_html(errors: Sequence[FormError]) -> str:
     return f'<ul class="rp-notice rp-bad rp-faults" role="alert" data-field="{field}">{lines}</ul>'
 
 
-def steps_html(current: str, words: Words) -> str:
-    """HTML of the progress of saving. current: one of `STEPS`."""
-    at = STEPS.index(current)
+def steps_html(current: str, words: Words, steps: Sequence[str] = STEPS) -> str:
+    """HTML of the progress of saving. current: one of `steps`."""
+    at = steps.index(current)
     states = ("done", "now", "next")
     lines = "".join(
         f'<li data-step="{states[(i >= at) + (i > at)]}"{" aria-current=step" if i == at else ""}>'
         f"{escape(words(f'new.step_{step}'))}</li>"
-        for i, step in enumerate(STEPS)
+        for i, step in enumerate(steps)
     )
     status = f'<span class="rp-unseen" role="status">{escape(words(f"new.step_{current}"))}</span>'
     return f'<div class="rp-notice rp-busy rp-steps"><ol>{lines}</ol>{status}</div>'

@@ -78,7 +78,7 @@ class ScriptActions:
         return {"scripts": [script_view(record, running=run) for record, run in zip(records, running, strict=True)]}
 
     def _voices(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
-        voices = self._context.storage.voices.list(owner=owner.key)
+        voices = self._context.voices.list(owner=owner.key)
         return {"voices": [{"id": voice.id, "name": voice_label(voice, words)} for voice in voices]}
 
     def _takes(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
@@ -247,7 +247,7 @@ class ScriptActions:
 
     def _known(self, owner: Owner, voice_id: str | None) -> str | None:
         """The voice's id, None where the voice is gone."""
-        voices = self._context.storage.voices.list(owner=owner.key)
+        voices = self._context.voices.list(owner=owner.key)
         return voice_id if voice_id in [voice.id for voice in voices] else None
 
     def _split(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:

@@ -134,7 +134,7 @@ class ScriptHandlers:
 
     def _create(self, script: Script, name: str, picked: str, token: Any, request: gr.Request) -> str:
         owner = self._context.owner(token, request).key
-        voices, scripts = self._context.storage.voices.list(owner=owner), self._context.storage.scripts
+        voices, scripts = self._context.voices.list(owner=owner), self._context.storage.scripts
         ids = [voice.id for voice in voices]
         voice = picked if picked in ids else next(iter(ids), None)
         made = scripts.create(name, script.cards, voice_id=voice, owner=owner).id

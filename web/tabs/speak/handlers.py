@@ -149,7 +149,7 @@ class SpeakHandlers:
         owner, voice = self._context.owner(token, request), None
         with suppress(VoiceNotFound):
             selected = parse_payload(SelectedVoice, voice=voice_id).voice
-            voice = self._context.storage.voices.get(selected, owner=owner.key)
+            voice = self._context.voices.get(selected, owner=owner.key)
         card = voice_card_view(voice, owner, self._context.links, self._context.words(request)) if voice else None
         return card, writing_hints(self._context.engine, voice)
 
@@ -299,11 +299,11 @@ class SpeakHandlers:
 
     def _begin_speech(self, asked: TakeRequest, owner: Owner) -> tuple[MeasuredSpeech, str]:
         """The speech, and the name of its voice."""
-        engine, voices = self._context.engine, self._context.storage.voices
-        voice = voices.ready(asked.voice_id, engine.codec_fingerprint, engine.reencode, owner=owner.key)
+        engine = self._context.engine
+        voice = self._context.voices.ready(asked.voice_id, owner=owner.key)
         text = with_paragraph_pauses(asked.text, asked.paragraph_pause)
         text = as_said(self._context.storage, text, voice.language, owner=owner.key)
-        return engine.speak(text, voice, asked.options, owner=owner.key), voice.name
+        return engine.speak(text, voice.voice, asked.options, owner=owner.key), voice.name
 
     def _chunk_messages(self, take: TakeBuffer, speech: MeasuredSpeech, words: Words) -> Iterator[Message]:
         for chunk in speech:

@@ -32,7 +32,7 @@ class RailHandlers:
     def list_voices(self, token: Any, request: gr.Request) -> Any:
         """Output: rail, with new links."""
         owner, words = self._context.owner(token, request), self._context.words(request)
-        voices = self._context.storage.voices.list(owner=owner.key)
+        voices = self._context.voices.list(owner=owner.key)
         marked = self._context.storage.favourites.ids(owner=owner.key)
         pictures, links = self._context.storage.portraits.all(owner=owner.key), self._context.links
         views = [

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from studio.available_voices import ModelVoice
 from studio.portraits import portrait_url
 from web.downloads.sounds import sound_facts
 from web.ui.voice_picker import description_of
 
 if TYPE_CHECKING:
-    from storage import VoiceRecord
     from storage.repositories.generations import GenerationRecord
+    from studio.available_voices import ListedVoice
     from studio.model_manager import ModelManager
     from web.downloads.links import DownloadLinks
     from web.identity.owners import Owner
@@ -18,34 +19,41 @@ if TYPE_CHECKING:
 
 LINK_SECONDS = 30 * 60  # fresh.js asks for new ones before
 TEXT_SHOWN = 300  # characters
+LAST = "9999-12-31"  # as if made after all others, so that their portraits keep their colours
 
 
-def voice_card_view(voice: VoiceRecord, owner: Owner, links: DownloadLinks, words: Words) -> dict[str, str]:
+def voice_card_view(voice: ListedVoice, owner: Owner, links: DownloadLinks, words: Words) -> dict[str, str]:
     """The selected voice, as voice_card.js takes it."""
-    url = links.sign(owner, "clip", voice.id, LINK_SECONDS)
+    url = clip_link(voice, owner, links)
     about = description_of(voice, words).strip()
     return {"id": voice.id, "name": voice.name, "language": voice.language, "about": about, "url": url}
 
 
 def rail_voice_view(
-    voice: VoiceRecord, favourite: bool, picture: bytes, owner: Owner, links: DownloadLinks, words: Words
+    voice: ListedVoice, favourite: bool, picture: bytes, owner: Owner, links: DownloadLinks, words: Words
 ) -> dict[str, Any]:
-    """A voice, as voice_rail.js takes it."""
+    """A voice, as voice_rail.js takes it. own: whether it is one of the loaded model's own."""
     return {
         "id": voice.id,
         "name": voice.name,
         "picture": portrait_url(picture),
         "shared": voice.shared,
+        "own": isinstance(voice, ModelVoice),
         "favourite": favourite,
         "language": voice.language,
         "description": description_of(voice, words).strip(),
         "tags": list(voice.tags),
-        "made": voice.created.isoformat(),
-        "url": links.sign(owner, "clip", voice.id, LINK_SECONDS),
+        "made": LAST if isinstance(voice, ModelVoice) else voice.created.isoformat(),
+        "url": clip_link(voice, owner, links),
     }
 
 
-def writing_hints(engine: ModelManager, voice: VoiceRecord | None) -> dict[str, Any]:
+def clip_link(voice: ListedVoice, owner: Owner, links: DownloadLinks) -> str:
+    """A link to a voice's clip; "" for the model's own, which have none."""
+    return "" if isinstance(voice, ModelVoice) else links.sign(owner, "clip", voice.id, LINK_SECONDS)
+
+
+def writing_hints(engine: ModelManager, voice: ListedVoice | None) -> dict[str, Any]:
     """What the hints below the text depend on, as writing.js takes it."""
     return {"tags": engine.style_tags, "english": engine.english_only, "demo": voice.demo if voice else ""}
 

@@ -9,7 +9,7 @@ import gradio as gr
 from web.tabs.status.handlers import StatusHandlers
 from web.tabs.status.origin import OriginHandlers
 from web.ui.components import file_checker, status_board
-from web.ui.events import keep_choices, listen, show
+from web.ui.events import broadcast_change, keep_choices, listen, show
 from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def _model_choice(context: WebContext, shared: SharedComponents, handlers: Statu
     show(model.change, handlers.show_licence, model, licence)
     keep_choices(model)
     listen(shared.demo.load, handlers.list_models, None, [model, licence])
-    load.click(
+    loaded = load.click(
         handlers.load_model, model, [message, shared.heading, board],
         show_progress="hidden", preprocess=False, api_visibility="private", concurrency_limit=None,
     )  # fmt: skip
+    listen(loaded.then, lambda: broadcast_change("voices"), None, shared.changes)  # models have voices of their own

@@ -11,8 +11,11 @@ import soundfile
 
 from engine.audio.merge import MAX_MERGED_SECONDS
 from engine.errors import UnusableReference
+from engine.families.family import Abilities
+from engine.voice import OwnVoice
 from storage import VoiceLibrary
 from storage.repositories.shared_voices import Sample
+from studio.voice_maker import SAMPLE_TEXT
 from tests.fake_engine import FakeEngine, buzz, reference, voice
 from tests.looping import run
 from tests.paths import CLIP
@@ -67,15 +70,57 @@ def save(events: NewVoiceHandlers, *clips: dict[str, Any], request: Any = None, 
 def test_a_saved_voice_is_picked_and_its_upload_is_gone(
     events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], context: WebContext
 ) -> None:
-    trouble, clips, name, speaker, agreed, picker, said, tabs, bell = save(events, clip)
+    trouble, clips, name, speaker, agreed, description, picker, said, tabs, bell = save(events, clip)
     record = library.find("Anna")
-    assert (trouble, clips, name, speaker, agreed.value) == ("", None, "", "", False)
+    assert (trouble, clips, name, speaker, agreed.value, description) == ("", None, "", "", False, "")
     assert (picker.value, [label for label, _ in picker.choices]) == (record.id, ["Anna"])
     assert "Saved “Anna”. A note about the clip. Now write something to say." in said
     assert (tabs.selected, bell["what"]) == ("speak", "voices")
     assert list(context.folder.iterdir()) == [], "nothing is left of the upload"
     assert library.load(record.id).references[0].transcript == "Hello there."
     assert record.references == 1
+
+
+def test_words_are_asked_for_only_where_the_model_needs_them(
+    events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], context: WebContext, engine: FakeEngine
+) -> None:
+    assert "Type the words" in save(events, {**clip, "words": ""})[0]
+    engine.abilities = Abilities(needs_words=False)
+    engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
+    assert save(events, {**clip, "words": ""})[0] == ""
+    assert library.load(library.find("Anna").id).references[0].transcript == ""
+    save(events, kept(context, CLIP), kept(context, CLIP, words=""), name="Both")
+    assert library.load(library.find("Both").id).references[0].transcript == ""  # not the words of half of it
+
+
+def test_a_described_voice_is_saved_with_a_sample(
+    events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], context: WebContext, engine: FakeEngine
+) -> None:
+    engine.abilities = Abilities(clones=False, needs_words=False, describes=True)
+    engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
+
+    def described(**form: str) -> tuple[Any, ...]:
+        async def steps() -> list[tuple[Any, ...]]:
+            given: Any = (None, form.get("name"), "", False, form.get("description"), None, None)
+            return [updates async for updates in events.save_voice(*given)]
+
+        *_, last = run(steps)
+        return last
+
+    missing = described()[0]
+    assert "Describe the voice." in missing
+    assert "Give the voice a name." in missing
+    trouble, *_, picker, said, _, _ = described(name="Ben", description=" A low voice. ")
+    record = library.find("Ben")
+    assert (trouble, picker.value, record.description, record.consent) == ("", record.id, "A low voice.", None)
+    assert "Saved “Ben”." in said
+    assert library.load(record.id).references[0].transcript == SAMPLE_TEXT
+    assert engine.asked[-1][:2] == (SAMPLE_TEXT, OwnVoice(description="A low voice."))
+    spoken = context.voices.ready(record.id, owner="local", instructions="Slowly.")
+    assert spoken.voice == OwnVoice(description="A low voice. Slowly.")
+    assert "does not clone" in save(events, clip)[0]
+    engine.abilities = Abilities()
+    assert context.voices.ready(record.id, owner="local").voice == library.load(record.id)
 
 
 def test_each_step_is_shown(events: NewVoiceHandlers, clip: dict[str, Any]) -> None:
@@ -284,7 +329,7 @@ def test_voices_are_made_on_threads_of_their_own_whose_line_ends(
     value = {"chosen": 0, "clips": [clip]}
 
     async def saved() -> list[tuple[Any, ...]]:
-        given: Any = (value, "Anna", "", True, None, GERMAN)
+        given: Any = (value, "Anna", "", True, "", None, GERMAN)
         return [updates async for updates in events.save_voice(*given)]
 
     refusing = WorkerPool(1, 0, 1)

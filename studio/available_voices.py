@@ -1,0 +1,104 @@
+"""The voices that an owner can speak with: those of the loaded model's own, and those of the library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine.errors import VoiceNotFound
+from engine.voice import OwnVoice, Voice, is_own_voice
+from storage.repositories.voices import VoiceRecord, fold
+
+if TYPE_CHECKING:
+    from storage import VoiceLibrary
+    from studio.model_manager import ModelManager
+
+
+@dataclass(frozen=True)
+class ModelVoice:
+    """One of the loaded model's own speakers, with the fields of a `VoiceRecord` that lists of voices show."""
+
+    speaker: str
+    language: str = ""
+    description: str = ""
+    demo: str = ""
+    tags: tuple[str, ...] = ()
+    shared: bool = True
+
+    @property
+    def id(self) -> str:
+        return OwnVoice(self.speaker).id
+
+    @property
+    def name(self) -> str:
+        """The speaker's name as people write it: `uncle_fu` is Uncle Fu."""
+        return " ".join(part.capitalize() for part in self.speaker.split("_"))
+
+
+ListedVoice = VoiceRecord | ModelVoice
+
+
+@dataclass(frozen=True)
+class ReadyVoice:
+    """A voice as the loaded model speaks it. language: that its pronunciations are for.
+
+    id: of a saved voice, `model:` with a name for one of the model's own, None for a clip that is not kept.
+    """
+
+    name: str
+    language: str
+    voice: Voice | OwnVoice
+    id: str | None
+
+
+class AvailableVoices:
+    """The voices for the loaded model. All methods may raise what those of `VoiceLibrary` raise."""
+
+    def __init__(self, engine: ModelManager, library: VoiceLibrary) -> None:
+        self._engine, self._library = engine, library
+
+    def own(self) -> list[ModelVoice]:
+        """The model's own speakers, in the order of the release."""
+        return [ModelVoice(speaker) for speaker in self._engine.abilities.speakers]
+
+    def list(self, *, owner: str) -> list[ListedVoice]:
+        """The model's own, then the owner's by name, then the sample voices."""
+        return [*self.own(), *self._library.list(owner=owner)]
+
+    def get(self, voice_id: str, *, owner: str) -> ListedVoice:
+        """A voice by its id. Raises VoiceNotFound, also for a speaker of a model that is not loaded."""
+        if not is_own_voice(voice_id):
+            return self._library.get(voice_id, owner=owner)
+        for voice in self.own():
+            if voice.id == voice_id:
+                return voice
+        raise VoiceNotFound("voices.of_other_model")
+
+    def find(self, name: str, *, owner: str) -> ListedVoice:
+        """A voice by name, regardless of case: the model's own, the owner's, or a sample. Raises VoiceNotFound."""
+        wanted = fold(name.strip())
+        for voice in self.own():
+            if wanted in (fold(voice.speaker), fold(voice.name)):
+                return voice
+        return self._library.find(name, owner=owner)
+
+    def ready(self, voice_id: str, *, owner: str, instructions: str = "") -> ReadyVoice:
+        """A voice as `speak` takes it, with the codes that the loaded model needs.
+
+        instructions: how to speak, for speakers that follow them and for described voices. Raises what
+        `VoiceLibrary.ready` and `Engine.reencode` raise.
+        """
+        found, able = self.get(voice_id, owner=owner), self._engine.abilities
+        if isinstance(found, ModelVoice):
+            voice = OwnVoice(found.speaker, instructions if able.instructs else "")
+            return ReadyVoice(found.name, "", voice, f"model:{found.speaker}")
+        if able.describes and is_described(found):
+            told = f"{found.description} {instructions}".strip()
+            return ReadyVoice(found.name, found.language, OwnVoice(description=told), found.id)
+        saved = self._library.ready(voice_id, self._engine.codec_fingerprint, self._engine.reencode, owner=owner)
+        return ReadyVoice(saved.name, saved.language, saved, found.id)
+
+
+def is_described(voice: VoiceRecord) -> bool:
+    """Whether a voice was made of a description: it is nobody's, so that nobody has consented to it."""
+    return bool(voice.description) and voice.consent is None and not voice.shared

@@ -1,0 +1,105 @@
+"""The page with models of another family, loaded by its picker: the library stays, and their own voices are there."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from engine import Engine, request
+from engine.audio import AudioFormat
+from engine.engine import choose_device
+from engine.sentences import Sentence
+from storage import Storage
+from studio import voice_maker
+from studio.model_manager import ModelCatalog, ModelManager
+from studio.takes.buffer import TakeBuffer
+from tests.engine.families.qwen3_tts.conftest import as_kind
+from tests.fake_engine import FakeEngine, voice
+from tests.paths import CLIP, QWEN
+from tests.web import conftest
+from tests.web.visiting import open_tab, pick, picker, speak, visit, wait_for
+
+KINDS = ("base", "custom_voice", "voice_design")
+
+
+class Spoken(TakeBuffer):
+    """Random weights make noise: a clip takes the place of what they speak."""
+
+    def encode(self, format: AudioFormat = "wav") -> bytes:
+        return CLIP.read_bytes()
+
+
+@pytest.fixture
+def choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelCatalog:
+    """Miniatures of the family, whose turns end early."""
+    budget: Callable[[str, float], int] = request.frame_budget
+    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(6, budget(text, rate)))
+    folders = {kind: QWEN if kind == "base" else as_kind(tmp_path / kind, kind) for kind in KINDS}
+
+    def load(model: str, _report: object) -> Engine:
+        return Engine(model, folders[model], choose_device("cpu"), slots=1, graphs="off")
+
+    return ModelCatalog({kind: Sentence("model.notice_qwen") for kind in KINDS}, lambda *_: None, load)
+
+
+def load(page: Page, model: str) -> None:
+    open_tab(page, "Status")
+    page.get_by_label("Another model").click()
+    page.get_by_role("option", name=model).click()
+    page.get_by_role("button", name="Load model").click()
+    expect(page.locator("#rp-status-notice")).to_have_text(f"{model} is ready.")
+
+
+def speak_in(page: Page, name: str, text: str) -> None:
+    """Speak, and hear something; a take of this voice is then the first of the list."""
+    open_tab(page, "Speak")
+    expect(picker(page)).to_have_value(name)
+    speak(page, text)
+    wait_for(page, "player.finished && player.length > 0")
+    expect(page.locator(".rp-take").first).to_contain_text(text)
+
+
+def test_saved_voices_speak_and_own_voices_appear(
+    chromium: Browser, serve: Any, storage: Storage, choice: ModelCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.voices.add(voice("Anna"))
+    monkeypatch.setattr(conftest, "ModelManager", lambda engine: ModelManager(engine, choice))
+    with visit(chromium, serve(FakeEngine(), storage), viewport={"width": 1280, "height": 900}) as page:
+        rail = page.locator(".rp-rail-row")
+        expect(rail).to_have_count(1)
+        load(page, "base")
+        speak_in(page, "Anna", "The library is kept.")
+        open_tab(page, "New voice")
+        page.locator(".rp-file").set_input_files(CLIP)
+        expect(page.get_by_text("This model can do without them")).to_be_visible()
+        page.get_by_label("Name of the voice").fill("Ben")
+        page.get_by_label("I am Ben").check()
+        page.get_by_role("button", name="Save voice").click()
+        expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Ben”.")  # without the words of the clip
+        speak_in(page, "Ben", "Without words.")
+
+        load(page, "custom_voice")
+        open_tab(page, "New voice")
+        expect(page.get_by_text("speaks with voices of its own")).to_be_visible()
+        expect(page.get_by_role("button", name="Save voice")).to_be_hidden()
+        open_tab(page, "Speak")
+        expect(rail.locator(".rp-rail-name")).to_have_text(["Dylan", "Ryan", "Vivian", "Anna", "Ben"])
+        expect(rail.first).to_contain_text("One of the model’s own voices")
+        expect(rail.first.get_by_role("button")).to_have_count(1)  # nothing to hear, to mark or to delete
+        pick(page, "Ryan (of the model)")
+        speak_in(page, "Ryan (of the model)", "I am of the model.")
+        open_tab(page, "Library")
+        expect(page.locator("#rp-library")).to_contain_text("Anna")
+        expect(page.locator("#rp-library")).not_to_contain_text("Ryan")
+
+        monkeypatch.setattr(voice_maker, "TakeBuffer", Spoken)
+        load(page, "voice_design")
+        open_tab(page, "New voice")
+        expect(page.locator("#rp-clip-block")).to_be_hidden()
+        page.get_by_label("What the voice is like").fill("A low voice.")
+        page.get_by_label("Name of the voice").fill("Cleo")
+        page.get_by_role("button", name="Save voice").click()
+        expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Cleo”.")
+        speak_in(page, "Cleo", "I was described.")
