@@ -5,6 +5,7 @@ import { create } from "../ui/elements.js";
 import { words } from "../ui/words.js";
 
 const TABS = { voice: "speak", take: "speak", script: "script" };
+const MISSING = { voice: "links.no_voice", take: "links.no_take", script: "links.no_script" };
 const ID = /^[0-9a-f]{32}$/;
 
 // What an address names: { kind, id, tab }; null for nothing.
@@ -40,7 +41,7 @@ export const tabOf = () => link?.tab ?? null;
 export function answer(kind, isThere) {
   if (link?.kind !== kind) return;
   link = null;
-  if (!isThere) tell(words(`links.no_${kind}`), "bad");
+  if (!isThere) tell(words(MISSING[kind]), "bad");
 }
 
 export async function copyLink(kind, id) {

@@ -4,7 +4,7 @@ import { create } from "./elements.js";
 import { words } from "./words.js";
 
 const KEY = "reprise.loudness";
-const CHOICES = { "": "player.loudness_own", 16: "player.loudness_16", 23: "player.loudness_23" };
+const CHOICES = { "": "player.loudness_own", 16: "player.loudness_podcast", 23: "player.loudness_broadcast" };
 
 function chosen() {
   try {
