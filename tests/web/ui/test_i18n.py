@@ -37,7 +37,6 @@ SAME = {
     "library.description",
     "recogniser.size",
     "origin.seed",
-    "player.loudness_",
     "locked.token",
     "speech.seed",
     "speech.top_p",

@@ -4,6 +4,7 @@ import { create } from "../ui/elements.js";
 import { words } from "../ui/words.js";
 
 const MEGABYTE = 1 << 20;
+const VERDICTS = { ours: "check.ours", marked: "check.marked", not_ours: "check.not_ours" };
 
 export function mount({ element, props, trigger, upload, watch }) {
   const area = element.querySelector(".rp-check-drop");
@@ -24,7 +25,7 @@ export function mount({ element, props, trigger, upload, watch }) {
 
   function show({ name, verdict, lines } = {}) {
     if (!verdict) return;
-    const title = verdict === "bad" ? [] : [create("strong", { text: words(`check.${verdict}`) })];
+    const title = verdict === "bad" ? [] : [create("strong", { text: words(VERDICTS[verdict]) })];
     const about = create("p", { class: "rp-check-verdict", "data-verdict": verdict }, ...title, create("span", { text: name }));
     say(about, create("ul", {}, ...lines.map((line) => create("li", { text: line }))));
   }

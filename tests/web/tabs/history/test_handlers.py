@@ -1,5 +1,6 @@
 """The events of the History tab, without a browser."""
 
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,7 @@ import gradio as gr
 import httpx
 import numpy as np
 import pytest
+import soundfile
 
 from engine.audio import encode_audio
 from storage.repositories.generations import GenerationRecord, Spoken
@@ -52,6 +54,7 @@ def test_an_entry_has_all_that_was_known_of_it(context: WebContext, events: Hist
     entries, voices, on, days, used = events.show_tab("", None, False, PAGE_SIZE, None, NOBODY)
     (entry,) = entries["entries"]
     links, facts = entry.pop("links"), entry.pop("facts")
+    assert "seed=3" in facts.pop("tags")["comment"]
     assert entry == {
         "id": kept.id,
         "when": kept.created.isoformat(),
@@ -135,9 +138,12 @@ def test_the_links_give_the_sound_in_every_format(
     samples, rate = read_wav(answers["wav"].content)
     np.testing.assert_allclose(samples / 32768, buzz(0, 2_000, 120), atol=2e-4)
     assert rate == SAMPLE_RATE
-    assert answers["flac"].content == context.storage.history.audio(
-        events.refresh_list("", "", False, PAGE_SIZE, None, NOBODY)["entries"][0]["id"]
+    take = events.refresh_list("", "", False, PAGE_SIZE, None, NOBODY)["entries"][0]["id"]
+    sent, kept = (
+        soundfile.read(io.BytesIO(flac), dtype="int16")[0]
+        for flac in (answers["flac"].content, context.storage.history.audio(take))
     )
+    np.testing.assert_array_equal(sent, kept)
     assert answers["opus"].content.startswith(b"OggS")
     assert len(answers["mp3"].content) > 100
     assert "The%20rain" in answers["mp3"].headers["content-disposition"]
