@@ -103,7 +103,7 @@ async def _message(socket: WebSocket) -> Any:
     async with asyncio.timeout(IDLE_SECONDS):
         try:
             return await socket.receive_json()
-        except (ValueError, KeyError):  # not JSON; a binary message
+        except (ValueError, KeyError, RecursionError):  # not JSON, or nested too deeply; a binary message
             return None
 
 

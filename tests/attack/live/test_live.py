@@ -8,7 +8,7 @@ import pytest
 
 from tests.attack import guard, worker
 from tests.attack.attack import Attack
-from tests.attack.live import gate, owners, server
+from tests.attack.live import gate, owners, programs, server
 from tests.attack.outcome import WRONG
 
 
@@ -38,6 +38,11 @@ def test_who_knocks_is_answered_as_promised() -> None:
 def test_an_intruder_gets_nothing() -> None:
     for case in owners.INTRUDER.cases(1, 2):
         assert_held(owners.INTRUDER, case)
+
+
+def test_programs_that_lie_are_answered_in_sentences() -> None:
+    for case in programs.PROGRAMS.cases(1, 40):
+        assert_held(programs.PROGRAMS, case)
 
 
 def assert_held(attack: Attack, case: object) -> None:
