@@ -63,10 +63,10 @@ class PageLoadHandlers:
         picker = update_choices(voices, parse_payload(SelectedVoice, voice=selected).voice, words)
         return heading_html(context, words), self._welcome(voices, owner, words), picker
 
-    def _welcome(self, voices: Sequence[ListedVoice], owner: str, words: Words) -> gr.HTML:
+    def _welcome(self, voices: Sequence[ListedVoice], owner: str, words: Words) -> Any:
         """The welcome, visible to owners who have neither made a voice nor a take."""
         is_new = all(voice.shared for voice in voices) and not self._context.storage.history.voice_uses(owner=owner)
-        return gr.HTML(welcome_html(words) if is_new else "", visible=is_new)
+        return gr.update(value=welcome_html(words) if is_new else "", visible=is_new)
 
 
 def heading_html(context: WebContext, words: Words) -> str:

@@ -17,7 +17,6 @@ from typing import Protocol, runtime_checkable
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.attention.bias import causal_lower_right
 
 
 class KVView(Protocol):
@@ -208,8 +207,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tenso
         return F.scaled_dot_product_attention(grouped, k, v, mask).reshape(batch, heads, 1, width)
     if new == seen:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=heads != groups)
-    causal: Tensor = causal_lower_right(new, seen)
+    causal: Tensor
     if q.device.type == "cpu":
         position = torch.arange(seen)
         causal = position <= position[seen - new :, None]
+    else:
+        from torch.nn.attention.bias import causal_lower_right  # imports torch's compiler, a second of start-up
+
+        causal = causal_lower_right(new, seen)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=causal, enable_gqa=heads != groups)

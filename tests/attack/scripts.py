@@ -29,7 +29,7 @@ class Spoken:
     text: str
     pause: float
     speaker: str | None
-    duration: float | None = 2.0
+    seconds: float | None = 2.0
 
 
 def _files(seed: int, count: int) -> Iterator[tuple[bytes, str]]:

@@ -38,14 +38,14 @@ def test_a_newcomer_can_speak_at_once(
     ada, ben = samples
     _, _, welcome, said, picker, bell = events.load_page(None, None, NOBODY)
     assert names(picker) == ["Ada (sample)", "Ben (sample)"]
-    assert (picker.value, welcome.visible, said) == (ada.id, True, "")
+    assert (picker.value, welcome["visible"], said) == (ada.id, True, "")
     assert set(bell["what"].split()) >= {"voices", "history"}, "the tabs are to show what there is"
     assert events.load_page(None, ben.id, NOBODY)[4].value == ben.id
     storage.history.add(spoken())
-    assert not events.load_page(None, None, NOBODY)[2].visible, "who has heard one needs no telling"
+    assert not events.load_page(None, None, NOBODY)[2]["visible"], "who has heard one needs no telling"
     mine = library.add(voice("Zoe"))
     _, _, welcome, _, picker, _ = events.load_page(None, None, NOBODY)
-    assert (picker.value, welcome.visible) == (mine.id, False)
+    assert (picker.value, welcome["visible"]) == (mine.id, False)
     assert names(picker) == ["Zoe", "Ada (sample)", "Ben (sample)"]
 
 
@@ -62,7 +62,7 @@ def test_who_comes_back_finds_what_is_there_now(events: PageLoadHandlers, librar
     ben, anna = library.add(voice("Ben")), library.add(voice("Anna"))
     library.rename(ben.id, "Zoe")
     heading, welcome, picker = events.refresh_page(ben.id, None, NOBODY)
-    assert (names(picker), welcome.visible) == (["Anna", "Zoe"], False)
+    assert (names(picker), welcome["visible"]) == (["Anna", "Zoe"], False)
     assert "value" not in picker.constructor_args, "another may have been picked since"
     assert "<strong>fake</strong>" in heading
     library.delete(ben.id)

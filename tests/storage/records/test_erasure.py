@@ -144,6 +144,7 @@ def test_a_deletion_in_spare_room_leaves_no_free_page_behind(path: Path, mark: M
 def test_sound_and_transcripts_lie_behind_a_page_of_zeros(storage: Storage, path: Path, mark: Marker) -> None:
     led = {table.name: list(table.columns.keys()) for table in Base.metadata.tables.values() if "lead" in table.columns}
     assert {table: columns[columns.index("lead") + 1 :] for table, columns in led.items()} == {
+        "voice_portraits": ["picture"],
         "voice_references": ["transcript", "clip", "object"],
         "generation_audio": ["audio", "object"],
         "consent_recordings": ["recording", "object"],

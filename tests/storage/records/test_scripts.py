@@ -16,7 +16,7 @@ from studio.script import cues, parse, progress
 from tests.storage.making import count, voice
 from tests.storage.speaking import FLAC, Clock, card, spoken
 
-NOBODY = "0" * 32
+NOBODY = "f" * 32
 TEXT = "Anna: Good morning! שלום.\n\nBen: مرحبا. 👩‍🚀 Fine.\n\nAnna: Bye."
 
 

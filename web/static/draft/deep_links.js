@@ -25,17 +25,25 @@ export function addressOf(href, kind, id) {
 }
 
 let link = null; // of this page, until it is answered
+let tab = null; // of it, until it is shown: the answer may come before
 
 // Called when the page is loaded. A reload then keeps what the page shows by then.
 export function arrive() {
   link = linked(location.search);
+  tab = link?.tab ?? null;
   if (link) history.replaceState(history.state, "", addressOf(location.href));
   return link;
 }
 
 // The id that the address names; null for another kind.
 export const named = (kind) => (link?.kind === kind && link.valid ? link.id : null);
-export const tabOf = () => link?.tab ?? null;
+
+// The tab to begin with, once; null without a link.
+export function takeTab() {
+  const first = tab;
+  tab = null;
+  return first;
+}
 
 // What the address names has been looked for.
 export function answer(kind, isThere) {

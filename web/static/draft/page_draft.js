@@ -1,7 +1,7 @@
 // This page's draft, in the browser's storages. Components are named by their ids in the page.
 
 import { KEY as OWNER } from "../ui/owner.js"; // stays: it is the key to what comes next
-import { named, tabOf } from "./deep_links.js";
+import { named, takeTab } from "./deep_links.js";
 import { Draft } from "./draft.js";
 
 const session = () => sessionStorage;
@@ -31,7 +31,8 @@ export function fillIn(ids) {
   const moved = [...touched].some((id) => /^rp-tab-\w+-button$/.test(id));
   const values = draft.restore([...ids, "tab"], (name) => (name === "tab" ? moved : touched.has(name)));
   const kept = values.pop();
-  const tab = moved ? kept : (tabOf() ?? kept);
+  const linked = takeTab();
+  const tab = moved ? kept : (linked ?? kept);
   return [...values, typeof tab === "string" ? { __type__: "update", selected: tab } : tab];
 }
 

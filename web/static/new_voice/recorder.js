@@ -221,7 +221,8 @@ class Recorder {
     clip.asked = null;
     clip.find({ ...found, part });
     this.show();
-    if (window.repriseRecogniser?.ready && found.spoken && (!clip.words.trim() || (clip.dictated && clip.moved))) this.dictate(clip);
+    const unwritten = !clip.words.trim() || (clip.dictated && clip.moved);
+    if (window.repriseRecogniser?.ready && found.spoken && unwritten) this.dictate(clip, { asked: false });
     else await this.checkWords(clip);
   }
 
@@ -234,16 +235,17 @@ class Recorder {
     this.showFindings();
   }
 
-  // Has the chosen part transcribed.
-  async dictate(clip) {
+  // Has the chosen part transcribed. asked: by the user, who is told why it fails.
+  async dictate(clip, { asked = true } = {}) {
     if (clip.dictating) return;
     const { part, words: before } = clip;
     clip.dictating = true;
     this.showFindings();
     const { words: heard, problem } = await this.ask("write_words", clip.value);
     clip.dictating = false;
-    if (problem) this.refuse(problem);
-    else if (clip.part === part && clip.words === before) {
+    if (problem) {
+      if (asked) this.refuse(problem);
+    } else if (clip.part === part && clip.words === before) {
       clip.write(heard);
       clip.dictated = true;
       this.publish();

@@ -68,7 +68,9 @@ export class SpokenLine {
   }
 }
 
+// By whole rows, so that none is cut.
 function keepInSight(line, span) {
-  const top = span.offsetTop - line.offsetTop;
-  if (top < line.scrollTop || top + span.offsetHeight > line.scrollTop + line.clientHeight) line.scrollTop = top;
+  const height = parseFloat(getComputedStyle(line).lineHeight);
+  const top = Math.floor((span.offsetTop + span.offsetHeight / 2) / height) * height;
+  if (top < line.scrollTop || top + height > line.scrollTop + line.clientHeight + 1) line.scrollTop = top;
 }

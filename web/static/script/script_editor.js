@@ -155,7 +155,7 @@ class ScriptEditor {
   refresh() {
     const wanted = named("script");
     const id = wanted ?? remembered(OPEN_KEY);
-    if (wanted) this.open(wanted, "", { quiet: true }).then(() => answer("script", this.script?.id === wanted));
+    if (wanted) this.open(wanted, "", { quiet: true }).then((found) => answer("script", found));
     else if (!this.arrived && id) this.open(id, "", { quiet: true });
     else if (this.script) this.ask("open", {}, { quiet: true });
     else this.ask("list", {}, { quiet: true });
@@ -228,18 +228,21 @@ class ScriptEditor {
 
   // ---- which is open
 
+  // Resolves to whether the server has it.
   async open(id, said = "", { quiet = false } = {}) {
     this.script = new Script(id);
     this.listening.rest();
     this.view.clear();
     remember(OPEN_KEY, id);
     const answer = await this.ask("open");
-    if (this.script?.id !== id) return;
+    const found = Boolean(answer) && !answer.gone;
+    if (this.script?.id !== id) return found;
     if (quiet && !answer) this.say(""); // it was discarded elsewhere
     else if (said) this.say(said);
     this.view.cast.open = castOf(this.script?.list ?? []).length > 1 && !this.script.head.done; // casting is the first thing to do
     this.turn();
     this.later();
+    return found;
   }
 
   close() {

@@ -183,8 +183,8 @@ def test_voices_go_out_and_come_in(
         open_tab(page, "Library")
         expect(page.get_by_text("Export all")).to_be_hidden()
         adam = card(page, "Adam")
-        expect(adam.get_by_role("button")).to_have_count(3)
-        for name in ("Hear Adam", "Use this voice", "Duplicate"):
+        expect(adam.get_by_role("button")).to_have_count(4)
+        for name in ("Hear Adam", "Use this voice", "Duplicate", "Copy link"):
             expect(adam.get_by_role("button", name=name)).to_be_visible()
         adam.get_by_role("button", name="Duplicate").click()
         expect(page.get_by_text("“Adam” is your own copy.")).to_be_visible()

@@ -52,7 +52,7 @@ def test_a_studio_is_worked_in_with_the_keyboard(
         expect(page.locator(".rp-dictionary tbody tr")).to_have_count(1)
         assert violations(page) == []
         page.keyboard.press("Escape")
-        expect(page.locator(".rp-dictionary")).to_be_hidden()
+        expect(page.get_by_role("dialog", name="Pronunciation")).to_be_hidden()
         assert storage.pronunciations.list() == [Pronunciation("SQL", "sequel")]
 
         # Three takes, of which one is kept.
