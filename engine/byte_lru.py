@@ -75,6 +75,12 @@ class ByteLRU(Generic[K, V]):
             for key in [key for key, (value, _) in self._entries.items() if unwanted(value)]:
                 self._drop(key)
 
+    def drop_keys(self, unwanted: Callable[[K], bool]) -> None:
+        """Remove every value for whose key `unwanted` is true."""
+        with self._lock:
+            for key in [key for key in self._entries if unwanted(key)]:
+                self._drop(key)
+
     def clear(self) -> None:
         """Remove every value."""
         with self._lock:

@@ -25,7 +25,7 @@ from engine.families.family import PromptReference, PromptVoice
 from engine.families.registry import read_release
 from engine.languages import language_name
 from engine.models.compiling import compile_blocks
-from engine.models.fused import fuse
+from engine.models.fused import fuse, fuse_sampling
 from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import BUNDLED, Progress, find_release
@@ -162,8 +162,11 @@ class Engine:
                 compile_blocks(stack)
             elif device.type == "cuda":
                 self._kernels += filter(None, [fuse(stack)])
-        report("Loading the codec", 0.6)
         codec = self._codec_config
+        if device.type == "cuda":
+            sizes = model.slow.semantic_codebook_size + 1, codec.codebook_sizes[-1]
+            self._kernels += filter(None, [fuse_sampling(model.slow, sizes)])
+        report("Loading the codec", 0.6)
         decoder = release.load_decoder(device)
         self.sample_rate, self.frame_length = codec.sample_rate, codec.frame_length
         self.frame_rate = codec.frame_rate

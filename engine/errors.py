@@ -146,6 +146,10 @@ class ReleaseIncomplete(ReleaseError):
     """Files are missing or cut short."""
 
 
+class UnknownFamily(ReleaseError):
+    """A model of a family that is not read here."""
+
+
 class FaultyRelease(ReleaseError):
     """The contents of a release are wrong. fault: an English sentence for whoever made or converted the release."""
 

@@ -1,5 +1,7 @@
 """Names of languages by their tags, as models call them."""
 
+from collections.abc import Collection
+
 _NAMES = {
     "ar": "arabic",
     "de": "german",
@@ -15,6 +17,11 @@ _NAMES = {
     "ru": "russian",
     "zh": "chinese",
 }
+
+
+def language_tags(names: Collection[str]) -> list[str]:
+    """Return the tags of languages by their English names, in alphabetical order, without unknown ones."""
+    return [tag for tag, name in _NAMES.items() if name in names]
 
 
 def language_name(tag: str) -> str:

@@ -52,8 +52,7 @@ class AudioChunk:
     frames: codec frames in this chunk. elapsed: seconds since the request.
     segment, segments: 0-based index of the text's segment, and the number of segments so far. text: that segment.
     queued: seconds from the request to its first slot.
-    words: of segments that are complete since the chunk before, where `SpeakOptions.word_times` asks for them. Their
-        sound may follow; a chunk without samples brings those that come after all sound.
+    words: of a segment whose sound has come, where `SpeakOptions.word_times` asks for them, in a chunk without samples.
 
     A pause that the text asks for is a chunk of silence without frames.
     """
@@ -299,7 +298,6 @@ class Request:
         self._frames = self._accepted_frames
         self._pauses.skip(len(spoken))
         self._aligner = pipeline.aligner if word_times else None
-        self._words: tuple[WordTime, ...] = ()  # that no chunk has told yet
         self._ticket = pipeline.loop.scheduler.enter(owner)
         self._events = EventStream(partial(pipeline.loop.leave, self._ticket), READER_TIMEOUT)
         if self._growing is not None:
@@ -347,10 +345,10 @@ class Request:
                 elif turn and isinstance(event, AudioDecoded):
                     yield from self._pause(turn.segment, self._pauses.take_before, turn.start)
                     yield self._chunk(turn, event)
-                if turn and turn.is_delivered and self._words:
-                    yield self._chunk(turn, AudioDecoded(turn.number, np.zeros(0, np.float32), 0))
                 for turn in [turn for turn in self._turns if turn.is_delivered]:
                     self._turns.remove(turn)
+                    if words := self._word_times(turn):  # now, when neither its sound nor the next turn waits for them
+                        yield self._chunk(turn, AudioDecoded(turn.number, np.zeros(0, np.float32), 0), words)
                     yield from self._pause(turn.segment, self._pauses.take_after, turn.start + turn.frames)
             self.result = self._summarise()
         finally:
@@ -402,8 +400,6 @@ class Request:
         turn.accepted = True
         self._stream = turn.stream
         text = self._segments[turn.segment].text
-        if self._aligner is not None and turn.codes:
-            self._words += self._word_times(self._aligner, turn)
         stop_reason: StopReason = "length" if turn.stop is None or turn.stop == "loop" else turn.stop
         codes = np.stack(turn.codes, axis=1) if turn.codes else np.zeros((0, 0), np.int64)
         self._accept(SpokenSegment(SegmentResult(text, stop_reason, turn.frames, turn.attempt), codes))
@@ -416,9 +412,11 @@ class Request:
         self._results.append(segment.result)
         self.spoken.append(segment)
 
-    def _word_times(self, aligner: Aligner, turn: Turn) -> tuple[WordTime, ...]:
+    def _word_times(self, turn: Turn) -> tuple[WordTime, ...]:
+        if self._aligner is None or not turn.codes:
+            return ()
         codes = torch.from_numpy(np.stack(turn.codes, axis=1))
-        words = aligner.align(turn.prompt, self._segments[turn.segment].text, codes)
+        words = self._aligner.align(turn.prompt, self._segments[turn.segment].text, codes)
         rate = self._pipeline.frame_rate
         before = self._pauses.before(turn.segment) / self._pipeline.sample_rate  # seconds of silence
         return tuple(
@@ -432,14 +430,13 @@ class Request:
             for w in words
         )
 
-    def _chunk(self, turn: Turn, audio: AudioDecoded) -> AudioChunk:
+    def _chunk(self, turn: Turn, audio: AudioDecoded, words: tuple[WordTime, ...] = ()) -> AudioChunk:
         elapsed = time.perf_counter() - self._requested_at
         if self._first_audio is None:
             self._first_audio = elapsed, self._timings(turn, elapsed)
         start = turn.start + turn.delivered
         turn.delivered += audio.frames
         self._frames = start + audio.frames
-        words, self._words = self._words, ()
         return AudioChunk(
             samples=audio.samples,
             start=start * self._pipeline.frame_length + self._pauses.given,

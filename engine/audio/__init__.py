@@ -1,7 +1,7 @@
 """Reference clips and takes: decoding, voice activity detection, preparation, the reference doctor, encoding."""
 
 from engine.audio.decode import decode_audio
-from engine.audio.encode import AudioFormat, encode_audio, encode_flac, to_int16, wav_bytes
+from engine.audio.output.encode import AudioFormat, encode_audio, encode_flac, to_int16, wav_bytes
 from engine.audio.reference import Clip, prepare_reference, transcript_for
 from engine.audio.resample import resample
 

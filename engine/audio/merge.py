@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.audio.clip_length import LONGEST_USED
 from engine.audio.decode import Source
-from engine.audio.encode import wav_bytes
+from engine.audio.output.encode import wav_bytes
 from engine.audio.reference import prepare_reference
 
 # Longest total duration of the clips: that of one reference, less the pauses between the prepared clips.

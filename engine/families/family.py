@@ -134,7 +134,8 @@ class Abilities:
     is a speaker encoder for clips. speakers: names of the model's own voices. instructs: whether these follow
     instructions. describes: whether a voice can be described in words. languages: that can be asked for, as in the
     release; empty where the model is not told. english_only: whether it speaks English only. word_times: whether
-    it tells when words are spoken.
+    it tells when words are spoken. phones: whether texts may have words by their phones
+    (`engine.text.english.pronunciation.phone_mark`).
     """
 
     clones: bool = True
@@ -146,6 +147,7 @@ class Abilities:
     languages: tuple[str, ...] = ()
     english_only: bool = False
     word_times: bool = False
+    phones: bool = False
 
 
 class Aligner(Protocol):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.config import shown
-from engine.errors import InvalidConfig
+from engine.errors import UnknownFamily
 from engine.families.family import Release
 from engine.families.qwen3_tts.release import Qwen3TTSRelease
 from engine.families.s2.release import S2Release
@@ -15,17 +15,21 @@ _READERS: dict[str, Callable[[Path], Release]] = {
     "dual_ar": S2Release,
     "qwen3_tts": Qwen3TTSRelease,
 }
-_KNOWN = "fish_qwen3_omni (S2), dual_ar (S1) and qwen3_tts (Qwen3-TTS)"
+_NAMES = "S2, S1, Qwen3-TTS"
 
 
 def read_release(folder: Path) -> Release:
     """Read the sizes and the tokenizer of the release in `folder`.
 
-    Raises InvalidConfig for a release of another family, and InvalidConfig, InvalidCheckpoint or a ReleaseError for one
+    Raises UnknownFamily for a release of another family, and InvalidConfig, InvalidCheckpoint or a ReleaseError for one
     that cannot be used.
     """
     kind = read_object(folder / "config.json").get("model_type")
+    if kind is None:
+        raise UnknownFamily("release.no_family", known=_NAMES)
     reader = _READERS.get(kind) if isinstance(kind, str) else None
     if reader is None:
-        raise InvalidConfig(f"The model's config.json says model_type {shown(kind)}; Reprise reads {_KNOWN}.")
+        raise UnknownFamily(
+            "release.unknown_family", family=kind[:60] if isinstance(kind, str) else shown(kind), known=_NAMES
+        )
     return reader(folder)

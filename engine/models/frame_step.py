@@ -83,20 +83,21 @@ class FrameStep:
         """
         normed, vectors = self.slow(state.column[:, :, None], view)
         logits = self.slow.logits(normed)[:, 0]
-        own = noise[:, : self._rules.draws]
-        return self._rules.semantic(logits, state.options, state.drawn, state.frame, own), vectors[:, 0]
+        own, fused = noise[:, : self._rules.draws], self.slow.fused_sampling
+        return self._rules.semantic(logits, state.options, state.drawn, state.frame, own, fused), vectors[:, 0]
 
     def codes(self, options: RowOptions, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
         """Run the fast stack → the frame's codes `[B, K]`, meaningless for a row that drew the end token."""
-
-        draw, noises = self._rules.residual(options, noise.shape[-1]), noise.unbind(1)[self._rules.draws - 1 :]
+        draw = self._rules.residual(options, noise.shape[-1], self.slow.fused_sampling)
+        noises = noise.unbind(1)[self._rules.draws - 1 :]
         codes = semantic.clamp(max=self.slow.semantic_codebook_size - 1)
         return self._fast.generate(
             vector, codes, lambda logits, codebook: draw(logits, noises[codebook]), self._residual_size
         )
 
     def noise(self, state: DecodeState, candidates: int) -> Tensor:
-        return gumbel_noise(state.key, state.frame, self.draws, candidates)
+        make = gumbel_noise if self.slow.fused_sampling is None else self.slow.fused_sampling.noise
+        return make(state.key, state.frame, self.draws, candidates)
 
     def next_state(self, state: DecodeState, semantic: Tensor, codes: Tensor) -> DecodeState:
         """Return the state after the frame."""

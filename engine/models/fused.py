@@ -1,9 +1,10 @@
-"""A stack's run of single positions in few kernels: nine or ten a layer instead of 28. For GPUs.
+"""A stack's run of single positions in few kernels: nine or ten a layer instead of 28; and sampling. For GPUs.
 
-`fuse` gives a stack a `FusedRun` and checks it against the plain run on the stack's own weights; where they differ, or
-where Triton is missing or fails, the stack runs as before.
+`fuse` gives a stack a `FusedRun` and checks it against the plain run on the stack's own weights; `fuse_sampling` does
+so for noise and draws. Where they differ, or where Triton is missing or fails, the plain ways run as before.
 """
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, cast
 
@@ -13,21 +14,27 @@ from torch import Tensor, nn
 
 from engine.errors import first_line
 from engine.models.kv_cache import KVCache, RowsView, StaticRowsView
+from engine.models.sampling import MAX_TOP_K, RowOptions, gumbel_noise, sample, sample_semantic
 
 if TYPE_CHECKING:
     from engine.models.layers import Transformer, TransformerBlock
+    from engine.models.stacks import SlowStack
 
 # Difference of fused and plain run, as a share of the plain run's size: the roundings of a dtype in another order.
 # Wrong kernels differ by their whole size.
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}
+_NOISE_TOLERANCE = 1e-3  # that of a fast logarithm
 _CHECKED_POSITIONS = (0, 1, 255, 256, 300)  # one and several splits, first and last of one
 _CHECKED_CACHE = 512
+_MANY_ROWS = 20  # of a narrow product that takes matrix units
+_LEAST_GROUP = 16  # columns of a scale
+_CHECKED_DRAWS = 64
 
 
 class FusedRun:
     """The blocks of one stack, run for one new position in each row.
 
-    Between kernels stand the products of matrices: cuBLAS's, or `int8_product` for int8 weights of whole-row scales.
+    Between kernels stand the products of matrices: cuBLAS's, or `narrow_product` for few rows and weights of 8 bits.
     """
 
     def __init__(self, stack: "Transformer") -> None:
@@ -65,13 +72,47 @@ class FusedRun:
         return products[0] if merged else torch.cat(products, dim=1)
 
     def _product(self, x: Tensor, layer: nn.Linear) -> Tensor:
-        weight: Tensor = layer.weight
-        stored, scale = (getattr(weight, name, None) for name in ("qdata", "scale"))  # of torchao's tensors
-        if isinstance(stored, Tensor) and isinstance(scale, Tensor) and len(x) <= self._products.MOST_ROWS:
-            whole_rows = stored.dtype == torch.int8 and stored.shape == weight.shape and scale.numel() == len(weight)
-            if whole_rows:
-                return self._products.int8_product(x, stored, scale.flatten(), layer.bias)
-        return F.linear(x, weight, layer.bias)
+        narrow = narrow_weight(layer.weight) if len(x) <= self._products.MOST_ROWS else None
+        if narrow is not None:
+            return self._products.narrow_product(x, *narrow, layer.bias)
+        return F.linear(x, layer.weight, layer.bias)
+
+    def narrow_difference(self, rows: int) -> float:
+        """The largest difference of the first block's narrow products of so many rows, as a share of their size."""
+        layers = [layer for layer in self._stack.layers[0].modules() if isinstance(layer, nn.Linear)]
+        differences = [0.0]
+        for layer in layers:
+            if narrow_weight(layer.weight) is not None:
+                chance = torch.Generator(layer.weight.device).manual_seed(0)
+                x = torch.randn(rows, layer.in_features, generator=chance, device=layer.weight.device)
+                x = x.to(self._stack.norm.weight.dtype)
+                differences.append(_difference(F.linear(x, layer.weight, layer.bias), self._product(x, layer)))
+        return max(differences)
+
+
+def narrow_weight(weight: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return the stored values `[E, D]` and the scales `[E, G]` of a weight of 8 bits; None for any other."""
+    stored, scale = (getattr(weight, name, None) for name in ("qdata", "scale"))  # of torchao's tensors
+    if not (isinstance(stored, Tensor) and isinstance(scale, Tensor)) or stored.shape != weight.shape:
+        return None
+    rows, columns = stored.shape
+    if stored.dtype not in (torch.int8, torch.float8_e4m3fn) or scale.numel() % rows:
+        return None
+    groups = scale.numel() // rows
+    size = columns // groups
+    if groups > 1 and (columns % groups or size < _LEAST_GROUP or size & (size - 1)):
+        return None
+    return stored, scale.reshape(rows, groups)
+
+
+class FusedSampling:
+    """The noise of a frame in one kernel, and each of its draws in another."""
+
+    def __init__(self) -> None:
+        """Raises ImportError without Triton."""
+        from engine.models.kernels import sampling
+
+        self.noise, self.draw = sampling.gumbel_noise, sampling.draw
 
 
 def fuse(stack: "Transformer") -> str | None:
@@ -82,7 +123,7 @@ def fuse(stack: "Transformer") -> str | None:
     try:
         fused, weight = FusedRun(stack), stack.norm.weight
         with torch.cuda.device(weight.device) if weight.device.type == "cuda" else nullcontext():
-            difference = check(stack, fused)
+            difference = max(check(stack, fused), fused.narrow_difference(_MANY_ROWS))
     except Exception as error:  # compilers and drivers raise many types
         return f"kernels: {first_line(error)}"
     if not difference <= TOLERANCE[weight.dtype]:  # NaN too
@@ -110,6 +151,47 @@ def check(stack: "Transformer", fused: FusedRun) -> float:
     views = [StaticRowsView(cache, positions, count) for cache in caches]
     plain, other = stack.run_plain(x, views[0]), fused(x, views[1])
     return max(_difference(plain, other), _difference(caches[0].buffer, caches[1].buffer))
+
+
+def fuse_sampling(slow: "SlowStack", sizes: Sequence[int]) -> str | None:
+    """Let a slow stack's rules draw in fused kernels, if these draw what the plain ones do.
+
+    sizes: numbers of values that are drawn from. Returns: as `fuse`.
+    """
+    device = slow.norm.weight.device
+    try:
+        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+            fused = FusedSampling()
+            why = check_sampling(fused, sizes, device)
+    except Exception as error:  # compilers and drivers raise many types
+        why = first_line(error)
+    if why is None:
+        slow.fused_sampling = fused
+    return why and f"sampling kernels: {why}"
+
+
+@torch.inference_mode()
+def check_sampling(fused: FusedSampling, sizes: Sequence[int], device: torch.device) -> str | None:
+    """Compare fused and plain noise and draws, greedy and free, with and without a redraw. Returns how they differ."""
+    chance = torch.Generator(device).manual_seed(0)
+    keys = torch.randint(-(2**63), 2**63 - 1, (_CHECKED_DRAWS,), generator=chance, device=device)
+    frames = torch.arange(_CHECKED_DRAWS, device=device)
+    noise = gumbel_noise(keys, frames, 2, MAX_TOP_K)
+    furthest = float((fused.noise(keys, frames, 2, MAX_TOP_K) - noise).abs().max())
+    if not furthest <= _NOISE_TOLERANCE:
+        return f"their noise differs by {furthest:.2g}"
+    kinds = torch.tensor([[0.7, 0.8, 30], [0.0, 0.9, 30], [1.3, 1.0, 60], [1.0, 0.5, 4]], device=device)
+    temperature, top_p, top_k = kinds.repeat(_CHECKED_DRAWS // len(kinds), 1).unsqueeze(2).unbind(1)
+    options = RowOptions(temperature, top_p, top_k.long())
+    for size in sizes:
+        logits = 3 * torch.randn(_CHECKED_DRAWS, size, generator=chance, device=device)
+        first = sample(logits, options.filter(MAX_TOP_K), noise[:, 0])
+        recent = torch.where(frames % 3 == 0, first, -1)[:, None].repeat(1, 3)
+        again = sample_semantic(logits, options, recent, noise)
+        found = fused.draw(logits, options, noise[:, 0]), fused.draw(logits, options, noise, recent)
+        if not (torch.equal(found[0], first) and torch.equal(found[1], again)):
+            return "they draw other values"
+    return None
 
 
 def _difference(expected: Tensor, found: Tensor) -> float:

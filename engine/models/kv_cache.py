@@ -1,6 +1,7 @@
 """Key/value cache, and the views through which attention writes and reads it.
 
 `ContiguousView`: several new positions of one slot, or of all slots in step (prompts).
+`PackedView`: several new positions of several slots, side by side (prompts that are read together).
 `GrowingView`: the few positions of the Fast AR, which live for one frame and need no cache.
 `ExactRowsView`: one new position in each of several slots; each row reads exactly the positions in use.
 `FrameView`: as `GrowingView`, in a buffer, so that fused kernels can write and read it.
@@ -90,6 +91,31 @@ class ContiguousView:
         keys[:, :, self.start :] = k
         values[:, :, self.start :] = v
         return attend(q, keys, values)
+
+
+class PackedView:
+    """New positions of several slots side by side in one row, and padding behind them.
+
+    Each part attends as in its own `ContiguousView`, the twin; the padding attends to nothing and is not kept.
+    """
+
+    def __init__(self, cache: KVCache, parts: Sequence[tuple[int, int, int]]) -> None:
+        """parts: slot, first position and number of positions of each."""
+        self._parts = [(ContiguousView(cache, start, slot), length) for slot, start, length in parts]
+        places = [start + i for _, start, length in parts for i in range(length)]
+        self._positions = torch.tensor(places, device=cache.buffer.device)
+
+    def rope(self, table: Tensor, new: int) -> Tensor:
+        padding = new - len(self._positions)
+        return table[F.pad(self._positions, (0, padding)) if padding else self._positions][:, None]
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        out, at = torch.zeros_like(q), 0
+        for view, length in self._parts:
+            part = slice(at, at + length)
+            out[:, :, part] = view.attend(layer, q[:, :, part], k[:, :, part], v[:, :, part])
+            at += length
+        return out
 
 
 class GrowingView:

@@ -168,15 +168,22 @@ class Transformer(nn.Module):
         """
         for module in self.layers:
             cast(TransformerBlock, module).feed_forward.merge()
-        layers = [layer for layer in self.modules() if isinstance(layer, nn.Linear)]
-        if not all(_multiplied_by_rows(layer.weight) for layer in layers):
+        if not self.is_batch_invariant:
             return
         for module in self.layers:
             block = cast(TransformerBlock, module)
             block.attention_norm.fold_into(block.attention.wqkv)
             block.ffn_norm.fold_into(block.feed_forward.w13)
-        for layer in layers:
+        for layer in self._linear_layers():
             layer.weight = nn.Parameter(layer.weight.t().contiguous().t(), requires_grad=False)
+
+    @property
+    def is_batch_invariant(self) -> bool:
+        """Whether a row of single positions has the same result, to the last bit, in any batch: in fp32 on a CPU."""
+        return all(_multiplied_by_rows(layer.weight) for layer in self._linear_layers())
+
+    def _linear_layers(self) -> list[nn.Linear]:
+        return [layer for layer in self.modules() if isinstance(layer, nn.Linear)]
 
     def new_cache(self, slots: int, positions: int) -> KVCache:
         """Make a cache for this stack, in the dtype and on the device of its weights."""

@@ -12,6 +12,8 @@ class Prompt:
     columns: int64 `[rows, T]`, T ≥ 2; the meaning of the rows is the family's. Prompts with equal columns are equal.
     shared: length of the prefix that other requests may share (a voice). A prefill chunk ends with it, so that all of
         it is reused.
+    spoken: first and last + 1 of the columns that entered one by one while the request spoke its earlier turns, in
+        order: what was computed then is reused.
     trailing: int64 `[n]`, text tokens that enter one by one with the columns of the first n frames; None for a family
         whose text is all in the prompt.
     vector: float `[D]`, which columns of the prompt take in place of an embedding (a speaker); the columns identify it.
@@ -19,5 +21,6 @@ class Prompt:
 
     columns: Tensor
     shared: int = 0
+    spoken: tuple[tuple[int, int], ...] = ()
     trailing: Tensor | None = None
     vector: Tensor | None = None

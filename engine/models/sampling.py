@@ -9,12 +9,15 @@ the noise is SplitMix64 (Steele, Lea and Flood 2014) of a counter.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
 from engine.errors import InvalidOption
+
+if TYPE_CHECKING:
+    from engine.models.fused import FusedSampling
 
 # Most candidates of a draw.
 MAX_TOP_K = 256
@@ -23,11 +26,11 @@ REPETITION_TEMPERATURE = 1.0
 REPETITION_TOP_P = 0.9
 
 # Sharpness of a greedy row: the smallest difference of two log-probabilities outweighs all noise.
-_GREEDY = 1e30
+GREEDY = 1e30
 
-_GOLDEN = 0x9E3779B97F4A7C15 - 2**64
-_MIX_1 = 0xBF58476D1CE4E5B9 - 2**64
-_MIX_2 = 0x94D049BB133111EB - 2**64
+GOLDEN = 0x9E3779B97F4A7C15 - 2**64
+MIX_1 = 0xBF58476D1CE4E5B9 - 2**64
+MIX_2 = 0x94D049BB133111EB - 2**64
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class RowOptions:
         """Make the filter of the C = `candidates` likeliest values: at most top_k and top_p of them, at least one."""
         rank = torch.arange(candidates, device=self.top_k.device)
         most_mass = torch.where(rank < self.top_k, self.top_p, -1.0).masked_fill_(rank == 0, torch.inf)
-        sharpness = self.temperature.clamp(min=1e-5).reciprocal_().masked_fill_(self.temperature == 0, _GREEDY)
+        sharpness = self.temperature.clamp(min=1e-5).reciprocal_().masked_fill_(self.temperature == 0, GREEDY)
         return RowFilter(most_mass, sharpness)
 
     def freer(self) -> "RowOptions":
@@ -151,10 +154,21 @@ class SamplingRules(Protocol):
     def nothing_drawn(self, rows: int, device: torch.device) -> Tensor:
         """Return what is kept before the first frame."""
 
-    def semantic(self, logits: Tensor, options: RowOptions, drawn: Tensor, frame: Tensor, noise: Tensor) -> Tensor:
-        """Draw from logits `[B, S + 1]` → values `[B]`, S for the end. frame: `[B]`, frames drawn before."""
+    def semantic(
+        self,
+        logits: Tensor,
+        options: RowOptions,
+        drawn: Tensor,
+        frame: Tensor,
+        noise: Tensor,
+        fused: "FusedSampling | None" = None,
+    ) -> Tensor:
+        """Draw from logits `[B, S + 1]` → values `[B]`, S for the end. frame: `[B]`, frames drawn before.
 
-    def residual(self, options: RowOptions, candidates: int) -> Draw:
+        fused: kernels that draw as `sample` and `sample_semantic` do, for rules that use these.
+        """
+
+    def residual(self, options: RowOptions, candidates: int, fused: "FusedSampling | None" = None) -> Draw:
         """Return the draw of residual codes, made once for a frame. candidates: C, at least every row's top_k."""
 
     def remember(self, drawn: Tensor, frame: Tensor, semantic: Tensor) -> Tensor:
@@ -171,7 +185,7 @@ def gumbel_noise(keys: Tensor, frames: Tensor, draws: int, candidates: int) -> T
     ranks = torch.arange(candidates, device=keys.device)
     places = torch.arange(draws, device=keys.device)[:, None] * MAX_TOP_K + ranks
     counters = frames[:, None, None] * (draws * MAX_TOP_K) + places
-    mixed = _mixed(keys[:, None, None] + counters * _GOLDEN)
+    mixed = _mixed(keys[:, None, None] + counters * GOLDEN)
     return uniform(mixed).log_().neg_().log_().neg_()
 
 
@@ -184,8 +198,8 @@ def uniform(bits: Tensor) -> Tensor:
 
 
 def _mixed(x: Tensor) -> Tensor:
-    x = (x ^ _shifted(x, 30)) * _MIX_1
-    x = (x ^ _shifted(x, 27)) * _MIX_2
+    x = (x ^ _shifted(x, 30)) * MIX_1
+    x = (x ^ _shifted(x, 27)) * MIX_2
     return x ^ _shifted(x, 31)
 
 

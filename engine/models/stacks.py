@@ -10,6 +10,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from engine.config import TransformerConfig
+from engine.models.fused import FusedSampling
 from engine.models.kv_cache import FrameView, GrowingView, KVView
 from engine.models.layers import Transformer
 from engine.models.sampling import SamplingRules
@@ -37,6 +38,7 @@ class SlowStack(Transformer, ABC):
         super().__init__(config)
         self.num_codebooks, self.semantic_codebook_size = num_codebooks, semantic_codebook_size
         self.normed_vectors, self.rules = normed_vectors, rules
+        self.fused_sampling: FusedSampling | None = None  # what `fuse_sampling` has checked
 
     @property
     @abstractmethod

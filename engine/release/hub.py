@@ -44,6 +44,19 @@ def find_release(model: str | Path, progress: Progress | None = None) -> Path:
     raise ReleaseNotFound("release.none", model=str(model))
 
 
+def known_release(model: str) -> Path | None:
+    """Return the folder of a release that is on this machine; None for one that would have to be downloaded first."""
+    folder = BUNDLED if model == "bundled" else Path(model).expanduser()
+    if folder.is_dir():
+        return folder
+    if not _HUB_ID.fullmatch(model):
+        return None
+    from huggingface_hub import try_to_load_from_cache
+
+    config = try_to_load_from_cache(model, "config.json")
+    return Path(config).parent if isinstance(config, str) else None
+
+
 def notice_of(model: str) -> Sentence:
     """Return the licence notice of a model; see `Profile.notice`.
 

@@ -1,4 +1,5 @@
-"""Decodes codes to audio for many streams at once: chunks of equal length go through the codec as one batch.
+"""Decodes codes to audio for many streams at once: chunks of equal length go through the codec as one batch, and with
+graphs the parts of equal length that chunks are made of.
 
 The worker has its own thread, and on a GPU its own CUDA stream, so that audio is decoded while frames are generated.
 """
@@ -45,6 +46,26 @@ class DecodeJob:
     @property
     def frames(self) -> int:
         return self.codes.shape[1]
+
+
+class _PartsJoined:
+    """Delivers a chunk when all of its parts are decoded, or the first error of any."""
+
+    def __init__(self, deliver: Deliver, parts: int) -> None:
+        self._deliver, self._left = deliver, parts
+        self._decoded: list[Samples] = []
+
+    def __call__(self, samples: Samples | Exception) -> None:
+        if self._left == 0:
+            return  # after an error
+        if isinstance(samples, Exception):
+            self._left = 0
+            self._deliver(samples)
+            return
+        self._decoded.append(samples)
+        self._left -= 1
+        if self._left == 0:
+            self._deliver(np.concatenate(self._decoded))
 
 
 class CodecStream:
@@ -174,7 +195,7 @@ class CodecWorker:
             elif stream.error:
                 job.deliver(stream.error)
             else:
-                stream.jobs.append(job)
+                stream.jobs.extend(self._batches.parts(job))
         for stream in self._streams:
             if stream.dropped:
                 stream.ended = True
@@ -282,6 +303,14 @@ class _BatchDecoder:
     def graph_failure(self) -> str | None:
         return self._graphs.state if self._graphs.has_failed else None
 
+    def parts(self, job: DecodeJob) -> list[DecodeJob]:
+        """A chunk as jobs of the lengths that graphs are captured for; without graphs as it is."""
+        lengths = _graph_lengths(job.frames) if self._splits else [job.frames]
+        if len(lengths) == 1:
+            return [job]
+        joined = _PartsJoined(job.deliver, len(lengths))
+        return [DecodeJob(codes, joined) for codes in torch.split(job.codes, lengths, dim=1)]
+
     def load(self, row: int, state: StreamingState | None) -> None:
         index = torch.tensor([row], device=self.device)
         self._states.put(index, self._decoder.init_state(1) if state is None else state)
@@ -292,9 +321,7 @@ class _BatchDecoder:
     def decode(self, rows: Sequence[int], codes: Sequence[Tensor]) -> list[Samples]:
         """Decode the next frames `[K, T]` of each row. Returns their samples."""
         index, batch = torch.tensor(rows, device=self.device), torch.stack(list(codes)).to(self.device)
-        lengths = _graph_lengths(batch.shape[2]) if self._splits else [batch.shape[2]]
-        audio = [self._step(index, part) for part in torch.split(batch, lengths, dim=2)]
-        return list(torch.cat(audio, dim=2)[:, 0].float().cpu().numpy())
+        return list(self._step(index, batch)[:, 0].float().cpu().numpy())
 
     def _step(self, index: Tensor, codes: Tensor) -> Tensor:
         count, key = len(index), (_power(len(index)), codes.shape[2])

@@ -1,7 +1,8 @@
 """The engine loop: one thread that advances every request by one frame at a time (continuous batching).
 
 A request submits its turns one after the other. Each turn waits for a slot; its prompt is prefilled in chunks between
-the frames of other turns; its frames are generated and go to the codec worker in chunks; then the slot is free again.
+the frames of other turns, several prompts in one step where their chunks are short; its frames are generated and go to
+the codec worker in chunks; then the slot is free again.
 Audio and errors reach the reader through the turn's `EventStream`.
 """
 
@@ -110,8 +111,9 @@ class EngineLoop:
         while self._receive(idle=step is None and not self._turns):
             plan = self.scheduler.plan()
             started = self._start_step([self._turns[ticket] for ticket in plan.speaking])
-            if plan.prefill is not None:
-                self._prefill(self._turns[plan.prefill])
+            for slot in plan.displaced:
+                self._set_aside(slot)
+            self._prefill([self._turns[ticket] for ticket in plan.prefill])
             if self._runner.is_asynchronous:  # the device computes this step while the host handles the last one
                 started, step = step, started
             if started is not None:
@@ -156,18 +158,44 @@ class EngineLoop:
             self._fail(turns, error)
             return None
 
-    def _prefill(self, turn: Turn) -> None:
-        slot = turn.ticket.slot
-        assert slot is not None, "a ticket that is prefilling has a slot"
+    def _set_aside(self, slot: int) -> None:
         try:
-            if turn.reused is None:
+            self._runner.set_aside(slot)
+        except Exception as error:  # such as want of memory: the request computes it again
+            log.warning("What a request has spoken could not be kept for its next turn: %s", error)
+
+    def _prefill(self, turns: Sequence[Turn]) -> None:
+        """Read the next pieces of prompts, of the first turn and of as many others as fit the budget."""
+        room, batch = self._runner.prefill_budget, dict[int, Turn]()
+        for turn in turns:
+            slot = turn.ticket.slot
+            assert slot is not None, "a ticket that is prefilling has a slot"
+            if not self._begin(turn, slot):
+                continue
+            room -= self._runner.unread(slot)
+            if batch and room < 0:
+                break
+            batch[slot] = turn
+        for slots in [[slot] for slot in batch] if self._runner.prefills_alone or not batch else [list(batch)]:
+            try:
+                complete = self._runner.prefill(slots)
+            except Exception as error:
+                self._fail([batch[slot] for slot in slots], error)
+                continue
+            for slot in complete:
+                batch[slot].ready_at = time.perf_counter()
+                self.scheduler.ready(batch[slot].ticket)
+
+    def _begin(self, turn: Turn, slot: int) -> bool:
+        """Give a turn's prompt to its slot, unless it has it. Returns False when that fails, and the turn with it."""
+        if turn.reused is None:
+            try:
                 turn.started_at = time.perf_counter()
                 turn.reused = self._runner.begin(slot, turn.prompt, turn.options, turn.key)
-            if self._runner.prefill(slot):
-                turn.ready_at = time.perf_counter()
-                self.scheduler.ready(turn.ticket)
-        except Exception as error:
-            self._fail([turn], error)
+            except Exception as error:
+                self._fail([turn], error)
+                return False
+        return True
 
     def _finish_step(self, step: PendingFrames, turns: Sequence[Turn]) -> None:
         try:
@@ -188,6 +216,8 @@ class EngineLoop:
         elif unsent >= wanted:
             self._submit_chunk(turn, wanted)
         if turn.stop:
+            if turn.stop == "end" and turn.codes and turn.ticket.slot is not None:
+                self._runner.keep(turn.ticket.slot, np.stack(turn.codes, axis=1))
             del self._turns[turn.ticket]
             self.scheduler.release(turn.ticket)
             self._codec_worker.end(turn.stream)

@@ -19,7 +19,7 @@ from engine.models.quantization import QUANTIZED, Precision, Stack, layouts
 from engine.serving.clip_encoder import ENCODE_SECONDS
 from engine.serving.codec_worker import FRAMES_AT_ONCE
 from engine.serving.pacing import CHUNK_FRAMES
-from engine.serving.runner.slots import PREFILL_CHUNK
+from engine.serving.runner.slots import GPU_PREFILL_CHUNK
 
 __all__ = [
     "MemoryPlan",
@@ -32,6 +32,7 @@ __all__ = [
     "plan_memory",
     "release_memory",
     "reserved_memory",
+    "share_memory",
 ]
 
 SHORTEST = 2048  # positions: a voice's clip of half a minute and a minute of speech
@@ -42,6 +43,8 @@ _STEP = 256  # positions: cache lengths between the shortest and the requested a
 _ALIVE = 7
 # Scratch memory of libraries, the graphs' pool, and fragmentation of the allocator.
 _ALLOWANCE = 256 * 2**20
+# Of a GPU that processes share: what PyTorch may take in all of them. The rest is for CUDA's context in each.
+_SHARED = 0.95
 
 _FLOATS: dict[Precision, torch.dtype] = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 _SMALLER: dict[Precision, tuple[Precision, ...]] = {
@@ -132,13 +135,21 @@ def _computes_in_bf16(device: torch.device) -> bool:
 
 
 def available_memory(device: torch.device | str) -> int | None:
-    """Bytes that can still be allocated on a GPU, including those that PyTorch has reserved and not allocated; None, no
-    limit, elsewhere."""
+    """Bytes that can still be allocated on a GPU, including those that PyTorch has reserved and not allocated, and at
+    most this process's share; None, no limit, elsewhere."""
     device = torch.device(device)
     if device.type != "cuda":
         return None
-    free, _ = torch.cuda.mem_get_info(device)
-    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    free, total = torch.cuda.mem_get_info(device)
+    share = int(total * torch.cuda.get_per_process_memory_fraction(device))
+    return min(free + torch.cuda.memory_reserved(device), share) - torch.cuda.memory_allocated(device)
+
+
+def share_memory(share: float) -> None:
+    """Let this process take at most that share, from 0 to 1, of the memory of each GPU that it sees: others load their
+    models at the same time."""
+    for index in range(torch.cuda.device_count()):
+        torch.cuda.set_per_process_memory_fraction(share * _SHARED, index)
 
 
 def reserved_memory(device: torch.device | str) -> int | None:
@@ -255,7 +266,9 @@ class _Sizes:
         """Bytes of a prefill chunk in a transformer block: the residual and the widest activations beside it."""
         slow = self.config.slow
         attention = 2 * (slow.n_head + 2 * slow.n_local_heads) * slow.head_dim
-        return PREFILL_CHUNK * (4 * slow.dim + max(3 * slow.intermediate_size, attention)) * self.activations.itemsize
+        return (
+            GPU_PREFILL_CHUNK * (4 * slow.dim + max(3 * slow.intermediate_size, attention)) * self.activations.itemsize
+        )
 
     def _encoding(self) -> int:
         codec = self.codec

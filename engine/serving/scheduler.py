@@ -7,8 +7,9 @@ A request holds a ticket from `enter` to `leave` and waits for a slot for each s
 A free slot goes to the owner with the fewest slots, among several to the one served least recently; requests of one
 owner are served first come, first served. An owner without a slot waits for at most one turn of each other owner.
 
-Before each frame the engine loop asks for a `plan`: at most one prefill chunk of one prompt, then a frame for every
-speaking ticket, so that a long prompt never interrupts the others. This module computes nothing and knows no torch.
+Before each frame the engine loop asks for a `plan`: whose prompts are read, as far as a budget of positions goes, then
+a frame for every speaking ticket, so that long prompts never interrupt the others. This module computes nothing and
+knows no torch.
 """
 
 import threading
@@ -58,10 +59,15 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Plan:
-    """The next step: the ticket that gets a prefill chunk, and those that get a frame, by slot."""
+    """The next step: whose prompts are read, those that get a frame, by slot, and slots that change hands.
 
-    prefill: Ticket | None
+    prefill: the first gets a chunk, the others as long as the budget lasts.
+    displaced: slots of the last turns of open requests that now go to others.
+    """
+
+    prefill: tuple[Ticket, ...]
     speaking: tuple[Ticket, ...]
+    displaced: tuple[int, ...] = ()
 
 
 class Scheduler:
@@ -138,8 +144,8 @@ class Scheduler:
         """
         with self._lock:
             self._reclaim_slots()
-            self._assign_slots()
-            return Plan(self._next_prefill(), tuple(self._in_stage("speaking")))
+            displaced = self._assign_slots()
+            return Plan(self._next_prefills(), tuple(self._in_stage("speaking")), displaced)
 
     def ready(self, ticket: Ticket) -> None:
         """Mark a ticket's prompt as complete: it speaks from the next plan on."""
@@ -193,14 +199,17 @@ class Scheduler:
             nth[share] += 1
         return [ticket for *_, ticket in sorted(order, key=_rank)]
 
-    def _next_prefill(self) -> Ticket | None:
-        """Prefill chunks alternate between owners; one owner's prompts are prefilled one after the other."""
-        prefilling = self._in_stage("prefilling")
-        if not prefilling:
-            return None
-        ticket = min(prefilling, key=lambda ticket: (ticket.share.prefilled_at, ticket.number))
-        ticket.share.prefilled_at = next(self._clock)
-        return ticket
+    def _next_prefills(self) -> tuple[Ticket, ...]:
+        """First chunks alternate between owners, and so do those behind; one owner's prompts come by number."""
+        nth: Counter[OwnerShare] = Counter()
+        order: list[tuple[int, int, int, Ticket]] = []
+        for ticket in sorted(self._in_stage("prefilling"), key=_number):
+            order.append((nth[ticket.share], ticket.share.prefilled_at, ticket.number, ticket))
+            nth[ticket.share] += 1
+        tickets = tuple(ticket for *_, ticket in sorted(order, key=_rank))
+        if tickets:
+            tickets[0].share.prefilled_at = next(self._clock)
+        return tickets
 
     def _in_stage(self, stage: Stage) -> list[Ticket]:
         """Tickets of a stage that has a slot, by slot."""
@@ -215,9 +224,11 @@ class Scheduler:
                     self._free.add(slot)
                     holder.slot = None
 
-    def _assign_slots(self) -> None:
+    def _assign_slots(self) -> tuple[int, ...]:
+        """Assign free slots. Returns those that another open request had last."""
         if not (self._free and self._waiting):
-            return
+            return ()
+        displaced = []
         served = self._queue_order()[: len(self._free)]
         self._waiting = [ticket for ticket in self._waiting if ticket not in served]
         for ticket in served:
@@ -226,8 +237,11 @@ class Scheduler:
         for ticket in sorted(served, key=lambda ticket: ticket not in known):  # those with a slot to return to first
             slot = self._choose_slot(ticket)
             self._free.remove(slot)
+            if self._holders[slot] not in (None, ticket):
+                displaced.append(slot)
             self._holders[slot] = ticket
             ticket.slot, ticket.stage = slot, "prefilling"
+        return tuple(displaced)
 
     def _choose_slot(self, ticket: Ticket) -> int:
         """The ticket's last slot, else one without a holder, else any; the lowest, because fewer rows cost less."""

@@ -10,7 +10,7 @@ from engine.serving.codec_worker import FRAMES_AT_ONCE
 from engine.serving.pacing import CHUNK_FRAMES
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
-from engine.serving.runner.slots import PREFILL_CHUNK
+from engine.serving.runner.slots import GPU_PREFILL_CHUNK
 
 
 @torch.inference_mode()
@@ -19,7 +19,7 @@ def warm_up(model: SpeechModel, decoder: DecoderView, residual_size: int, slots:
 
     Returns: the bytes that they took at once beside weights, cache and states; None on a CPU, where nobody counts.
     """
-    device, chunk = model.slow.norm.weight.device, min(PREFILL_CHUNK, model.slow.config.max_seq_len - 2)
+    device, chunk = model.slow.norm.weight.device, min(GPU_PREFILL_CHUNK, model.slow.config.max_seq_len - 2)
     runner = ModelRunner(
         model,
         residual_size,
@@ -34,7 +34,7 @@ def warm_up(model: SpeechModel, decoder: DecoderView, residual_size: int, slots:
     before = _begin_peak(device)
     runner.begin(0, Prompt(torch.zeros(model.slow.column_rows, chunk + 1, dtype=torch.long)),
                  SamplingOptions(), key=0)  # fmt: skip
-    while not runner.prefill(0):
+    while not runner.prefill([0]):
         pass
     for slot in range(1, slots):
         runner.begin(slot, Prompt(torch.zeros(model.slow.column_rows, 2, dtype=torch.long)), SamplingOptions(), key=0)

@@ -10,6 +10,7 @@ STYLE_TAG = regex.compile(r"\[[^\[\]\n]{1,80}\]")
 # Pronounced characters: letters and digits of any script, currencies, and signs that are read as words.
 _SPOKEN = regex.compile(r"[\p{L}\p{N}\p{Sc}%&@+=°№§]")
 
+_WORD = regex.compile(r"\S+")
 _PILE = regex.compile(r"(\p{M}{30})\p{M}++")
 
 
@@ -30,3 +31,10 @@ def is_spoken(text: str) -> bool:
 def has_words(text: str) -> bool:
     """Whether text has anything to speak beside its tags."""
     return is_spoken(STYLE_TAG.sub("", text) if "[" in text else text)
+
+
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Return start and end of each written word of a text, between spaces, without tags."""
+    for tag in (SPEAKER_TAG, STYLE_TAG):
+        text = tag.sub(lambda found: " " * len(found[0]), text)
+    return [found.span() for found in _WORD.finditer(text)]

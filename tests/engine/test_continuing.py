@@ -1,9 +1,13 @@
 """A speech that goes on where another engine has stopped."""
 
+from typing import Any
+
 import numpy as np
+import pytest
 
 from engine import Engine, SpeakOptions
-from storage.samples import read_samples
+from engine.models.prompt import Prompt
+from storage.voices.samples import read_samples
 
 TEXT = "The rain has stopped. The children play in the garden. The old dog sleeps near the door."
 
@@ -24,6 +28,26 @@ def test_the_rest_of_a_speech_has_the_same_codes_as_in_the_whole(bundled_engine:
     assert (rest.result.frames, rest.result.stop_reason) == (whole.result.frames, whole.result.stop_reason)
     for one, other in zip(rest.spoken, whole.spoken, strict=True):
         np.testing.assert_array_equal(one.codes, other.codes)
+
+
+def test_a_following_segment_reads_its_own_words_alone(bundled_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything before is in its slot: the voice, the words and frames of the segment before."""
+    begun: list[tuple[Prompt, int]] = []
+    usual = bundled_engine._runner.begin
+
+    def begin(slot: int, prompt: Prompt, *more: Any) -> int:
+        reused = usual(slot, prompt, *more)
+        begun.append((prompt, reused))
+        return reused
+
+    monkeypatch.setattr(bundled_engine._runner, "begin", begin)
+    speech = bundled_engine.speak(TEXT, read_samples()[0].voice, SpeakOptions(seed=7))
+    for _ in speech:
+        pass
+    assert speech.result is not None
+    assert [segment.attempts for segment in speech.result.segments] == [1] * len(begun)
+    for (before, _), (_prompt, reused), segment in zip(begun, begun[1:], speech.result.segments, strict=False):
+        assert reused == before.columns.shape[1] + segment.frames
 
 
 def test_a_speech_that_was_spoken_to_its_end_ends_at_once(bundled_engine: Engine) -> None:

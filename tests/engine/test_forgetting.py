@@ -13,7 +13,7 @@ from engine.release.profile import Profile
 from engine.request import AudioChunk
 from engine.voice import Voice
 from tests.paths import MINIATURE, SPEECH
-from tests.waiting import until
+from tests.support.waiting import until
 
 # Longer than a prefill chunk: only whole chunks are cached.
 TRANSCRIPT = "The words of the clip, which are many. " * 4

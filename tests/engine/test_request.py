@@ -16,7 +16,7 @@ from engine.serving.scheduler import Scheduler, Ticket
 from engine.serving.turn import AudioDecoded, EventStream, Turn, TurnEnded
 from engine.text import GrowingText
 from tests.paths import MINIATURE
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 class Clock:

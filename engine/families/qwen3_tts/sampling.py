@@ -7,6 +7,7 @@ among the first two, then temperature, top-k and top-p in this order.
 import torch
 from torch import Tensor
 
+from engine.models.fused import FusedSampling
 from engine.models.sampling import Draw, RowOptions
 
 _EARLIEST_END = 2  # frames
@@ -26,7 +27,15 @@ class RepetitionPenaltyRules:
     def nothing_drawn(self, rows: int, device: torch.device) -> Tensor:
         return torch.zeros(rows, self._size + 1, dtype=torch.long, device=device)
 
-    def semantic(self, logits: Tensor, options: RowOptions, drawn: Tensor, frame: Tensor, noise: Tensor) -> Tensor:
+    def semantic(
+        self,
+        logits: Tensor,
+        options: RowOptions,
+        drawn: Tensor,
+        frame: Tensor,
+        noise: Tensor,
+        fused: FusedSampling | None = None,
+    ) -> Tensor:
         logits = logits.float()
         penalised = torch.where(logits > 0, logits / self._penalty, logits * self._penalty)
         logits = torch.where(drawn > 0, penalised, logits)
@@ -34,7 +43,7 @@ class RepetitionPenaltyRules:
         logits = logits.masked_fill(is_end & (frame < _EARLIEST_END)[:, None], -torch.inf)
         return draw(logits, options, noise[:, 0])
 
-    def residual(self, options: RowOptions, candidates: int) -> Draw:
+    def residual(self, options: RowOptions, candidates: int, fused: FusedSampling | None = None) -> Draw:
         return lambda logits, noise: draw(logits.float(), options, noise)
 
     def remember(self, drawn: Tensor, frame: Tensor, semantic: Tensor) -> Tensor:

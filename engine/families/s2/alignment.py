@@ -15,7 +15,7 @@ from engine.families.s2.prompt import PromptBuilder
 from engine.families.s2.slow_ar import SlowAR
 from engine.models.layers import TransformerBlock
 from engine.models.prompt import Prompt
-from engine.text.marks import SPEAKER_TAG, STYLE_TAG
+from engine.text.marks import word_spans
 
 MOST_SKIPPED = 4  # phones within one frame of 46 ms
 _SKIP_COST = 2.0  # nats for each skipped phone
@@ -41,7 +41,7 @@ class AttentionAligner:
         # The first frame that speaks a token or a later one.
         reached = torch.searchsorted(states, torch.arange(tokens + 1)).tolist()
         aligned, begin = [], 0
-        for start, end in split_words(text):
+        for start, end in word_spans(text):
             last = min(self._prompts.count_tokens(text[:end]), tokens)
             if last > begin:  # a dash is no word
                 aligned.append(AlignedWord(text[start:end], start, reached[begin], reached[last]))
@@ -63,18 +63,6 @@ class AttentionAligner:
         queries = q[0, self._head, prompt.columns.shape[1] - 1 :]
         scores = queries @ k[0, key_head, first : first + count].T / math.sqrt(q.shape[-1])
         return scores.float().softmax(-1).cpu()
-
-
-def split_words(text: str) -> list[tuple[int, int]]:
-    """Return start and end of each written word of a text, without tags."""
-    plain = SPEAKER_TAG.sub(lambda found: " " * len(found[0]), text)
-    plain = STYLE_TAG.sub(lambda found: " " * len(found[0]), plain)
-    spans, at = [], 0
-    for word in plain.split():
-        at = plain.index(word, at)
-        spans.append((at, at + len(word)))
-        at += len(word)
-    return spans
 
 
 def monotonic_path(scores: Tensor) -> Tensor:

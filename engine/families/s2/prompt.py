@@ -7,6 +7,7 @@ Source: the prompt of Fish Audio's S2 reference (ChatML turns; pieces of text to
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -107,10 +108,18 @@ class PromptBuilder:
         return columns
 
 
+@dataclass(frozen=True)
+class _SpokenTurn:
+    """Columns of a turn. spoken: those that entered one by one, from the last of its prompt on."""
+
+    columns: Tensor
+    spoken: tuple[int, int]
+
+
 class Conversation:
     """The context of one request: the system turn and its latest turns, from which the prompts are built.
 
-    When the context is full, the oldest turns are removed.
+    When the context is full, the oldest turns are removed. The others then have other positions and are read again.
 
     positions: of a prompt and its speech together. history_positions: of these, at most so many for earlier turns; when
     there are more, turns are removed until half of it is free, so that the rest is seldom prefilled again.
@@ -123,28 +132,40 @@ class Conversation:
         self._system = prompts.system(references)
         if self._system.shape[1] + MIN_TURN_FRAMES > positions:
             raise InvalidInput("voices.too_long")
-        self._turns: list[Tensor] = []
+        self._turns: list[_SpokenTurn] = []
+        self._moved = 0  # turns, from the first on, that do not stand where they were spoken
 
     def prompt_for(self, text: str, budget: int) -> tuple[Prompt, int]:
         """Build the prompt of a turn that says `text`, and say how many of `budget` frames fit behind it."""
         user = self._prompts.user(text)
         self._remove_old_turns(user.shape[1] + budget)
-        columns = torch.cat((self._system, *self._turns, user), dim=1)
+        columns = torch.cat((self._system, *(turn.columns for turn in self._turns), user), dim=1)
         room = self._positions - columns.shape[1]
         if room < MIN_TURN_FRAMES:
             raise InvalidInput("text.long_turn")
-        return Prompt(columns, shared=self._system.shape[1]), min(budget, room)
+        return Prompt(columns, shared=self._system.shape[1], spoken=self._spoken()), min(budget, room)
 
     def append(self, text: str, codes: Tensor) -> None:
         """Add the turn that said `text` as `codes [K, T]` to the context."""
-        turn = (self._prompts.user(text), self._prompts.frames(codes), self._prompts.turn_end())
-        self._turns.append(torch.cat(turn, dim=1))
+        user, frames = self._prompts.user(text), self._prompts.frames(codes)
+        end = user.shape[1] + frames.shape[1]
+        columns = torch.cat((user, frames, self._prompts.turn_end()), dim=1)
+        self._turns.append(_SpokenTurn(columns, (user.shape[1] - 1, end)))
+
+    def _spoken(self) -> tuple[tuple[int, int], ...]:
+        found, at = [], self._system.shape[1]
+        for number, turn in enumerate(self._turns):
+            if number >= self._moved:
+                found.append((at + turn.spoken[0], at + turn.spoken[1]))
+            at += turn.columns.shape[1]
+        return tuple(found)
 
     def _remove_old_turns(self, positions: int) -> None:
-        used = sum(turn.shape[1] for turn in self._turns)
+        used = sum(turn.columns.shape[1] for turn in self._turns)
         free = self._positions - self._system.shape[1] - positions
         if used <= min(self._history_positions, free):
             return
         limit = min(self._history_positions // 2, max(0, free))
         while self._turns and used > limit:
-            used -= self._turns.pop(0).shape[1]
+            used -= self._turns.pop(0).columns.shape[1]
+        self._moved = len(self._turns)

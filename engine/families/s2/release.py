@@ -49,7 +49,9 @@ class S2Release:
         self.prompts = PromptBuilder(self._header.tokenizer, codec.num_codebooks)
         phonetic = self._header.tokenizer.lexicon is not None
         self.abilities = Abilities(
-            english_only=phonetic, word_times=phonetic and self.profile.alignment_head is not None
+            english_only=phonetic,
+            word_times=phonetic and self.profile.alignment_head is not None,
+            phones=phonetic,
         )
 
     def load_model(self, dtype: torch.dtype, device: torch.device, precision: Precision | None) -> DualAR:

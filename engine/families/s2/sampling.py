@@ -6,6 +6,7 @@ Source: the sampling of Fish Audio's S2 reference; repetition-aware sampling aft
 import torch
 from torch import Tensor
 
+from engine.models.fused import FusedSampling
 from engine.models.sampling import Draw, RowOptions, sample, sample_semantic
 
 REPETITION_WINDOW = 10
@@ -22,10 +23,22 @@ class RepetitionAwareRules:
     def nothing_drawn(self, rows: int, device: torch.device) -> Tensor:
         return torch.full((rows, REPETITION_WINDOW), -1, device=device)
 
-    def semantic(self, logits: Tensor, options: RowOptions, drawn: Tensor, frame: Tensor, noise: Tensor) -> Tensor:
+    def semantic(
+        self,
+        logits: Tensor,
+        options: RowOptions,
+        drawn: Tensor,
+        frame: Tensor,
+        noise: Tensor,
+        fused: FusedSampling | None = None,
+    ) -> Tensor:
+        if fused is not None:
+            return fused.draw(logits, options, noise, drawn)
         return sample_semantic(logits, options, drawn, noise)
 
-    def residual(self, options: RowOptions, candidates: int) -> Draw:
+    def residual(self, options: RowOptions, candidates: int, fused: FusedSampling | None = None) -> Draw:
+        if fused is not None:
+            return lambda logits, noise: fused.draw(logits, options, noise)
         row_filter = options.filter(candidates)
         return lambda logits, noise: sample(logits, row_filter, noise)
 

@@ -73,7 +73,8 @@ class ModelRunner:
         self._semantic_size = model.slow.semantic_codebook_size
         frame = FrameStep(model.slow, model.fast, residual_size)
         padded = model.slow.norm.weight.device.type == "cuda" or (capture is not None and capture.fixed_shapes)
-        self._slots = SlotPool(model.slow, slots, positions, prefixes, padded=padded)
+        exact = deterministic or (model.slow.is_batch_invariant and not padded)
+        self._slots = SlotPool(model.slow, slots, positions, prefixes, padded=padded, exact=exact)
         self._steps: EagerStepRunner | TracedStepRunner | StaticStepRunner | SingleStepRunner
         if deterministic:
             self._steps = SingleStepRunner(frame, self._slots, None if mode == "off" else capture)
@@ -134,10 +135,35 @@ class ModelRunner:
         """Drop keys and values of prompts that begin with `prefix`, all of it shared. free: the slots not in use."""
         self._slots.forget(prefix, free)
 
+    @property
+    def prefill_budget(self) -> int:
+        """Most prompt positions of a step."""
+        return self._slots.chunk
+
+    @property
+    def prefills_alone(self) -> bool:
+        """Whether prompts gain nothing, or lose exactness, when several are read together."""
+        return self._slots.alone
+
+    def unread(self, slot: int) -> int:
+        """Share of the budget that the next piece of the slot's prompt takes, in positions; 0 for a whole prompt."""
+        piece = self._slots.next_piece(slot)
+        return self.prefill_budget if piece.spoken else piece.length
+
     @torch.inference_mode()
-    def prefill(self, slot: int) -> bool:
-        """Compute one chunk of the slot's prompt. Returns whether the prompt is complete."""
-        return self._slots.prefill(slot)
+    def prefill(self, slots: Sequence[int]) -> list[int]:
+        """Compute the next piece of these slots' prompts. Returns the slots whose prompts are complete."""
+        return self._slots.prefill([self._slots.next_piece(slot) for slot in slots])
+
+    @torch.inference_mode()
+    def keep(self, slot: int, codes: NDArray[np.int64]) -> None:
+        """Note that the slot has spoken `codes` `[K, T]` to their end, so that the next turn goes on from there."""
+        self._slots.keep(slot, torch.from_numpy(codes))
+
+    @torch.inference_mode()
+    def set_aside(self, slot: int) -> None:
+        """Keep what an open request has spoken in a slot that is given to another."""
+        self._slots.set_aside(slot)
 
     @torch.inference_mode()
     def step(self, slots: Sequence[int]) -> PendingFrames:

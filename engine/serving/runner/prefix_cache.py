@@ -1,7 +1,8 @@
 """Cache of the keys and values of prompt prefixes: a voice that was spoken with before needs no prefill.
 
 Prefixes are looked up by content, the columns themselves, so a replaced voice never matches. Entries that the device
-budget evicts move to host memory; entries that the host budget evicts are dropped.
+budget evicts move to host memory; entries that the host budget evicts are dropped. Beside voices it holds what requests
+have spoken whose slot was given to another one before their next turn.
 """
 
 import hashlib
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.byte_lru import ByteLRU
+from engine.models.prompt import Prompt
 
 
 class PrefixCache:
@@ -44,10 +46,20 @@ class PrefixCache:
         self._put_on_device(_key(columns), prefix)
 
     def drop(self, columns: Tensor) -> None:
-        """Drop the prefix `columns` `[rows, T]`."""
+        """Drop the prefix `columns` `[rows, T]`, and what was spoken behind it."""
         key = _key(columns)
-        self._on_device.pop(key)
-        self._on_host.pop(key)
+        for tier in (self._on_device, self._on_host):
+            tier.drop_keys(lambda other: other.startswith(key))
+
+    def set_aside(self, prompt: Prompt, prefix: Tensor) -> None:
+        """Cache the keys and values of a prompt to the end of its last spoken columns, until they are taken."""
+        self._put_on_device(_spoken_key(prompt), prefix)
+
+    def take_aside(self, prompt: Prompt) -> Tensor | None:
+        """Remove and return what was set aside of a prompt with the same spoken columns; None when not cached."""
+        key = _spoken_key(prompt)
+        found = self._on_device.pop(key)
+        return found if found is not None else self._on_host.pop(key)
 
     def clear(self) -> None:
         self._on_device.clear()
@@ -57,6 +69,13 @@ class PrefixCache:
         for old, evicted in self._on_device.put(key, prefix, prefix.nbytes):
             if self._on_host.limit:
                 self._on_host.put(old, evicted.to("cpu"), evicted.nbytes)
+
+
+def _spoken_key(prompt: Prompt) -> bytes:
+    """The key of a prompt's shared prefix, and one of what follows to the end of its last spoken columns."""
+    end = prompt.spoken[-1][1]
+    behind = _key(prompt.columns[:, prompt.shared : end])
+    return _key(prompt.columns[:, : prompt.shared]) + behind + repr(prompt.spoken).encode()
 
 
 def _key(columns: Tensor) -> bytes:

@@ -3,26 +3,42 @@
 For use by one thread.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from engine.models.frame_step import DecodeState
-from engine.models.kv_cache import ContiguousView
+from engine.models.kv_cache import ContiguousView, ExactRowsView, PackedView
 from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
 from engine.models.stacks import SlowStack
 from engine.serving.runner.prefix_cache import PrefixCache
 
-# Positions of a prefill chunk. Chunks end at multiples of it and with the shared prefix, whatever was reused and
-# whatever other slots do: one prompt is always computed in the same shapes, so its keys and values are the same to the
-# last bit.
-PREFILL_CHUNK = 128
-# Sizes that chunks are padded to on GPUs.
-PADDED_SIZES = (16, 32, 64, PREFILL_CHUNK)
+# Positions of a prefill chunk, and of a step of all prompts together, on a CPU and on GPUs. Chunks end at multiples of
+# it, with the shared prefix and around spoken columns, whatever was reused and whatever other slots do: one prompt is
+# always computed in the same shapes, so its keys and values are the same to the last bit.
+PREFILL_CHUNK, GPU_PREFILL_CHUNK = 128, 512
+# Sizes that the positions of a step are padded to on GPUs.
+PADDED_SIZES = (16, 32, 64, 128, 256, GPU_PREFILL_CHUNK)
+# Spoken columns that are computed again in a step, as long as a chunk takes.
+_SPOKEN_CHUNK = 16
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The next positions of a slot's prompt, from `start` to `end`. spoken: whether they entered one by one."""
+
+    slot: int
+    start: int
+    end: int
+    spoken: bool = False
+
+    @property
+    def length(self) -> int:
+        return self.end - self.start
 
 
 @dataclass
@@ -36,14 +52,27 @@ class _SlotPrompt:
 class SlotPool:
     """`count` slots of `positions` positions each, for one model.
 
-    state: decoding state between two frames; row i is slot i.
+    state: decoding state between two frames; row i is slot i. chunk: most positions of a prefill step.
+    alone: whether each prompt is computed alone, so that it has the same keys and values in any company.
     """
 
     def __init__(
-        self, slow: SlowStack, count: int, positions: int, prefixes: PrefixCache, *, padded: bool = False
+        self,
+        slow: SlowStack,
+        count: int,
+        positions: int,
+        prefixes: PrefixCache,
+        *,
+        padded: bool = False,
+        exact: bool = False,
     ) -> None:
-        """padded: whether chunks of a prompt are padded to few sizes, for which a GPU's libraries have plans."""
-        self._slow, self._prefixes, self._padded = slow, prefixes, padded
+        """
+        padded: whether the positions of a step are padded to few sizes, for which a GPU's libraries have plans.
+        exact: whether a request draws the same codes in any company: spoken columns that are not in the cache any more
+            are computed one by one, as they were when they were spoken.
+        """
+        self._slow, self._prefixes, self._padded, self._exact = slow, prefixes, padded, exact
+        self.chunk, self.alone = GPU_PREFILL_CHUNK if padded else PREFILL_CHUNK, exact or not padded
         self.count = count
         self.device = slow.norm.weight.device
         # Inactive rows of a static step write to the last position, so no request may use it.
@@ -89,29 +118,70 @@ class SlotPool:
             getattr(self.state, field.name)[slot] = getattr(row, field.name)[0]
         return reused
 
-    def prefill(self, slot: int) -> bool:
-        """Compute one chunk of the slot's prompt. Returns whether the prompt is complete."""
+    def keep(self, slot: int, codes: Tensor) -> None:
+        """Note that the slot has spoken `codes` `[K, T]` to their end: a prompt that goes on from there reuses them."""
+        if self._slow.trailing:
+            return  # text has entered with the frames, which no later prompt repeats
+        held = self._prompts[slot].prompt
+        columns = torch.cat((held.columns, self._slow.next_column(codes.T, None).T), dim=1)
+        spoken = (*held.spoken, (held.columns.shape[1] - 1, columns.shape[1]))
+        self._prompts[slot] = _SlotPrompt(replace(held, columns=columns, spoken=spoken), columns.shape[1])
+
+    def set_aside(self, slot: int) -> None:
+        """Cache what an open request has spoken in a slot that another one gets, where it must not be read again."""
         held = self._prompts[slot]
-        columns = held.prompt.columns
-        last = columns.shape[1] - 1  # the last column is the input of the first frame
-        if held.filled < last:
-            end = _chunk_end(held.prompt, held.filled)
-            chunk = self._chunk(columns, held.filled, end).to(self.device, non_blocking=True)
-            embedded = self._slow.embed(chunk, held.prompt.vector)
-            self._slow.run(embedded, ContiguousView(self.cache, held.filled, slot))
-            held.filled = end
-            if end == held.prompt.shared:
-                self._prefixes.put(columns[:, :end], self.cache.copy_out(slot, end))
-        return held.filled == last
+        if self._exact and held.prompt.spoken and (end := held.prompt.spoken[-1][1]) <= held.filled:
+            self._prefixes.set_aside(held.prompt, self.cache.copy_out(slot, end))
 
-    def _chunk(self, columns: Tensor, start: int, end: int) -> Tensor:
-        """The columns from `start` to `end`, `[1, rows, T]`, padded where there is room.
+    def next_piece(self, slot: int) -> Piece:
+        """The next positions of the slot's prompt to be computed, at most `chunk`; none when it is complete."""
+        held = self._prompts[slot]
+        start, last = held.filled, held.prompt.columns.shape[1] - 1  # the last is the input of the first frame
+        if start >= last:
+            return Piece(slot, start, start)
+        end, spoken = self._piece(held.prompt, start)
+        return Piece(slot, start, end, spoken and self._exact)
 
-        The padding writes behind the prompt, where frames overwrite it before they attend to it.
-        """
-        chunk, room = columns[None, :, start:end], self.positions - start
-        size = next((size for size in PADDED_SIZES if end - start <= size <= room), end - start)
-        return F.pad(chunk, (0, size - (end - start))) if self._padded else chunk
+    def prefill(self, pieces: Sequence[Piece]) -> list[int]:
+        """Compute the next pieces of these slots' prompts. Returns the slots whose prompts are complete."""
+        read = [piece for piece in pieces if piece.length and not piece.spoken]
+        for part in [[piece] for piece in read] if self.alone else [read]:
+            if part:
+                self._read(part)
+        for piece in pieces:
+            if piece.spoken:
+                self._speak_again(piece)
+            held = self._prompts[piece.slot]
+            held.filled = piece.end
+            if piece.length and piece.end == held.prompt.shared:
+                self._prefixes.put(held.prompt.columns[:, : piece.end], self.cache.copy_out(piece.slot, piece.end))
+        return [piece.slot for piece in pieces if self.next_piece(piece.slot).length == 0]
+
+    def _read(self, pieces: Sequence[Piece]) -> None:
+        """Compute pieces side by side."""
+        embedded = []
+        for piece in pieces:
+            prompt = self._prompts[piece.slot].prompt
+            columns = prompt.columns[None, :, piece.start : piece.end].to(self.device, non_blocking=True)
+            embedded.append(self._slow.embed(columns, prompt.vector))
+        if not self._padded:
+            (piece,), (x,) = pieces, embedded
+            self._slow.run(x, ContiguousView(self.cache, piece.start, piece.slot))
+            return
+        x = torch.cat(embedded, dim=1)
+        size = next((size for size in PADDED_SIZES if x.shape[1] <= size), x.shape[1])
+        parts = [(piece.slot, piece.start, piece.length) for piece in pieces]
+        self._slow.run(F.pad(x, (0, 0, 0, size - x.shape[1])), PackedView(self.cache, parts))
+
+    def _speak_again(self, piece: Piece) -> None:
+        """Compute spoken columns as the frames did, each as a row of its own."""
+        columns = self._prompts[piece.slot].prompt.columns[:, piece.start : piece.end].T[:, :, None].to(self.device)
+        # In a batch where rows do not depend on each other: those before have written their keys and values.
+        rows = len(columns) if self._slow.is_batch_invariant else 1
+        for at in range(0, len(columns), rows):
+            positions = range(piece.start + at, piece.start + min(at + rows, len(columns)))
+            view = ExactRowsView(self.cache, [piece.slot] * len(positions), positions)
+            self._slow.run(self._slow.embed(columns[at : at + rows]), view)
 
     def forget(self, prefix: Prompt, free: Iterable[int]) -> None:
         """Drop the keys and values of prompts that begin with `prefix`, all of which is shared, from the prefix cache
@@ -127,8 +197,13 @@ class SlotPool:
         return torch.equal(held[:, : columns.shape[1]], columns)
 
     def _reuse(self, slot: int, prompt: Prompt) -> int:
-        """Fill the slot with the known beginning of the prompt, in the chunks of its prefill. Returns its length."""
+        """Fill the slot with the known beginning of the prompt, in the pieces of its prefill. Returns its length."""
         shared, own = min(prompt.shared, prompt.columns.shape[1] - 1), self._own(slot, prompt)
+        if self._exact and prompt.spoken and own < prompt.spoken[-1][1]:
+            aside = self._prefixes.take_aside(prompt)
+            if aside is not None:
+                self.cache.copy_in(slot, aside)
+                return prompt.spoken[-1][1]
         if own >= shared:
             return own
         prefix = self._prefixes.get(prompt.columns[:, :shared])
@@ -138,30 +213,36 @@ class SlotPool:
         return shared
 
     def _own(self, slot: int, prompt: Prompt) -> int:
-        """Length of the prompt's beginning that the slot holds, computed in the same chunks."""
-        shared, common = prompt.shared, self._common_prefix(slot, prompt.columns)
-        other = self._prompts[slot].prompt.shared
-        if shared != other:  # chunks are the same up to where the first of them ends early
-            return _whole_chunks(min(common, *(end for end in (shared, other) if end)))
-        return max(_whole_chunks(common), shared if common >= shared else 0)
+        """Length of the prompt's beginning that the slot holds, computed in the same pieces."""
+        held, common, reused = self._prompts[slot].prompt, self._common_prefix(slot, prompt.columns), 0
+        while reused < common:
+            end, spoken = self._piece(prompt, reused)
+            other, also_spoken = self._piece(held, reused)
+            if spoken != also_spoken:
+                break
+            if spoken:  # each column is a piece of its own
+                end = other = min(end, other, common)
+            if end != other or end > common:
+                break
+            reused = end
+        return reused
+
+    def _piece(self, prompt: Prompt, start: int) -> tuple[int, bool]:
+        """The end of the piece that begins at `start`, and whether it is of spoken columns.
+
+        A chunk ends with the next multiple, the shared prefix, before spoken columns, or with the prompt.
+        """
+        end = min(start // self.chunk * self.chunk + self.chunk, prompt.columns.shape[1] - 1)
+        if start < prompt.shared:
+            return min(end, prompt.shared), False
+        first, last = next((each for each in prompt.spoken if start < each[1]), (end, end))
+        if start < first:
+            return min(end, first), False
+        return min(last, start + _SPOKEN_CHUNK if self._exact else end), True
 
     def _common_prefix(self, slot: int, columns: Tensor) -> int:
-        """Length of the common prefix of the slot's last prompt and `columns`.
-
-        Frames generated after that prompt do not count: they were computed one by one, and differ in the last bits from
-        what a prefill computes.
-        """
+        """Length of the common prefix of what the slot holds and `columns`, but for the last one."""
         held = self._prompts[slot]
         longest = min(held.filled, columns.shape[1] - 1)
         same = (held.prompt.columns[:, :longest] == columns[:, :longest]).all(0)
         return int(same.long().cumprod(0).sum())
-
-
-def _whole_chunks(positions: int) -> int:
-    return positions // PREFILL_CHUNK * PREFILL_CHUNK
-
-
-def _chunk_end(prompt: Prompt, start: int) -> int:
-    """The end of the chunk that begins at `start`: the next multiple, the shared prefix's end, or the prompt's."""
-    end = min(_whole_chunks(start) + PREFILL_CHUNK, prompt.columns.shape[1] - 1)
-    return min(end, prompt.shared) if start < prompt.shared else end

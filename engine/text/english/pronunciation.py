@@ -10,11 +10,11 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeGuard
 
-from engine.errors import InvalidConfig, first_line
+from engine.errors import InvalidConfig, InvalidInput, first_line
 from engine.files.bounded import parse_json, read_regular
 from engine.text.english import normalization
 
@@ -34,6 +34,12 @@ _SIBILANTS = frozenset({"s", "z", "sh", "zh", "ch", "jh"})
 _VOICELESS = frozenset({"f", "k", "p", "s", "sh", "t", "th", "ch"})
 _SPEAKER = re.compile(r"(<\|speaker:\d+\|>)")
 _STYLE = re.compile(r"\[[^\[\]]*\]")
+# A word by its phones, "{{t_ax_m_ey_t_ow}}", perhaps in the possessive.
+_PHONE = "|".join(PHONES)
+_PHONE_MARK = re.compile(rf"\{{\{{((?:{_PHONE})(?:_(?:{_PHONE}))*)\}}\}}('s)?")
+# ARPAbet as in the CMU dictionary, where an unstressed "AH" is the schwa; its other phones have the names of `PHONES`.
+_ARPABET = {"ah0": "ax", "axr": "er", "ix": "ih"}
+_STRESS = re.compile(r"(?<=[a-z])[0-2]$")
 # Left and right context in letters, from the longest key (7) to the letter alone (1): one length, one
 # context.
 CONTEXTS = ((3, 3), (2, 3), (2, 2), (1, 2), (1, 1), (0, 1), (0, 0))
@@ -44,6 +50,26 @@ _MAX_PACKED_BYTES, _MAX_BYTES = 16 << 20, 64 << 20
 
 def _is_table(value: object) -> TypeGuard[dict[str, str]]:
     return isinstance(value, dict) and all(isinstance(phones, str) for phones in value.values())
+
+
+def parse_arpabet(text: str) -> list[str]:
+    """Return the phones of a word in ARPAbet, such as "T AH0 M EY1 T OW2", without stress, which the model has none of.
+
+    Raises InvalidInput for anything else.
+    """
+    phones = []
+    for name in text.lower().split():
+        plain = _STRESS.sub("", name)
+        phone = _ARPABET.get(name) or _ARPABET.get(plain, plain)
+        if phone not in _PHONES:
+            raise InvalidInput("words.bad_phone", phone=name[:20].upper(), phones=" ".join(PHONES).upper())
+        phones.append(phone)
+    return phones
+
+
+def phone_mark(phones: Sequence[str]) -> str:
+    """Return the mark that says a word by its phones, of `PHONES`, in a text for `Lexicon`."""
+    return f"{{{{{'_'.join(phones)}}}}}"
 
 
 def letter_contexts(word: str, at: int) -> list[str]:
@@ -91,7 +117,8 @@ class Lexicon:
         """Convert text to tokens separated by spaces.
 
         Args:
-            text: English. `[...]` style tags are dropped, `<|speaker:i|>` stays as a token of its own.
+            text: English. `[...]` style tags are dropped, `<|speaker:i|>` stays as a token of its own, and a
+            `phone_mark` is a word of these phones.
 
         Returns:
             Tokens of `TOKENS` and speaker tags. `_` stands between words, `, . ? !` where the text pauses;
@@ -103,7 +130,7 @@ class Lexicon:
             if _SPEAKER.fullmatch(piece):
                 out.append(piece)
             else:
-                out += self._turn(normalization.spoken(piece, self._words))
+                out += self._turn(self._spoken(piece))
         return " ".join(out)
 
     def count_phones(self, text: str) -> int:
@@ -112,14 +139,29 @@ class Lexicon:
 
     def words(self, text: str) -> list[str]:
         """Return the words and marks that `phones` pronounces, in order, without speaker tags."""
-        return normalization.spoken(_SPEAKER.sub(" . ", _STYLE.sub(" ", text)), self._words)
+        return self._spoken(_SPEAKER.sub(" . ", _STYLE.sub(" ", text)))
+
+    def _spoken(self, text: str) -> list[str]:
+        """Return words and marks as `normalization.spoken` does; a word given by its phones is those, in braces."""
+        parts = _PHONE_MARK.split(text)  # text, phones, suffix, text, …
+        words = normalization.spoken(parts[0], self._words)
+        for phones, suffix, following in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+            known = phones.replace("_", " ")
+            words.append(f"{{{_inflect(known, suffix) if suffix else known}}}")
+            words += normalization.spoken(f"a {following}", self._words)[1:]  # "a": a text does not begin with a mark
+        return words
 
     def unspoken(self, text: str) -> list[str]:
         """Return the words of `text` that `phones` cannot pronounce and leaves out (`normalization.unspoken`)."""
-        return normalization.unspoken(_SPEAKER.sub(" ", _STYLE.sub(" ", text)))
+        return normalization.unspoken(_PHONE_MARK.sub(" ", _SPEAKER.sub(" ", _STYLE.sub(" ", text))))
 
     def word(self, word: str) -> str:
-        """Return the phones of one word (lower case, or one upper-case letter, which is named), separated by spaces."""
+        """Return the phones of one word (lower case, or one upper-case letter, which is named), separated by spaces.
+
+        A word in braces is given by its phones.
+        """
+        if word.startswith("{"):
+            return word[1:-1]
         word = word if word in self._words else word.strip("'")
         known = self._words.get(word)
         return known if known is not None else self._derived(word) or self._sounded_out(word)

@@ -9,7 +9,7 @@ import pytest
 import soundfile
 
 from engine.audio import encode_flac
-from engine.audio.concatenate import FileFormat, TakeAudio, concatenate_takes
+from engine.audio.output.concatenate import FileFormat, TakeAudio, concatenate_takes
 from engine.errors import InvalidInput, InvalidOption
 
 RATE = 22050

@@ -14,7 +14,7 @@ from av.audio.frame import AudioFrame
 from numpy.typing import NDArray
 from pyloudnorm import Meter
 
-from engine.audio.mastering import loudness_of, normalise_loudness
+from engine.audio.output.mastering import loudness_of, normalise_loudness
 from tests.paths import ROOT
 
 SPEECH = ROOT / "tests" / "fixtures" / "speech" / "flite_slt.flac"
@@ -73,7 +73,7 @@ def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     samples, rate = clicking()
     whole, parts = io.BytesIO(), io.BytesIO()
     normalise_loudness(wav(samples, rate), whole, "wav", -16)
-    monkeypatch.setattr("engine.audio.mastering._BLOCK", 3_001)
+    monkeypatch.setattr("engine.audio.output.mastering._BLOCK", 3_001)
     normalise_loudness(wav(samples, rate), parts, "wav", -16)
     one, other = (soundfile.read(io.BytesIO(made.getvalue()), dtype="int16")[0].astype(int) for made in (whole, parts))
     assert np.abs(one - other).max() <= 1

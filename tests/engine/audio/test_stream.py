@@ -7,8 +7,8 @@ import av
 import numpy as np
 import pytest
 
-from engine.audio.encode import encode_audio
-from engine.audio.stream import STREAM_FORMATS, StreamEncoder, StreamFormat
+from engine.audio.output.encode import encode_audio
+from engine.audio.output.stream import STREAM_FORMATS, StreamEncoder, StreamFormat
 from engine.errors import InvalidOption
 
 RATE = 22_050

@@ -6,10 +6,10 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from engine.audio.concatenate import FileFormat, TakeAudio, concatenate_takes
-from engine.audio.encode import encode_audio
-from engine.audio.stream import STREAM_FORMATS, StreamEncoder, StreamFormat
-from engine.audio.tags import read_tags
+from engine.audio.output.concatenate import FileFormat, TakeAudio, concatenate_takes
+from engine.audio.output.encode import encode_audio
+from engine.audio.output.stream import STREAM_FORMATS, StreamEncoder, StreamFormat
+from engine.audio.output.tags import read_tags
 from engine.errors import UnusableReference
 
 RATE = 22_050

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.audio.tempo import change_tempo
+from engine.audio.output.tempo import change_tempo
 
 RATE = 16_000
 

@@ -12,18 +12,20 @@ from engine.families.s2.dual_ar import DualAR, load_dual_ar
 from engine.layers import RMSNorm, SelfAttention, rotary_table
 from engine.models import fused as module
 from engine.models.frame_step import DecodeState, FrameStep
-from engine.models.fused import FusedRun, fuse
+from engine.models.fused import FusedRun, fuse, fuse_sampling, narrow_weight
 from engine.models.kv_cache import FrameView, GrowingView, StaticRowsView, attend
 from engine.models.layers import QueryKeyNorm, TransformerBlock
 from engine.models.quantization import quantize_block
+from engine.models.sampling import RowOptions, gumbel_noise, sample, sample_semantic
 from tests.paths import MINIATURE
 
 pytest.importorskip("triton", reason="Triton comes with torch on Linux only")
 
 from engine.models.kernels import attention
+from engine.models.kernels import sampling as kernel_sampling
 from engine.models.kernels.attention import SPLIT, attend_rows, place
 from engine.models.kernels.elementwise import add_norm, gate
-from engine.models.kernels.products import int8_product
+from engine.models.kernels.products import narrow_product
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # The interpreter has no products in bf16, and cuts instead of rounding to it.
@@ -101,17 +103,83 @@ def test_attention_over_exact_lengths(heads: int, groups: int, width: int, posit
 
 
 @pytest.mark.parametrize("biased", [False, True])
-@pytest.mark.parametrize(("rows", "outputs", "columns"), [(1, 16, 256), (3, 37, 300), (8, 5, 1)])
-def test_int8_products(rows: int, outputs: int, columns: int, biased: bool) -> None:
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn])
+@pytest.mark.parametrize(
+    ("rows", "outputs", "columns"), [(1, 16, 384), (3, 37, 96), (8, 5, 48), (9, 19, 192), (40, 33, 48)]
+)
+def test_narrow_products(rows: int, outputs: int, columns: int, dtype: torch.dtype, groups: int, biased: bool) -> None:
     x = random(rows, columns, dtype=torch.float16)
-    weight = torch.randint(-128, 128, (outputs, columns), dtype=torch.int8).to(DEVICE)
-    scale = random(outputs, seed=1).abs() / 128
+    stored = random(outputs, columns, seed=3) * 60
+    weight = stored.round().clamp(-128, 127).to(dtype) if dtype == torch.int8 else stored.to(dtype)
+    scale = random(outputs, groups, seed=1).abs() / 128
     bias = random(outputs, seed=2, dtype=torch.float16) if biased else None
-    wide = F.linear(x.float(), weight.float() * scale[:, None], None if bias is None else bias.float())
-    found = int8_product(x, weight, scale, bias)
-    torch.testing.assert_close(found.float(), wide, rtol=0.01, atol=0.01)
-    for row in range(rows):  # in any company the same to the last bit
-        assert torch.equal(int8_product(x[row : row + 1], weight, scale, bias)[0], found[row])
+    wide = weight.float() * scale.repeat_interleave(columns // groups, dim=1)
+    expected = F.linear(x.float(), wide, None if bias is None else bias.float())
+    found = narrow_product(x, weight, scale, bias)
+    torch.testing.assert_close(found.float(), expected, rtol=0.01, atol=0.02)
+    for row in range(rows if rows <= 8 else 0):  # in any company the same to the last bit
+        assert torch.equal(narrow_product(x[row : row + 1], weight, scale, bias)[0], found[row])
+
+
+def test_a_narrow_product_of_one_odd_column() -> None:
+    x, weight = random(2, 1), torch.tensor([[3], [-128], [127]], dtype=torch.int8).to(DEVICE)
+    found = narrow_product(x, weight, torch.ones(3, 1, device=DEVICE))
+    close(found, x @ weight.float().T)
+
+
+def test_every_value_of_fp8_is_widened_exactly() -> None:
+    """Both signs of zero, normal and subnormal numbers; 127 and 255 are no numbers, which no weight is."""
+    bits = torch.tensor([value for value in range(256) if value & 127 != 127], dtype=torch.uint8).to(DEVICE)
+    weight = bits.view(torch.float8_e4m3fn)[:, None]
+    found = narrow_product(torch.ones(1, 1, device=DEVICE), weight, torch.ones(len(bits), 1, device=DEVICE))
+    assert torch.equal(found[0], weight[:, 0].float())
+
+
+@pytest.mark.parametrize(("draws", "candidates"), [(11, 32), (3, 7), (1, 256)])
+def test_noise_is_that_of_the_counter(draws: int, candidates: int) -> None:
+    keys = torch.tensor([0, -1, 2**63 - 1, -(2**63), 12345], device=DEVICE)
+    frames = torch.tensor([0, 1, 7, 100_000, 2**31], device=DEVICE)
+    found = kernel_sampling.gumbel_noise(keys, frames, draws, candidates)
+    assert found.isfinite().all()
+    torch.testing.assert_close(found, gumbel_noise(keys, frames, draws, candidates), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, DTYPES[-1]])
+@pytest.mark.parametrize(("values", "candidates"), [(65, 32), (1, 32), (20, 64), (300, 32)])
+def test_draws_in_one_kernel(values: int, candidates: int, dtype: torch.dtype) -> None:
+    """Ten rows of other options; two of them repeat a value and are drawn anew."""
+    rows = 10
+    # In 16 bits without equal values, of which either may rank first.
+    logits = torch.stack([torch.randperm(values) for _ in range(rows)]).to(DEVICE, dtype) * (6 / values)
+    options = RowOptions(
+        torch.tensor([0.7, 0.0, 1.3, 1.0, 2.0] * 2, device=DEVICE)[:, None],
+        torch.tensor([0.8, 0.9, 1.0, 0.05, 0.95] * 2, device=DEVICE)[:, None],
+        torch.tensor([30, 30, candidates, 5, 1] * 2, device=DEVICE)[:, None],
+    )
+    noise = gumbel_noise(torch.arange(rows, device=DEVICE), torch.arange(rows, device=DEVICE), 3, candidates)
+    first = sample(logits, options.filter(candidates), noise[:, 2])
+    assert torch.equal(kernel_sampling.draw(logits, options, noise[:, 2]), first)
+    recent = torch.full((rows, 10), -1, device=DEVICE)
+    recent[2, 9] = recent[8, 0] = values - 1
+    recent[:5, 4] = sample(logits, options.filter(candidates), noise[:, 0])[:5]
+    expected = sample_semantic(logits, options, recent, noise[:, :2])
+    assert torch.equal(kernel_sampling.draw(logits, options, noise[:, :2], recent), expected)
+
+
+def test_sampling_is_fused_where_it_agrees(own: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = own.slow.semantic_codebook_size + 1, 64
+    assert fuse_sampling(own.slow, sizes) is None
+    assert own.slow.fused_sampling is not None
+    own.slow.fused_sampling = None
+    usual = kernel_sampling.draw
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel_sampling, "draw", lambda *given: usual(*given) ^ 1)
+        assert fuse_sampling(own.slow, sizes) == "sampling kernels: they draw other values"
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel_sampling, "gumbel_noise", lambda *given: gumbel_noise(*given) + 0.5)
+        assert fuse_sampling(own.slow, sizes) == "sampling kernels: their noise differs by 0.5"
+    assert own.slow.fused_sampling is None
 
 
 @pytest.fixture
@@ -120,6 +188,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> DualAR:
     monkeypatch.setattr(attention, "SPLIT", 16)
     monkeypatch.setattr(attention, "_STEP", 16)
     monkeypatch.setattr(module, "_CHECKED_CACHE", 24)
+    monkeypatch.setattr(module, "_CHECKED_DRAWS", 8)
     made = load_dual_ar(MINIATURE, dtype=torch.float32, device=DEVICE)
     for stack in (made.slow, made.fast):
         stack.layers = stack.layers[:1]
@@ -148,6 +217,7 @@ def test_a_fused_frame_draws_the_same(own: DualAR) -> None:
         drawn.append((semantic, frame.codes(state.options, vector, semantic, noise), vector))
         for stack in (own.slow, own.fast):
             assert fuse(stack) is None
+        assert fuse_sampling(own.slow, (own.slow.semantic_codebook_size + 1, 64)) is None
     (semantic, codes, vector), (fused_semantic, fused_codes, fused_vector) = drawn
     torch.testing.assert_close(fused_vector, vector, rtol=1e-4, atol=1e-4)
     assert torch.equal(fused_semantic, semantic)
@@ -166,6 +236,17 @@ def test_int8_weights_are_multiplied_as_they_are(own: DualAR) -> None:
     fresh = load_dual_ar(MINIATURE, dtype=torch.float32, device=DEVICE).slow
     fresh.layers = fresh.layers[:1]
     quantize_block(fresh, "int8", stack="slow")
+    assert narrow_weight(fresh.layers[0].attention.wo.weight) is not None  # type: ignore[union-attr]
+    assert fuse(fresh) is None
+
+
+def test_fp8_weights_are_multiplied_as_they_are(own: DualAR) -> None:
+    """As torchao stores them, which widens them where nothing is fused."""
+    quantization = pytest.importorskip("torchao.quantization", reason="torchao is an optional package")
+    fresh = load_dual_ar(MINIATURE, dtype=torch.float32, device=DEVICE).slow
+    fresh.layers = fresh.layers[:1]
+    quantization.quantize_(fresh.layers, quantization.Float8WeightOnlyConfig(set_inductor_config=False))
+    assert narrow_weight(fresh.layers[0].attention.wo.weight) is not None  # type: ignore[union-attr]
     assert fuse(fresh) is None
 
 

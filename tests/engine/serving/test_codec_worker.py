@@ -366,6 +366,18 @@ def test_there_is_a_limit_to_what_goes_together(watched: Watched, frames: int) -
     assert all(rows <= most for rows, _ in watched.batches)
 
 
+def test_parts_of_longer_pieces_go_together(watched: Watched) -> None:
+    """Where graphs have a few lengths, in which longer pieces are decoded."""
+    takes = [Take([frames], seed=frames) for frames in (24, 16, 20)]
+    with running(watched, capture=FailingGraphCapture()) as worker:
+        with watched.held(worker):
+            for take in takes:
+                take.say(worker)
+        for take in takes:
+            right(take, watched)
+    assert watched.batches == [(1, 1), (3, 16), (1, 8), (1, 4)]
+
+
 def test_the_stream_served_longest_ago_goes_first(watched: Watched) -> None:
     journal: list[Take] = []
     takes = [Take([frames] * 4, seed=frames, journal=journal) for frames in (2, 8, 4)]

@@ -9,7 +9,7 @@ from engine.engine import Engine
 from engine.serving import idle_work as module
 from engine.serving.idle_work import IdleWork
 from tests.paths import CLIP, MINIATURE
-from tests.waiting import PATIENCE, until
+from tests.support.waiting import PATIENCE, until
 
 
 @pytest.fixture(autouse=True)

@@ -31,6 +31,7 @@ from engine.serving.memory import (
     held_bytes,
     plan_memory,
     reserved_memory,
+    share_memory,
 )
 from engine.serving.warm_up import warm_up
 from tests.paths import MINIATURE
@@ -240,6 +241,19 @@ def test_gpus_compute_in_bf16_where_they_have_it(
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bf16 or including_emulation)
     assert choose_precision("cuda", SIZES) == precision
     assert activation_dtype("int8", "cuda") == activations
+
+
+def test_processes_that_share_a_gpu_plan_with_their_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = [1.0]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (70 * GB, 80 * GB))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _device: 9 * GB)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _device: 8 * GB)
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda _device: shares[0])
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share, index: shares.insert(index, share))
+    assert available_memory("cuda") == 71 * GB
+    share_memory(0.5)
+    assert available_memory("cuda") == 30 * GB  # 95 % of a half, of which 8 GB are taken
 
 
 @pytest.mark.gpu

@@ -122,13 +122,19 @@ class Watched:
                 passed[self.owners[ticket]] += 1
             assert max(passed.values(), default=0) <= 1
 
-    def check_prefill(self, prefill: Ticket | None) -> None:
+    def check_prefill(self, prefill: tuple[Ticket, ...]) -> None:
+        """All prompts that are not read, each owner's by number, and every owner's first before any second."""
         prefilling = self.tickets("prefilling")
-        if prefill is None:
-            assert not prefilling
-            return
-        own = [ticket for ticket in prefilling if self.owners[ticket] == self.owners[prefill]]
-        assert prefill is own[0]
+        assert sorted(prefill, key=prefilling.index) == prefilling
+        nth: Counter[str] = Counter()
+        places = []
+        for ticket in prefill:
+            places.append(nth[self.owners[ticket]])
+            nth[self.owners[ticket]] += 1
+        assert places == sorted(places)
+        for owner in nth:
+            own = [ticket for ticket in prefill if self.owners[ticket] == owner]
+            assert own == sorted(own, key=prefilling.index)
 
     def check_slot(self, ticket: Ticket, free: set[int], known: set[int], left: set[int]) -> None:
         """Assert that the ticket got the right one of the `free` slots; `left` remain free."""
@@ -280,8 +286,8 @@ class Simulation:
         plan = self.watched.plan()
         for ticket in set(self.watched.slots) - before:
             self.requests[ticket].served += 1
-        if plan.prefill is not None:
-            self.read_piece(plan.prefill)
+        for ticket in plan.prefill[:1]:
+            self.read_piece(ticket)
         for ticket in plan.speaking:
             self.make_frame(ticket)
 
@@ -351,8 +357,8 @@ def test_requests_may_enter_and_leave_from_any_thread() -> None:
             scheduler.enqueue(inbox.pop())
         plan = scheduler.plan()
         slots = [ticket.slot for ticket in plan.speaking]
-        if plan.prefill is not None:
-            scheduler.ready(plan.prefill)
+        for ticket in plan.prefill[:1]:
+            scheduler.ready(ticket)
         over.wait(1e-4)
         assert [ticket.slot for ticket in plan.speaking] == slots == sorted(set(slots))
     scheduler.plan()
@@ -383,14 +389,14 @@ def test_one_turn_from_the_door_to_the_end() -> None:
     scheduler = Scheduler(2, 0)
     ticket = scheduler.enter()
     assert (ticket.stage, ticket.slot) == ("idle", None)
-    assert scheduler.plan() == Plan(None, ())
+    assert scheduler.plan() == Plan((), ())
     scheduler.enqueue(ticket)
     assert (ticket.stage, scheduler.waiting, scheduler.place(ticket)) == ("waiting", 1, 0)
-    assert scheduler.plan() == Plan(ticket, ())
-    assert scheduler.plan() == Plan(ticket, ())  # the next piece
+    assert scheduler.plan() == Plan((ticket,), ())
+    assert scheduler.plan() == Plan((ticket,), ())  # the next piece
     assert (ticket.stage, ticket.slot, scheduler.speaking) == ("prefilling", 0, 0)
     scheduler.ready(ticket)
-    assert scheduler.plan() == Plan(None, (ticket,))
+    assert scheduler.plan() == Plan((), (ticket,))
     assert scheduler.speaking == 1
     scheduler.release(ticket)
     assert (ticket.stage, ticket.slot, scheduler.open) == ("idle", None, 1)
@@ -416,12 +422,12 @@ def test_one_prompt_at_a_time_while_all_who_can_speak_do() -> None:
     third, fourth = scheduler.enter(), scheduler.enter()
     scheduler.enqueue(fourth)
     scheduler.enqueue(third)
-    assert scheduler.plan() == Plan(third, (first, second))
-    assert scheduler.plan() == Plan(third, (first, second))
+    assert scheduler.plan() == Plan((third, fourth), (first, second))
+    assert scheduler.plan() == Plan((third, fourth), (first, second))
     scheduler.ready(third)
-    assert scheduler.plan() == Plan(fourth, (first, second, third))
+    assert scheduler.plan() == Plan((fourth,), (first, second, third))
     scheduler.ready(fourth)
-    assert scheduler.plan() == Plan(None, (first, second, third, fourth))
+    assert scheduler.plan() == Plan((), (first, second, third, fourth))
 
 
 def test_a_request_under_way_goes_before_newcomers() -> None:
@@ -434,10 +440,10 @@ def test_a_request_under_way_goes_before_newcomers() -> None:
     scheduler.release(first)
     scheduler.enqueue(first)
     assert [scheduler.place(ticket) for ticket in (first, *others)] == [0, 1, 2, 3]
-    assert scheduler.plan().prefill is first
+    assert scheduler.plan().prefill == (first,)
     scheduler.leave(first)
     scheduler.release(others[0])  # gives up waiting
-    assert scheduler.plan().prefill is others[1]
+    assert scheduler.plan().prefill == (others[1],)
     assert [scheduler.place(ticket) for ticket in others] == [0, 0, 0]
 
 
@@ -458,8 +464,7 @@ def test_owners_take_turns_however_many_requests_they_have() -> None:
     assert [scheduler.place(ticket) for ticket in (greedy[0], modest, late, greedy[1])] == [0, 1, 2, 3]
     order = []
     for _ in range(6):
-        served = scheduler.plan().prefill
-        assert served is not None
+        (served,) = scheduler.plan().prefill
         order.append(served.share.owner)
         scheduler.release(served)
         scheduler.enqueue(served)
@@ -485,9 +490,12 @@ def test_prompts_of_owners_are_read_in_turn() -> None:
     mine = [scheduler.enter("mine") for _ in range(3)]
     other = scheduler.enter("other")
     turn(scheduler, *mine, other)
-    assert [scheduler.plan().prefill for _ in range(3)] == [other, mine[0], other]
+    rest = mine[1], mine[2]
+    assert [scheduler.plan().prefill for _ in range(3)] == [
+        (*order, *rest) for order in [(other, mine[0]), (mine[0], other)] * 2
+    ][:3]
     scheduler.ready(mine[0])
-    assert [scheduler.plan().prefill for _ in range(2)] == [mine[1], other]
+    assert [scheduler.plan().prefill for _ in range(2)] == [(mine[1], other, mine[2]), (other, mine[1], mine[2])]
 
 
 def test_an_owner_that_comes_again_is_a_newcomer() -> None:
@@ -530,6 +538,21 @@ def test_a_newcomer_spares_the_slots_that_others_will_want_back() -> None:
     assert turn(scheduler, second) == [1]
 
 
+def test_slots_that_an_open_request_had_last_are_told() -> None:
+    scheduler = Scheduler(2, 2)
+    first, second = speaking(scheduler, 2)
+    scheduler.release(first)
+    scheduler.enqueue(first)
+    assert scheduler.plan().displaced == ()  # its own again
+    scheduler.release(first)
+    scheduler.enqueue(scheduler.enter())
+    assert scheduler.plan().displaced == (0,)
+    scheduler.release(second)
+    scheduler.leave(second)
+    scheduler.enqueue(first)
+    assert scheduler.plan().displaced == ()  # nobody wants it back
+
+
 def test_what_another_has_overwritten_is_not_one_s_own_any_more() -> None:
     scheduler = Scheduler(2, 2)
     first, second = speaking(scheduler, 2)
@@ -553,7 +576,7 @@ def test_leaving_keeps_the_slot_true_until_the_next_plan() -> None:
     scheduler.leave(first)
     assert [ticket.slot for ticket in plan.speaking] == [0]
     assert (scheduler.speaking, scheduler.open, second.slot) == (0, 1, None)
-    assert scheduler.plan() == Plan(second, ())
+    assert scheduler.plan() == Plan((second,), ())
     assert (first.slot, second.slot) == (None, 0)
 
 

@@ -1,4 +1,4 @@
-"""No text takes time that grows faster than its length; `python -m tests.long_texts` looks at full length."""
+"""No text takes time that grows faster than its length; `python -m tests.support.long_texts` looks at full length."""
 
 import pytest
 from hypothesis import given, settings
@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from engine.text import plan_segments
 from storage.repositories.generations import MAX_TEXT
-from tests.linear import LEAST, assert_linear, faults, repeated, seconds
-from tests.long_texts import (
+from tests.support.linear import LEAST, assert_linear, faults, repeated, seconds
+from tests.support.long_texts import (
     LARGEST,
     LIMIT,
     READERS,

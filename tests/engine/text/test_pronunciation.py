@@ -10,9 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import InvalidConfig
+from engine.errors import InvalidConfig, InvalidInput
+from engine.text import split_segments
 from engine.text.english import normalization
-from engine.text.english.pronunciation import MARKS, PHONES, TOKENS, WORD_BREAK, Lexicon
+from engine.text.english.pronunciation import (
+    MARKS,
+    PHONES,
+    TOKENS,
+    WORD_BREAK,
+    Lexicon,
+    parse_arpabet,
+    phone_mark,
+)
 from tests.paths import BUNDLED
 
 LEXICON = Lexicon.load(BUNDLED / "lexicon.json.gz")
@@ -37,6 +46,20 @@ def words(text: str) -> str:
 )
 def test_phones_of_plain_text(text: str, phones: str) -> None:
     assert LEXICON.phones(text) == phones
+
+
+def test_words_can_be_given_by_their_phones() -> None:
+    mark = phone_mark(parse_arpabet("AE1 P ah0  l"))
+    assert LEXICON.phones(f"Go, {mark}! Eat the {mark}, or {mark}'s core.") == LEXICON.phones(
+        "Go, apple! Eat the apple, or apple's core."
+    )
+    assert LEXICON.count_phones(mark) == 4
+    assert LEXICON.unspoken(f"{mark} 你好") == ["你好"]
+    assert split_segments(f"{mark}. " * 80)[0].endswith(f"{mark}.")
+    assert LEXICON.phones("{{cat}}") == LEXICON.phones("cat"), "braces are no phones"
+    for wrong in ("AE1 Q", "AE3", "AH12", "ae_p"):
+        with pytest.raises(InvalidInput, match="is no phone of ARPAbet"):
+            parse_arpabet(wrong)
 
 
 @pytest.mark.parametrize("text", ["", "  ", "...", "[laughing]", "你好", "!?"])

@@ -8,7 +8,14 @@ import pytest
 
 from engine import Engine, OwnVoice, SpeakOptions, Speech, Voice, request
 from engine.engine import choose_device
-from engine.errors import InvalidConfig, InvalidInput, InvalidOption, ReleaseIncomplete, UnusableReference
+from engine.errors import (
+    InvalidConfig,
+    InvalidInput,
+    InvalidOption,
+    ReleaseIncomplete,
+    UnknownFamily,
+    UnusableReference,
+)
 from storage.storage import Storage
 from tests.engine.families.qwen3_tts.conftest import as_kind
 from tests.paths import CLIP, MINIATURE, QWEN
@@ -185,7 +192,14 @@ def test_base_models_take_no_description(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "error", "match"),
     [
-        ("config.json", '"qwen3_tts"', '"qwen9_tts"', InvalidConfig, r"qwen9_tts.*Reprise reads .*qwen3_tts"),
+        (
+            "config.json",
+            '"qwen3_tts"',
+            '"qwen9_tts"',
+            UnknownFamily,
+            "of the family “qwen9_tts”; it reads S2, S1, Qwen3-TTS",
+        ),
+        ("config.json", '"model_type": "qwen3_tts"', '"x": ""', UnknownFamily, "does not say of which family"),
         ("config.json", '"base"', '"singing"', InvalidConfig, "tts_model_type"),
         ("config.json", '"hidden_act": "silu"', '"hidden_act": "gelu"', InvalidConfig, "hidden_act"),
         ("config.json", '"codec_pad_id"', '"codec_padding"', InvalidConfig, "codec_pad_id"),

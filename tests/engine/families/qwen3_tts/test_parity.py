@@ -98,7 +98,7 @@ def test_greedy_frames_are_those_of_the_package(releases: Releases, model: Talke
     assert runner.graph_state.startswith("frame" if recorded else "off")
     for slot, case in enumerate(spoken):
         runner.begin(slot, prompt_of(case, releases), SamplingOptions(temperature=0, top_k=50), key=slot)
-        while not runner.prefill(slot):
+        while not runner.prefill([slot]):
             pass
     frames = np.stack([runner.step(range(len(spoken))).frames() for _ in range(12)], axis=-1)
     for slot, case in enumerate(spoken):

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from engine import Engine
 from engine.errors import InvalidConfig
 from engine.families.s2 import alignment
-from engine.families.s2.alignment import monotonic_path, split_words
+from engine.families.s2.alignment import monotonic_path
 from engine.release.profile import Profile
+from engine.text.marks import word_spans
 from engine.voice import Voice
 from tests.paths import ROOT
 
@@ -41,7 +42,7 @@ def test_the_path_is_the_best_of_all(frames: int, tokens: int, seed: int) -> Non
 
 def test_words_are_those_that_are_written() -> None:
     text = "<|speaker:1|>Well, [softly] the end — the end."
-    assert [text[start:end] for start, end in split_words(text)] == ["Well,", "the", "end", "—", "the", "end."]
+    assert [text[start:end] for start, end in word_spans(text)] == ["Well,", "the", "end", "—", "the", "end."]
 
 
 def test_words_are_where_a_recogniser_hears_them(bundled_engine: Engine) -> None:

@@ -23,8 +23,8 @@ from engine.families.s2.slow_ar import SlowAR
 from engine.models.quantization import Precision, Stack, quantize_block
 from engine.release.weights import shapes_of
 from engine.serving.memory import held_bytes
-from tests.flat_release import flat_release
 from tests.paths import MINIATURE
+from tests.support.flat_release import flat_release
 
 SHARDS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
 COLUMNS = torch.arange(11 * 6).view(1, 11, 6) % 60

@@ -17,7 +17,7 @@ from engine.release.hub import BUNDLED
 from engine.serving.runner.graphs import TorchScriptCapture
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
-from engine.serving.runner.slots import PREFILL_CHUNK
+from engine.serving.runner.slots import PADDED_SIZES, PREFILL_CHUNK
 from engine.serving.runner.step_runners import GraphMode
 from tests.engine.conftest import golden
 from tests.engine.graph_capture import FailingGraphCapture, FakeGraphCapture
@@ -60,7 +60,7 @@ def options(index: int) -> SamplingOptions:
 
 def begin(run: ModelRunner, slot: int, asked: Prompt, index: int) -> int:
     reused = run.begin(slot, asked, options(index), key=1000 + index)
-    while not run.prefill(slot):
+    while not run.prefill([slot]):
         pass
     return reused
 
@@ -119,7 +119,7 @@ def test_greedy_frames_equal_the_reference(miniature: DualAR) -> None:
         prefixes=PrefixCache(torch.device("cpu"), 0, 0),
     )
     run.begin(1, Prompt(tensors["prompt"].long()), SamplingOptions(temperature=0), key=0)
-    while not run.prefill(1):
+    while not run.prefill([1]):
         pass
     for expected in tensors["greedy_frames"].long():
         np.testing.assert_array_equal(run.step([1]).frames()[0, 1:], expected[1:].numpy())
@@ -190,8 +190,8 @@ def test_a_known_prompt_is_not_computed_again_and_draws_the_same(miniature: Dual
     # From the cache of voices, in a slot that never had it:
     assert begin(run, 4, asked, 0) == voice
     np.testing.assert_array_equal(np.stack([run.step([4]).frames()[0] for _ in range(FRAMES)]), fresh)
-    # From the slot itself, although it has spoken meanwhile:
-    assert begin(run, 4, asked, 0) == voice
+    # From the slot itself, although it has spoken meanwhile: all but the first frame's input.
+    assert begin(run, 4, asked, 0) == voice + 39
     np.testing.assert_array_equal(np.stack([run.step([4]).frames()[0] for _ in range(FRAMES)]), fresh)
     # Another text in the same voice reuses the voice alone; another voice nothing.
     other = Prompt(torch.cat((asked.columns[:, :voice], prompt(miniature, 60, 6).columns), dim=1), voice)
@@ -275,7 +275,125 @@ def test_padded_chunks_have_few_sizes(miniature: DualAR, monkeypatch: pytest.Mon
     monkeypatch.setattr(miniature.slow, "run", lambda x, view: sizes.add(x.shape[1]) or usual(x, view))
     for length in range(2, 300, 7):
         begin(run, 0, prompt(miniature, length, length), 0)
-    assert sizes == {16, 32, 64, PREFILL_CHUNK}
+    assert sizes == set(PADDED_SIZES)
+
+
+def test_prompts_read_together_are_those_read_alone(miniature: DualAR) -> None:
+    """Of several lengths, behind nothing, behind a known voice and behind all but the last position."""
+    voice = prompt(miniature, 40, 1, shared=40)
+    known = Prompt(torch.cat((voice.columns, prompt(miniature, 9, 2).columns), dim=1), 40)
+    asked = [prompt(miniature, 70, 3), known, prompt(miniature, 300, 4), prompt(miniature, 2, 5)]
+    runs = [runner(miniature, capture=capture) for capture in (None, FakeGraphCapture())]
+    for run, together in zip(runs, (False, True), strict=True):
+        assert run.prefills_alone is not together
+        begin(run, 0, known, 0)
+        for slot, each in enumerate(asked):
+            run.begin(slot, each, options(slot), key=slot)
+        unread = list(range(len(asked)))
+        while unread:
+            for slots in [unread] if together else [[slot] for slot in unread]:
+                done = run.prefill(slots)
+                unread = [slot for slot in unread if slot not in done]
+    for slot, each in enumerate(asked):
+        read = (run._slots.cache.buffer[:, :, slot, :, : each.columns.shape[1] - 1] for run in runs)
+        torch.testing.assert_close(*read, rtol=1e-4, atol=1e-5)
+
+
+def test_the_budget_counts_what_is_left_to_read(miniature: DualAR) -> None:
+    run = runner(miniature)
+    run.begin(0, prompt(miniature, 200, 1, shared=30), options(0), key=0)
+    left = []
+    while unread := run.unread(0):
+        left.append(unread)
+        run.prefill([0])
+    assert left == [30, PREFILL_CHUNK - 30, 199 - PREFILL_CHUNK]
+
+
+class Spoken:
+    """A request that speaks one turn and goes on with another."""
+
+    def __init__(self, model: DualAR, frames: int = 40) -> None:
+        self.first = prompt(model, 150, 7, shared=30)
+        end = 150 + frames
+        run = runner(model)
+        self.run, self.codes = run, self.speak(run, 1, frames)
+        columns = torch.zeros(model.config.num_codebooks + 1, end, dtype=torch.long)
+        columns[:, :150] = self.first.columns
+        columns[1:, 150:] = torch.from_numpy(self.codes)
+        columns[0, 150:] = columns[1, 150:] + model.config.semantic_start_id
+        more = prompt(model, 11, 8).columns
+        self.reused = end
+        self.second = Prompt(torch.cat((columns, more), dim=1), shared=30, spoken=((149, end),))
+
+    def speak(self, run: ModelRunner, slot: int, frames: int, company: Sequence[int] = ()) -> Codes:
+        begin(run, slot, self.first, 0)
+        drawn = [run.step([*company, slot]).frames()[-1, 1:] for _ in range(frames + 1)]  # the last is taken as the end
+        codes = np.stack(drawn[:-1], axis=1)
+        run.keep(slot, codes)
+        return codes
+
+    def go_on(self, run: ModelRunner, slot: int) -> tuple[int, Codes]:
+        reused = begin(run, slot, self.second, 0)
+        return reused, np.stack([run.step([slot]).frames()[0] for _ in range(FRAMES)])
+
+
+@pytest.fixture(scope="module")
+def spoken(miniature: DualAR) -> Spoken:
+    return Spoken(miniature)
+
+
+def test_what_was_spoken_is_not_read_again(miniature: DualAR, spoken: Spoken) -> None:
+    """And where it must be, because the slot is another's, it is the same to the last bit."""
+    reused, expected = spoken.go_on(spoken.run, 1)
+    assert reused == spoken.reused
+    fresh = runner(miniature)
+    nothing, again = spoken.go_on(fresh, 3)
+    assert nothing == 0
+    np.testing.assert_array_equal(again, expected)
+    end = spoken.second.columns.shape[1] - 1
+    one, other = (run._slots.cache.buffer[:, :, slot, :, :end] for run, slot in ((spoken.run, 1), (fresh, 3)))
+    assert torch.equal(one, other)
+
+
+def test_what_was_spoken_in_company_and_from_traces_is_the_same(miniature: DualAR, spoken: Spoken) -> None:
+    run = runner(miniature, capture=TorchScriptCapture(), mode="frame")
+    capture_all(run)
+    begin(run, 0, prompt(miniature, 90, 9), 1)
+    np.testing.assert_array_equal(spoken.speak(run, 2, spoken.codes.shape[1], company=[0]), spoken.codes)
+    fresh = spoken.go_on(runner(miniature), 0)[1]
+    reused, drawn = spoken.go_on(run, 2)
+    assert reused == spoken.reused
+    np.testing.assert_array_equal(drawn, fresh)
+
+
+def test_what_was_spoken_is_kept_while_another_has_the_slot(miniature: DualAR, spoken: Spoken) -> None:
+    fresh = spoken.go_on(runner(miniature), 0)[1]
+    kept = PrefixCache(torch.device("cpu"), 1 << 26, 0)
+    run = runner(miniature, prefixes=kept)
+    spoken.speak(run, 0, spoken.codes.shape[1])
+    voice = kept.nbytes[0]
+    run.set_aside(0)
+    begin(run, 0, prompt(miniature, 60, 5), 0)
+    assert kept.nbytes[0] > voice
+    reused, drawn = spoken.go_on(run, 4)
+    assert reused == spoken.reused
+    assert kept.nbytes[0] == voice
+    np.testing.assert_array_equal(drawn, fresh)
+    run.set_aside(4)
+    run.forget(Prompt(spoken.first.columns[:, :30], 30), range(SLOTS))
+    assert kept.nbytes[0] == 0  # also of what was said in that voice
+
+
+def test_on_a_gpu_it_is_read_in_chunks_where_it_is_lost(miniature: DualAR, spoken: Spoken) -> None:
+    run = runner(miniature, capture=FakeGraphCapture())
+    begin(run, 0, spoken.second, 0)
+    fresh = runner(miniature)
+    begin(fresh, 0, spoken.second, 0)
+    end = spoken.second.columns.shape[1] - 1
+    both = (each._slots.cache.buffer[:, :, 0, :, :end] for each in (run, fresh))
+    torch.testing.assert_close(*both, rtol=1e-4, atol=1e-5)
+    run.set_aside(0)
+    assert run._slots._prefixes.nbytes == (fresh._slots._prefixes.nbytes[0], 0)  # the voice alone
 
 
 @pytest.mark.parametrize("mode", ["frame", "off"])
@@ -300,7 +418,7 @@ def test_a_slot_keeps_what_was_computed_in_the_same_chunks(miniature: DualAR) ->
     """Chunks end with the shared prefix: another length of it changes those behind."""
     columns = prompt(miniature, 400, 5).columns
     run = runner(miniature)
-    for before, shared, reused in ((0, 0, 384), (200, 200, 384), (200, 150, 128), (0, 150, 128), (300, 200, 128)):
+    for before, shared, reused in ((0, 0, 399), (200, 200, 399), (200, 150, 128), (0, 150, 128), (300, 200, 128)):
         run._slots._prefixes.clear()
         begin(run, 0, Prompt(torch.ones_like(columns)), 0)
         begin(run, 0, Prompt(columns, before), 0)

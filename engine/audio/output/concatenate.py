@@ -13,10 +13,10 @@ import soundfile
 import torch
 from numpy.typing import NDArray
 
-from engine.audio.encode import CODINGS, RATES, supported_rate, to_int16
+from engine.audio.output.encode import CODINGS, RATES, supported_rate, to_int16
+from engine.audio.output.tags import Tags, set_tags
+from engine.audio.output.tempo import change_tempo
 from engine.audio.resample import resample
-from engine.audio.tags import Tags, set_tags
-from engine.audio.tempo import change_tempo
 from engine.errors import InvalidInput, InvalidOption
 
 FileFormat = Literal["wav", "flac", "mp3", "opus"]
@@ -53,7 +53,7 @@ def concatenate_takes(
 
     Args:
         file: a path, or a file open for writing, reading and seeking.
-        tags: of the file (`engine.audio.tags`).
+        tags: of the file (`engine.audio.output.tags`).
         rates: sample rates in Hz that are supported, all if empty; by default those of the format.
     Raises InvalidOption for another format, InvalidInput when there are no takes or one is damaged.
     """

@@ -6,21 +6,21 @@ that it falls before a peak and rises after it without a step.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator
-from fractions import Fraction
+from itertools import chain
 from typing import BinaryIO
 
-import av
-import av.filter
 import numpy as np
 import soundfile
-from av.audio.frame import AudioFrame
 from numpy.typing import NDArray
 
-from engine.audio.encode import CODINGS, RATES, supported_rate
-from engine.audio.tags import Tags, set_tags
+from engine.audio.output.encode import CODINGS, RATES, supported_rate, wav_bytes
+from engine.audio.output.frames import FilterGraph, to_frame
+from engine.audio.output.tags import Tags, set_tags
 
 LOUDNESS = (-16.0, -23.0)  # LUFS: podcasts and audio books; broadcasting
+SOFTEST, LOUDEST = -31.0, -14.0  # LUFS: what platforms and broadcasters ask for, and the limiter leaves intact
 _SILENT = -60.0  # LUFS: there is nothing to measure
 _MOST_GAIN = 40.0  # dB
 _CEILING = -1.3  # dB of the true peak; it stays below -1 after rounding
@@ -60,39 +60,28 @@ def normalise_loudness(
     return loudness
 
 
+def at_loudness(
+    samples: NDArray[np.floating], sample_rate: int, lufs: float, *, lossy: bool = False
+) -> NDArray[np.float32]:
+    """Samples, float [n], mono, at a loudness and on the 16-bit grid; see `normalise_loudness`."""
+    file = io.BytesIO()
+    normalise_loudness(io.BytesIO(wav_bytes(samples, sample_rate)), file, "wav", lufs, lossy=lossy)
+    file.seek(0)
+    found: NDArray[np.float32] = soundfile.read(file, dtype="float32")[0]
+    return found
+
+
 def loudness_of(blocks: Iterable[NDArray[np.int16]], sample_rate: int) -> float:
     """Integrated loudness of mono samples in LUFS; -70 for silence and less than 0.4 s."""
-    graph = av.filter.Graph()
-    base = Fraction(1, sample_rate)
-    source = graph.add_abuffer(sample_rate=sample_rate, format="s16", layout="mono", time_base=base)
-    sink = graph.add("abuffersink")
-    graph.link_nodes(source, graph.add("ebur128", "metadata=1"), sink)
-    graph.configure()
+    meter = FilterGraph(sample_rate, ("ebur128", "metadata=1"))
     place, loudness = 0, -70.0
-    for block in (*_pieces(blocks), None):
-        if block is not None:
-            frame = AudioFrame.from_ndarray(block[None], "s16", "mono")
-            frame.sample_rate, frame.pts, frame.time_base = sample_rate, place, base
-            place += len(block)
-            source.push(frame)
-        else:
-            source.push(None)
-        loudness = _pulled(sink, loudness)
+    for block in chain(blocks, [None]):
+        if block is not None and not len(block):
+            continue
+        for measured in meter.push(None if block is None else to_frame(block, sample_rate, place)):
+            loudness = float(measured.metadata.get("lavfi.r128.I", loudness))
+        place += 0 if block is None else len(block)
     return loudness
-
-
-def _pieces(blocks: Iterable[NDArray[np.int16]]) -> Iterator[NDArray[np.int16]]:
-    yield from (block for block in blocks if len(block))
-
-
-def _pulled(sink: av.filter.context.FilterContext, loudness: float) -> float:
-    """The loudness that the last frame tells."""
-    try:
-        while True:
-            told = sink.pull().metadata.get("lavfi.r128.I")
-            loudness = float(told) if told is not None else loudness
-    except (av.BlockingIOError, av.EOFError):
-        return loudness
 
 
 def _gain(sound: soundfile.SoundFile, lufs: float, ceiling: float) -> tuple[float, float | None]:

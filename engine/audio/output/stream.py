@@ -6,14 +6,13 @@
     send(encoder.finish())
 
 PyAV (FFmpeg) encodes, resamples and changes the speed; all three carry their state from chunk to chunk, so that the
-bytes do not depend on how the samples are divided. `engine.audio.encode` writes whole takes.
+bytes do not depend on how the samples are divided. `engine.audio.output.encode` writes whole takes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Literal, cast, get_args
 
 import av
@@ -22,13 +21,15 @@ from av.audio.frame import AudioFrame
 from av.audio.stream import AudioStream
 from numpy.typing import NDArray
 
-from engine.audio.encode import RATES, supported_rate, to_int16
-from engine.audio.tags import Tags
-from engine.audio.tempo import Tempo
+from engine.audio.output.encode import RATES, supported_rate, to_int16
+from engine.audio.output.frames import to_frame
+from engine.audio.output.tags import Tags
+from engine.audio.output.tempo import Tempo
 from engine.errors import InvalidOption
 
 StreamFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
 STREAM_FORMATS: tuple[StreamFormat, ...] = get_args(StreamFormat)
+LOSSY: tuple[StreamFormat, ...] = ("mp3", "opus", "aac")
 SLOWEST, FASTEST = 0.25, 4.0
 LOWEST_RATE, HIGHEST_RATE = 8_000, 48_000  # Hz
 
@@ -68,6 +69,11 @@ _CODINGS: dict[StreamFormat, _Coding] = {
 }
 
 
+def written_rate(format: StreamFormat, sample_rate: int) -> int:
+    """The rate in Hz at which a format is written, where this one is asked for: the next that it supports."""
+    return supported_rate(sample_rate, _CODINGS[format].rates)
+
+
 class StreamEncoder:
     """Encodes one stream. Not thread-safe. format, speed: as given. sample_rate: Hz of what is written."""
 
@@ -82,7 +88,7 @@ class StreamEncoder:
     ) -> None:
         """source_rate: Hz of the samples. sample_rate: Hz to write, the next supported one; by default the source's.
 
-        speed: 0.25 to 4; the pitch stays. tags: at the beginning (`engine.audio.tags`); pcm has none.
+        speed: 0.25 to 4; the pitch stays. tags: at the beginning (`engine.audio.output.tags`); pcm has none.
         Raises InvalidOption.
         """
         if format not in _CODINGS:
@@ -95,7 +101,7 @@ class StreamEncoder:
             )
         coding = _CODINGS[format]
         self.format, self.speed = format, speed
-        self.sample_rate = supported_rate(sample_rate or source_rate, coding.rates)
+        self.sample_rate = written_rate(format, sample_rate or source_rate)
         self._source_rate, self._samples = source_rate, 0
         self._written = _Written()
         self._container = av.open(
@@ -116,9 +122,7 @@ class StreamEncoder:
     def encode(self, samples: NDArray[np.floating]) -> bytes:
         """Encode float samples [n], mono; beyond ±1 is clipped, NaN becomes silence. Returns the bytes made so far."""
         if len(samples):
-            frame = AudioFrame.from_ndarray(to_int16(samples)[None], "s16", "mono")
-            frame.sample_rate, frame.pts = self._source_rate, self._samples
-            frame.time_base = Fraction(1, self._source_rate)
+            frame = to_frame(to_int16(samples), self._source_rate, self._samples)
             self._samples += len(samples)
             self._encode(self._tempo.push(frame) if self._tempo else (frame,))
         return self._written.take()

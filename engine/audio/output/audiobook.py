@@ -11,12 +11,12 @@ from typing import BinaryIO, cast
 import av
 import numpy as np
 import soundfile
-from av.audio.frame import AudioFrame
 from av.audio.stream import AudioStream
 from av.stream import Disposition
 from PIL import Image, UnidentifiedImageError
 
-from engine.audio.tags import Tags
+from engine.audio.output.frames import to_frame
+from engine.audio.output.tags import Tags
 from engine.errors import InvalidInput
 
 BIT_RATE = 64_000  # of speech, mono
@@ -55,10 +55,8 @@ def write_audiobook(
             _add_cover(book, picture)
         place = 0
         for block in sound.blocks(_BLOCK, dtype="int16"):
-            frame = AudioFrame.from_ndarray(np.ascontiguousarray(block)[None], "s16", "mono")
-            frame.sample_rate, frame.pts, frame.time_base = rate, place, Fraction(1, rate)
+            book.mux(stream.encode(to_frame(block, rate, place)))
             place += len(block)
-            book.mux(stream.encode(frame))
         book.mux(stream.encode(None))
 
 

@@ -8,8 +8,8 @@ import soundfile
 import torch
 from numpy.typing import NDArray
 
+from engine.audio.output.tags import Tags, set_tags
 from engine.audio.resample import resample
-from engine.audio.tags import Tags, set_tags
 from engine.errors import InvalidOption
 
 AudioFormat = Literal["wav", "flac", "mp3", "opus", "pcm"]
@@ -38,7 +38,7 @@ def encode_audio(
         samples: float [n], mono. Beyond ±1 is clipped, NaN becomes silence.
         sample_rate: Hz. Opus and mp3 support few rates: the next higher one is used.
         format: "wav", "flac" (both 16 bit), "mp3", "opus" (in Ogg), or "pcm": raw 16-bit little-endian samples.
-        tags: of the file (`engine.audio.tags`); raw samples have none.
+        tags: of the file (`engine.audio.output.tags`); raw samples have none.
     Raises InvalidOption for another format.
     """
     if format == "pcm":

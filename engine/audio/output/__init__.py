@@ -1,0 +1,1 @@
+"""From samples to files and streams: coding, speed, loudness, tags, joined takes."""

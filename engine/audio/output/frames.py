@@ -1,0 +1,43 @@
+"""Mono samples as FFmpeg's frames, and graphs of filters that they go through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import cast
+
+import av
+import av.filter
+import numpy as np
+from av.audio.frame import AudioFrame
+from numpy.typing import NDArray
+
+
+def to_frame(samples: NDArray[np.int16], sample_rate: int, start: int = 0) -> AudioFrame:
+    """Samples [n] as a frame. sample_rate: Hz. start: place of the first sample in its stream."""
+    frame = AudioFrame.from_ndarray(np.ascontiguousarray(samples)[None], "s16", "mono")
+    frame.sample_rate, frame.pts, frame.time_base = sample_rate, start, Fraction(1, sample_rate)
+    return frame
+
+
+class FilterGraph:
+    """Filters in a row for a stream of mono frames. filters: name and arguments of each, as FFmpeg takes them."""
+
+    def __init__(self, sample_rate: int, *filters: tuple[str, str]) -> None:
+        graph = av.filter.Graph()
+        self._source = graph.add_abuffer(
+            sample_rate=sample_rate, format="s16", layout="mono", time_base=Fraction(1, sample_rate)
+        )
+        self._sink = graph.add("abuffersink")
+        graph.link_nodes(self._source, *(graph.add(*each) for each in filters), self._sink)
+        graph.configure()
+        self._graph = graph  # which its nodes do not keep alive
+
+    def push(self, frame: AudioFrame | None) -> Iterator[AudioFrame]:
+        """Filter a frame, or with None what is left at the end; iterate over the frames that are ready."""
+        self._source.push(frame)
+        try:
+            while True:
+                yield cast(AudioFrame, self._sink.pull())
+        except (av.BlockingIOError, av.EOFError):
+            return

@@ -1,0 +1,114 @@
+"""Sampling in two kernels: the noise of a frame, and one draw from logits."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from engine.models import sampling as plain
+from engine.models.sampling import RowOptions
+
+_MOST = tl.constexpr(plain.MAX_TOP_K)
+_GREEDY = tl.constexpr(plain.GREEDY)
+_GOLDEN, _MIX_1, _MIX_2 = tl.constexpr(plain.GOLDEN), tl.constexpr(plain.MIX_1), tl.constexpr(plain.MIX_2)
+_FREER_TEMPERATURE = tl.constexpr(plain.REPETITION_TEMPERATURE)
+_FREER_TOP_P = tl.constexpr(plain.REPETITION_TOP_P)
+
+
+def gumbel_noise(keys: Tensor, frames: Tensor, draws: int, candidates: int) -> Tensor:
+    """Return noise `[B, draws, candidates]` fp32. The twin is `engine.models.sampling.gumbel_noise`, its arguments."""
+    out = torch.empty(len(keys), draws, candidates, device=keys.device)
+    _noise[(len(keys), draws)](
+        keys, frames, out, DRAWS=draws, CANDIDATES=candidates, BLOCK=triton.next_power_of_2(candidates)
+    )
+    return out
+
+
+@triton.jit
+def _shifted(x, BITS: tl.constexpr):
+    return (x >> BITS) & ((1 << (64 - BITS)) - 1)
+
+
+@triton.jit
+def _noise(keys, frames, out, DRAWS: tl.constexpr, CANDIDATES: tl.constexpr, BLOCK: tl.constexpr):
+    row, draw = tl.program_id(0), tl.program_id(1)
+    rank = tl.arange(0, BLOCK)
+    counter = tl.load(frames + row) * (DRAWS * _MOST) + (draw * _MOST + rank).to(tl.int64)
+    x = tl.load(keys + row) + counter * _GOLDEN
+    x = (x ^ _shifted(x, 30)) * _MIX_1
+    x = (x ^ _shifted(x, 27)) * _MIX_2
+    x = x ^ _shifted(x, 31)
+    uniform = (_shifted(x, 41).to(tl.float32) + 0.5) * 1.1920928955078125e-07  # 2^-23
+    rest = 1.0 - uniform
+    # A fast logarithm of nearly 1 may be 0 or positive: there its series.
+    series = rest * (1.0 + rest * (0.5 + rest * (0.3333333333333333 + rest * 0.25)))
+    waiting = tl.where(rest < 0.01, series, -tl.log(uniform))
+    place = (row * DRAWS + draw) * CANDIDATES + rank
+    tl.store(out + place, -tl.log(waiting), mask=rank < CANDIDATES)
+
+
+def draw(logits: Tensor, options: RowOptions, noise: Tensor, recent: Tensor | None = None) -> Tensor:
+    """Draw from logits `[B, V]` → values int64 `[B]`; of equal values that with the lower index ranks first.
+
+    noise: `[B, C]`; with `recent` `[B, W]` it is `[B, 2, C]`, and a value among the recent ones is drawn anew. The
+    twins are `sample` and `sample_semantic` of `engine.models.sampling`.
+    """
+    rows, values = logits.shape
+    candidates, redraws = noise.shape[-1], recent is not None
+    out = torch.empty(rows, dtype=torch.long, device=logits.device)
+    _draw[(rows,)](
+        logits.contiguous(),
+        noise,
+        options.temperature.contiguous(),
+        options.top_p.contiguous(),
+        options.top_k.contiguous(),
+        out if recent is None else recent.contiguous(),
+        out,
+        values,
+        min(values, candidates),
+        noise.stride(0),
+        noise.stride(1) if redraws else 0,
+        0 if recent is None else recent.shape[1],
+        BLOCK=triton.next_power_of_2(values),
+        WINDOW=1 if recent is None else triton.next_power_of_2(recent.shape[1]),
+        REDRAWS=redraws,
+        num_warps=8,
+    )
+    return out
+
+
+@triton.jit
+def _draw(
+    logits, noise, temperatures, top_ps, top_ks, recent, out, values, candidates, row_stride, redraw_stride, window,
+    BLOCK: tl.constexpr, WINDOW: tl.constexpr, REDRAWS: tl.constexpr,
+):  # fmt: skip
+    row, column = tl.program_id(0), tl.arange(0, BLOCK)
+    left = tl.load(logits + row * values + column, mask=column < values, other=-float("inf")).to(tl.float32)
+    left = left - tl.max(left, axis=0)
+    log_sum = tl.log(tl.sum(tl.exp(left), axis=0))
+    temperature, top_p = tl.load(temperatures + row), tl.load(top_ps + row)
+    greedy = temperature == 0.0
+    sharpness = tl.where(greedy, _GREEDY, 1.0 / tl.maximum(temperature, 1e-5))
+    other_sharpness = tl.where(greedy, _GREEDY, 1.0 / _FREER_TEMPERATURE)
+    last = tl.minimum(tl.load(top_ks + row), candidates)
+    most = tl.maximum(top_p, _FREER_TOP_P) if REDRAWS else top_p
+    rank, mass = 0, 0.0
+    best, found, other_best, other_found = -float("inf"), 0, -float("inf"), 0
+    while (rank < last) & (mass <= most):  # none behind is kept
+        log_prob = tl.max(left, axis=0) - log_sum
+        value = tl.argmax(left, axis=0)
+        mass += tl.exp(log_prob)
+        score = log_prob * sharpness + tl.load(noise + row * row_stride + rank)
+        better = ((rank == 0) | (mass <= top_p)) & (score > best)
+        best, found = tl.where(better, score, best), tl.where(better, value, found)
+        if REDRAWS:
+            score = log_prob * other_sharpness + tl.load(noise + row * row_stride + redraw_stride + rank)
+            better = ((rank == 0) | (mass <= _FREER_TOP_P)) & (score > other_best)
+            other_best, other_found = tl.where(better, score, other_best), tl.where(better, value, other_found)
+        left = tl.where(column == value, -float("inf"), left)
+        rank += 1
+    if REDRAWS:
+        place = tl.arange(0, WINDOW)
+        before = tl.load(recent + row * window + place, mask=place < window, other=-1)
+        found = tl.where(tl.sum((before == found).to(tl.int32), axis=0) > 0, other_found, found)
+    tl.store(out + row, found)
