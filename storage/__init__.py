@@ -4,8 +4,8 @@
 call and are safe in any thread; the queries are in `storage.repositories`. `VoiceLibrary.open` is for voices alone.
 """
 
-from storage.library import VoiceLibrary
-from storage.repositories.voices import VoiceRecord
+from storage.repositories.library.voices import VoiceRecord
 from storage.storage import Storage
+from storage.voices.library import VoiceLibrary
 
 __all__ = ["Storage", "VoiceLibrary", "VoiceRecord"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from engine.errors import InvalidInput
 from engine.voice import check_text
 from storage.database import Database
-from storage.library import LOCAL, MAX_SEARCH
-from storage.repositories import generations, owner_settings, usage
+from storage.repositories import generations, owner_settings
 from storage.repositories.generations import GenerationRecord, HistoryPage, Spoken, SpokenVoice
+from storage.repositories.library import usage
+from storage.repositories.library.usage import VoiceUse
 from storage.repositories.owner_settings import OwnerSettings
-from storage.repositories.usage import VoiceUse
 from storage.validation import Clock, checked_owner, is_id, utc_now
+from storage.voices.library import LOCAL, MAX_SEARCH
 
 MAX_PAGE = 500  # generations
 

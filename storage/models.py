@@ -215,6 +215,7 @@ class GenerationRow(Base):
     first_audio: Mapped[float | None] = mapped_column(Double)  # seconds
     stop_reason: Mapped[str] = mapped_column(String(20))
     size: Mapped[int]  # of the sound, bytes
+    words: Mapped[str | None] = mapped_column(Text)  # a JSON list of times, where the model told them
 
 
 class AudioRow(Base):

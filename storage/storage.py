@@ -10,28 +10,20 @@ from sqlalchemy.orm import Session
 from storage.api_keys import ApiKeys
 from storage.copying import Progress, TableContent, copy_library
 from storage.database import Database
-from storage.favourites import Favourites
-from storage.hearings import Hearings
 from storage.history import History
-from storage.library import LOCAL, VoiceLibrary
-from storage.portraits import Portraits
 from storage.pronunciations import Pronunciations
-from storage.repositories import (
-    api_keys,
-    favourites,
-    generations,
-    owner_settings,
-    pronunciations,
-    scripts,
-    usage,
-    voice_consents,
-    voices,
-)
-from storage.repositories.usage import Holdings, StorageUse
-from storage.script_library import ScriptLibrary
+from storage.repositories import api_keys, generations, owner_settings, pronunciations
+from storage.repositories.library import favourites, usage, voice_consents, voices
+from storage.repositories.library.usage import Holdings, StorageUse
+from storage.repositories.script import scripts
+from storage.scripts.hearings import Hearings
+from storage.scripts.script_library import ScriptLibrary
 from storage.server_settings import ServerSettings
 from storage.validation import Clock, checked_owner, utc_now
-from storage.voice_consents import VoiceConsents
+from storage.voices.favourites import Favourites
+from storage.voices.library import LOCAL, VoiceLibrary
+from storage.voices.portraits import Portraits
+from storage.voices.voice_consents import VoiceConsents
 
 
 class Storage:

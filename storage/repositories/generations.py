@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Select, delete, exists, func, select, update
 from sqlalchemy.orm import Session
 
 from engine.errors import GenerationNotFound, InvalidInput
 from engine.voice import MAX_NAME, check_text
+from storage.database_errors import damaged
 from storage.models import AudioRow, CardRow, CardTakeRow, GenerationRow, OwnerSettingsRow
 from storage.object_store import StoredSound, read_sound
 from storage.repositories import stored_objects
+from storage.repositories.library.usage import count_use
+from storage.repositories.library.voices import search_fold
 from storage.repositories.owner_settings import RETENTION_DAYS
-from storage.repositories.usage import count_use
-from storage.repositories.voices import search_fold
 from storage.validation import (
     Settings,
     check_number,
@@ -33,12 +36,21 @@ _MAX_MODEL = 200
 _MAX_REASON = 20
 
 
+class TimedWord(NamedTuple):
+    """A word of a text and when it is spoken. start, end: its characters [start, end). begins, ends: seconds."""
+
+    start: int
+    end: int
+    begins: float
+    ends: float
+
+
 @dataclass(frozen=True)
 class Spoken:
     """A new generation to be stored. audio: FLAC. seed, settings, model: what repeats it.
 
     voice_id: None for a voice that is not saved. duration, first_audio: seconds. real_time_factor: seconds of work for
-    a second of sound. Raises InvalidInput.
+    a second of sound. words: in order, those whose times the model has told. Raises InvalidInput.
     """
 
     text: str
@@ -52,6 +64,7 @@ class Spoken:
     stop_reason: str = "end"
     real_time_factor: float | None = None
     first_audio: float | None = None
+    words: Sequence[TimedWord] = ()
 
     def __post_init__(self) -> None:
         check_text(self.text, "text", MAX_TEXT)
@@ -75,7 +88,7 @@ class GenerationRecord:
     """A stored generation without its sound.
 
     voice_name: at that time. listed: whether it is in the history; False: only a take of a script. script_id: of the
-    script that it is a take of, or None.
+    script that it is a take of, or None. words: as in `Spoken`.
     """
 
     id: str
@@ -95,6 +108,7 @@ class GenerationRecord:
     stop_reason: str
     size: int  # of the sound, bytes
     script_id: str | None
+    words: tuple[TimedWord, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -140,6 +154,7 @@ def create(
         first_audio=spoken.first_audio,
         stop_reason=spoken.stop_reason,
         size=len(spoken.audio),
+        words=words_to_json(spoken.words),
     )
     session.add(row)
     session.flush()
@@ -318,4 +333,26 @@ def _record(row: GenerationRow, script_id: str | None) -> GenerationRecord:
         stop_reason=row.stop_reason,
         size=row.size,
         script_id=script_id,
+        words=words_from_json(row.words),
     )
+
+
+def words_to_json(words: Sequence[TimedWord]) -> str | None:
+    """Encode words: first character, length, milliseconds of the beginning, and of the length. None for none."""
+    rows = [
+        (word.start, word.end - word.start, round(1000 * word.begins), round(1000 * (word.ends - word.begins)))
+        for word in words
+    ]
+    return json.dumps(rows, separators=(",", ":")) if rows else None
+
+
+def words_from_json(written: str | None) -> tuple[TimedWord, ...]:
+    """Decode what `words_to_json` wrote. Raises DatabaseUnavailable for anything else."""
+    try:
+        rows = json.loads(written or "[]")
+        return tuple(
+            TimedWord(start, start + length, begins / 1000, (begins + lasts) / 1000)
+            for start, length, begins, lasts in rows
+        )
+    except (TypeError, ValueError) as error:
+        raise damaged("times of words that are not four numbers each") from error

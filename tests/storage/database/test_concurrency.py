@@ -7,8 +7,8 @@ from engine.errors import NameTaken
 from engine.voice import Voice
 from storage import VoiceLibrary
 from storage.database import Database
-from storage.repositories import voices
-from storage.repositories.voices import VoiceRecord
+from storage.repositories.library import voices
+from storage.repositories.library.voices import VoiceRecord
 from tests.storage.making import at_once, count, recoded, voice
 
 

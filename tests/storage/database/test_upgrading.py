@@ -8,8 +8,8 @@ from sqlalchemy import create_engine, text
 from engine.voice import codes_to_bytes
 from storage import migrations
 from storage.models import LEAD_BYTES
-from storage.samples import install_samples
 from storage.storage import Storage
+from storage.voices.samples import install_samples
 from tests.storage.making import clip, codes
 from tests.storage.speaking import card, spoken
 

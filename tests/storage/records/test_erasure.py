@@ -18,7 +18,7 @@ from engine.voice import Voice
 from storage import Storage, VoiceLibrary
 from storage.database import Database
 from storage.models import LEAD_BYTES, Base
-from storage.repositories import voices
+from storage.repositories.library import voices
 from storage.sqlite.reserve import RESERVE_BYTES
 from tests.attack.storage import leftovers
 from tests.attack.storage.marked import Marker, left_over, living

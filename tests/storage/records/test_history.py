@@ -1,7 +1,6 @@
 """What was spoken is kept, found and deleted, and no list ever reads its sound."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,25 +10,14 @@ import pytest
 from sqlalchemy import Engine, event
 
 from engine.errors import GenerationNotFound, InvalidInput
-from storage.repositories.generations import GenerationRecord, Spoken
+from storage.repositories.generations import GenerationRecord, Spoken, TimedWord
+from storage.repositories.library.usage import VoiceUse
 from storage.repositories.owner_settings import OwnerSettings
-from storage.repositories.usage import VoiceUse
 from storage.storage import Storage
 from tests.storage.making import clip, count, voice
 from tests.storage.speaking import FLAC, Clock, card, spoken
 
 NOBODY = "0" * 32
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock(datetime(2026, 11, 21, 8, 0, tzinfo=UTC))
-
-
-@pytest.fixture
-def storage(url: str, clock: Clock) -> Iterator[Storage]:
-    with Storage.open(url, clock=clock) as opened:
-        yield opened
 
 
 def add(storage: Storage, text: str = "Hello.", *, owner: str = "local", **how: object) -> GenerationRecord:
@@ -55,6 +43,7 @@ def test_a_generation_comes_back_as_it_was_after_reopening(url: str, clock: Cloc
         stop_reason="length",
         real_time_factor=0.5,
         first_audio=0.04,
+        words=(TimedWord(0, 6, 0.125, 0.5), TimedWord(7, 11, 0.5, 1.25)),
     )
     with Storage.open(url, clock=clock) as storage:
         made = storage.history.add(kept)
@@ -63,7 +52,7 @@ def test_a_generation_comes_back_as_it_was_after_reopening(url: str, clock: Cloc
         read = storage.history.get(made.id)
         assert read == made
         assert storage.history.audio(made.id) == kept.audio
-    for name in ("text", "duration", "seed", "voice_name", "voice_id", "settings", "model", "stop_reason"):
+    for name in ("text", "duration", "seed", "voice_name", "voice_id", "settings", "model", "stop_reason", "words"):
         assert getattr(read, name) == getattr(kept, name)
     assert (read.created, read.size, read.listed, read.starred) == (clock(), len(kept.audio), True, False)
 

@@ -1,16 +1,15 @@
 """Scripts: what their cards promise while they are edited, spoken, locked and moved."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 from sqlalchemy import Engine, event
 
 from engine.errors import GenerationNotFound, InvalidInput, InvalidName, ScriptNotFound, VoiceNotFound
 from engine.sentences import Sentence
-from storage.repositories.cards import CardRecord
+from storage.repositories.script.cards import CardRecord
 from storage.storage import Storage
 from studio.script import cues, parse, progress
 from tests.storage.making import count, voice
@@ -18,17 +17,6 @@ from tests.storage.speaking import FLAC, Clock, card, spoken
 
 NOBODY = "f" * 32
 TEXT = "Anna: Good morning! שלום.\n\nBen: مرحبا. 👩‍🚀 Fine.\n\nAnna: Bye."
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock(datetime(2026, 11, 21, 8, 0, tzinfo=UTC))
-
-
-@pytest.fixture
-def storage(url: str, clock: Clock) -> Iterator[Storage]:
-    with Storage.open(url, clock=clock) as opened:
-        yield opened
 
 
 def made(storage: Storage, *texts: str) -> list[CardRecord]:

@@ -11,8 +11,8 @@ from benchmarks.judges import pitch
 from engine.release.hub import BUNDLED
 from engine.text.english.pronunciation import Lexicon
 from engine.text.tokenizer import LEXICON_FILE
-from storage.repositories.shared_voices import Sample
-from storage.samples import INDEX, SAMPLES, read_samples
+from storage.repositories.library.shared_voices import Sample
+from storage.voices.samples import INDEX, SAMPLES, read_samples
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ import pytest
 from engine.errors import InvalidInput, InvalidVoiceFile, NameTaken, VoiceNotFound, VoiceProtected
 from engine.voice import VOICE_FILE_SUFFIX, Voice
 from storage import VoiceLibrary, VoiceRecord
-from storage.repositories.shared_voices import Sample
-from storage.samples import INDEX, install_samples, read_samples
+from storage.repositories.library.shared_voices import Sample
+from storage.voices.samples import INDEX, install_samples, read_samples
 from tests.storage.making import at_once, count, recoded, voice
 
 SIX = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from engine.errors import NameTaken, VoiceNotFound, VoiceProtected
 from engine.voice import MAX_NAME, Voice
 from storage import Storage, VoiceLibrary
-from storage.library import TRASH_RETENTION
-from storage.repositories.shared_voices import Sample
+from storage.repositories.library.shared_voices import Sample
+from storage.voices.library import TRASH_RETENTION
 from tests.storage.making import count, recoded, voice
 from tests.storage.speaking import Clock
 

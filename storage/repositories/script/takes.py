@@ -16,9 +16,10 @@ from engine.sentences import Sentence
 from engine.voice import check_text
 from storage.models import CardRow, CardTakeRow, GenerationRow
 from storage.object_store import StoredSound
-from storage.repositories import cards, generations, scripts
-from storage.repositories.cards import CardRecord
+from storage.repositories import generations
 from storage.repositories.generations import GenerationRecord, Spoken
+from storage.repositories.script import cards, scripts
+from storage.repositories.script.cards import CardRecord
 from storage.sqlite import erasure
 from storage.validation import is_id
 

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from engine.sentences import Sentence
 from storage.database import Database
-from storage.library import LOCAL
-from storage.repositories import card_order, cards, generations, owner_settings, scripts, takes
-from storage.repositories.cards import CardRecord
+from storage.repositories import generations, owner_settings
 from storage.repositories.generations import GenerationRecord, Spoken
-from storage.repositories.scripts import NewCard, ScriptRecord
+from storage.repositories.script import card_order, cards, scripts, takes
+from storage.repositories.script.cards import CardRecord
+from storage.repositories.script.scripts import NewCard, ScriptRecord
 from storage.validation import Clock, Settings, checked_owner, utc_now
+from storage.voices.library import LOCAL
 
 ScriptRecords = list[ScriptRecord]  # defined here because `list` and `takes` are methods of the class
 CardRecords = list[CardRecord]

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session, aliased
 from engine.errors import InvalidInput, ScriptNotFound
 from engine.sentences import Sentence
 from storage.models import CardRow, CardTakeRow, GenerationRow, ScriptRow
-from storage.repositories import scripts
+from storage.repositories.script import scripts
 from storage.sqlite import erasure
 from storage.validation import Settings, check_seed, is_id, settings_from_json, settings_to_json
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from engine.voice import MAX_LANGUAGE, check_text, clean_name
 from storage.database import Database
-from storage.library import LOCAL
-from storage.repositories import voice_consents
-from storage.repositories.voice_consents import ConsentRecord
+from storage.repositories.library import voice_consents
+from storage.repositories.library.voice_consents import ConsentRecord
 from storage.validation import Clock, checked_owner, utc_now
+from storage.voices.library import LOCAL
 
 ConsentRecords = list[ConsentRecord]  # defined here because `list` is a method of the class
 

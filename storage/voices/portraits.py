@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from engine.voice import check_portrait
 from storage.database import Database
-from storage.library import LOCAL
-from storage.repositories import portraits, voices
+from storage.repositories.library import portraits, voices
 from storage.validation import checked_owner
+from storage.voices.library import LOCAL
 
 
 class Portraits:
-    """The pictures of voices, WebP as `studio.portraits` makes them. All methods may raise DatabaseUnavailable."""
+    """The pictures of voices, WebP as `studio.voices.portraits` makes them. All may raise DatabaseUnavailable."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from storage.database import Database
-from storage.library import LOCAL
-from storage.repositories import hearings
-from storage.repositories.hearings import Hearing
+from storage.repositories.script import hearings
+from storage.repositories.script.hearings import Hearing
 from storage.validation import checked_owner
+from storage.voices.library import LOCAL
 
 
 class Hearings:

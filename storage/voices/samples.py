@@ -9,10 +9,10 @@ from typing import Any
 
 from engine.errors import InvalidVoiceFile, RepriseError
 from engine.voice import Voice
-from storage.library import VoiceLibrary
-from storage.repositories.shared_voices import Sample
+from storage.repositories.library.shared_voices import Sample
+from storage.voices.library import VoiceLibrary
 
-SAMPLES = Path(__file__).parent.parent / "assets" / "samples"
+SAMPLES = Path(__file__).parents[2] / "assets" / "samples"
 INDEX = "index.json"
 
 log = logging.getLogger(__name__)

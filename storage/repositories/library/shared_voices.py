@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from engine.voice import MAX_SENTENCE, Voice, check_text
 from storage.models import SHARED, VoiceRow
-from storage.repositories import voices
+from storage.repositories.library import voices
 
 
 @dataclass(frozen=True)

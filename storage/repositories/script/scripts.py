@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 from engine.errors import InvalidInput, InvalidName, ScriptNotFound
 from engine.voice import check_text, is_own_voice
 from storage.models import CardRow, CardTakeRow, GenerationRow, ScriptRow
-from storage.repositories import voices
 from storage.repositories.generations import delete_takes
+from storage.repositories.library import voices
 from storage.validation import check_number, is_id, new_id
 
 MAX_SCRIPT_NAME = 120  # characters; so are the other limits of text

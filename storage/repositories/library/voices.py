@@ -26,7 +26,8 @@ from engine.voice import (
 )
 from storage.models import SHARED, CodesRow, ReferenceRow, VoiceRow
 from storage.object_store import StoredSound, read_sound
-from storage.repositories import portraits, stored_objects
+from storage.repositories import stored_objects
+from storage.repositories.library import portraits
 from storage.validation import is_id, new_id
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from engine.errors import InvalidInput
 from engine.voice import check_text
 from storage.models import CardRow, CardTakeRow, TakeHearingRow
-from storage.repositories import cards, scripts
+from storage.repositories.script import cards, scripts
 from storage.validation import is_id
 
 _MAX_HEARD = 50_000  # characters

@@ -10,9 +10,10 @@ from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput
 from storage.models import CardRow
-from storage.repositories import cards, generations, scripts
-from storage.repositories.cards import CardRecord
-from storage.repositories.scripts import NewCard
+from storage.repositories import generations
+from storage.repositories.script import cards, scripts
+from storage.repositories.script.cards import CardRecord
+from storage.repositories.script.scripts import NewCard
 from storage.validation import new_id
 
 

@@ -14,9 +14,10 @@ from engine.errors import InvalidCodes, InvalidName, UnusableReference, VoiceNot
 from engine.voice import Consent, Voice, check_text, clean_name
 from storage.database import Database
 from storage.object_store import StoredSound
-from storage.repositories import portraits, secrets, shared_voices, trash, voices
-from storage.repositories.shared_voices import Sample
-from storage.repositories.voices import VoiceRecord
+from storage.repositories import secrets, trash
+from storage.repositories.library import portraits, shared_voices, voices
+from storage.repositories.library.shared_voices import Sample
+from storage.repositories.library.voices import VoiceRecord
 from storage.validation import Clock, checked_owner, utc_now
 
 LOCAL = "local"  # the owner where there is no login

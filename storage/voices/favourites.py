@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from storage.database import Database
-from storage.library import LOCAL
-from storage.repositories import favourites, voices
+from storage.repositories.library import favourites, voices
 from storage.validation import checked_owner
+from storage.voices.library import LOCAL
 
 
 class Favourites:

@@ -1,0 +1,1 @@
+"""Queries of voices, and of what belongs to them."""

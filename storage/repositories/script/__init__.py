@@ -1,0 +1,1 @@
+"""Queries of scripts, their cards and takes."""
