@@ -20,7 +20,7 @@ from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
 from engine.errors import RepriseError
-from storage.library import LOCAL
+from storage.voices.library import LOCAL
 
 if TYPE_CHECKING:
     from storage.api_keys import Allowance, ApiKeys, KeyRecord

@@ -7,18 +7,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import RepriseError
-from studio.available_voices import AvailableVoices
 from studio.proof.runner import ProofRunner
+from studio.proof.takes import TakeProofs
 from studio.recognition import Recognition
 from studio.script.runner import ScriptRunner
+from studio.takes.requests import TakeSpeaker
 from studio.takes.running import RunningTakes
 from studio.takes.store import TakeStore
+from studio.voices.available_voices import AvailableVoices
 
 if TYPE_CHECKING:
     from engine.voice import Voice
     from storage import Storage
-    from studio.model_manager import ModelManager
-    from studio.watermark import Watermark
+    from studio.engines.model_manager import ModelManager
+    from studio.provenance.watermark import Watermark
 
 
 @dataclass(frozen=True)
@@ -26,17 +28,20 @@ class AppContext:
     """The services that every face works with.
 
     engine: the loaded model. storage: voices, history and scripts. takes: finished takes, in the history or in memory.
-    running: takes under way. scripts: runs of scripts. recognition: writes down what it hears. proofs: scripts that are
-    heard back. watermark: of files of takes; None where none is wanted.
+    running: takes under way. speaker: begins takes. scripts: runs of scripts. recognition: writes down what it hears.
+    proofs: scripts that are heard back. take_proofs: other takes that are. watermark: of files of takes; None where
+    none is wanted.
     """
 
     engine: ModelManager
     storage: Storage
     takes: TakeStore
     running: RunningTakes
+    speaker: TakeSpeaker
     scripts: ScriptRunner
     recognition: Recognition
     proofs: ProofRunner
+    take_proofs: TakeProofs
     watermark: Watermark | None = field(default=None, kw_only=True)
 
     @property
@@ -49,8 +54,20 @@ class AppContext:
         """Make the services over a model and a storage. The caller closes both."""
         runner, recognition = ScriptRunner(engine, storage, watermark), Recognition(storage.settings)
         proofs = ProofRunner(storage, runner, recognition)
-        takes = TakeStore(storage.history)
-        return cls(engine, storage, takes, RunningTakes(), runner, recognition, proofs, watermark=watermark)
+        takes, speaker = TakeStore(storage.history), TakeSpeaker(engine, storage, watermark)
+        take_proofs = TakeProofs(engine, takes, speaker, AvailableVoices(engine, storage.voices), recognition)
+        return cls(
+            engine,
+            storage,
+            takes,
+            RunningTakes(),
+            speaker,
+            runner,
+            recognition,
+            proofs,
+            take_proofs,
+            watermark=watermark,
+        )
 
     def trash_voice(self, voice_id: str, *, owner: str) -> None:
         """Move a voice to the trash, and drop what the engine caches of it. A restored voice is cached again.
@@ -70,6 +87,7 @@ class AppContext:
         cached = [self._cached_voice(voice_id, owner) for voice_id in own]
         with self.takes.deleting_owner(owner):
             self.storage.forget(owner)
+        self.take_proofs.forget(owner)
         for voice in cached:
             self._forget(voice)
 

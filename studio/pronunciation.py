@@ -1,5 +1,7 @@
 """Pronunciation dictionaries: words of a text are replaced by how their owner wants them to be said, before it is
 spoken. The texts of takes and cards stay as they were written. Dictionaries are exchanged as CSV.
+
+An entry has a respelling, or phones in ARPAbet between slashes, "/T AH0 M EY1 T OW2/", for models that take phones.
 """
 
 from __future__ import annotations
@@ -7,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -15,6 +18,7 @@ import regex
 
 from engine.errors import InvalidInput
 from engine.text import GrowingText
+from engine.text.english.pronunciation import parse_arpabet, phone_mark
 from storage.pronunciations import MAX_ENTRIES, Pronunciation
 
 if TYPE_CHECKING:
@@ -26,8 +30,26 @@ _TAG = r"\[[^\[\]\n]{1,80}\]|<\|[^<>|\n]{0,64}\|>"  # pauses, styles and speaker
 _YES = frozenset({"1", "true", "yes", "x"})
 
 
-def respelled(text: str, entries: Sequence[Pronunciation], language: str = "") -> str:
-    """Replace the words of a text, the longest first. language: of the voice, such as "en"; "" for an unknown one."""
+def checked(entry: Pronunciation) -> Pronunciation:
+    """An entry as it is kept: phones in capitals. Raises InvalidInput for what are no phones of ARPAbet."""
+    if not _has_phones(entry):
+        return entry
+    inside = entry.spoken.strip()[1:-1]
+    parse_arpabet(inside)
+    return replace(entry, spoken=f"/{' '.join(inside.upper().split())}/")
+
+
+def _has_phones(entry: Pronunciation) -> bool:
+    spoken = entry.spoken.strip()
+    return spoken[:1] == spoken[-1:] == "/" and bool(spoken[1:-1].strip())
+
+
+def respelled(text: str, entries: Sequence[Pronunciation], language: str = "", *, phones: bool = False) -> str:
+    """Replace the words of a text, the longest first.
+
+    language: of the voice, such as "en"; "" for an unknown one. phones: whether the model takes phones. Raises
+    InvalidInput for a word that is given in phones where it takes none.
+    """
     primary = language.lower().partition("-")[0]
     valid = [entry for entry in entries if not entry.language or entry.language.lower().partition("-")[0] == primary]
     if not valid:
@@ -37,9 +59,17 @@ def respelled(text: str, entries: Sequence[Pronunciation], language: str = "") -
     words = "|".join(f"(?P<w{number}>{_pattern(entry)})" for number, entry in enumerate(valid))
 
     def said(found: regex.Match[str]) -> str:
-        return valid[int(found.lastgroup[1:])].spoken if found.lastgroup else found[0]
+        return _said(valid[int(found.lastgroup[1:])], phones) if found.lastgroup else found[0]
 
     return regex.sub(f"{_TAG}|{words}", said, text)
+
+
+def _said(entry: Pronunciation, phones: bool) -> str:
+    if not _has_phones(entry):
+        return entry.spoken
+    if not phones:
+        raise InvalidInput("words.no_phones", word=entry.word)
+    return phone_mark(parse_arpabet(entry.spoken.strip()[1:-1]))
 
 
 def _pattern(entry: Pronunciation) -> str:
@@ -56,18 +86,18 @@ def _end(letter: str) -> str:
     return r"[\p{L}\p{M}\p{N}]" if regex.match(r"[\p{L}\p{N}]", letter) else ""
 
 
-def as_said(storage: Storage, text: str, language: str, *, owner: str) -> str:
-    """A text as it is sent to the engine for a voice of this language. Raises DatabaseUnavailable."""
-    return respelled(text, storage.pronunciations.list(owner=owner), language)
+def as_said(storage: Storage, text: str, language: str, *, owner: str, phones: bool) -> str:
+    """A text as it is sent to the engine for a voice of this language. phones: whether the model takes them.
+
+    Raises InvalidInput as `respelled` does, DatabaseUnavailable.
+    """
+    return respelled(text, storage.pronunciations.list(owner=owner), language, phones=phones)
 
 
-def follow(storage: Storage, text: GrowingText, language: str, *, owner: str) -> None:
-    """Let a growing text be respelled, sentence by sentence. Raises DatabaseUnavailable."""
-    text.respell = partial(_respell, storage.pronunciations.list(owner=owner), language)
-
-
-def _respell(entries: Sequence[Pronunciation], language: str, text: str) -> str:
-    return respelled(text, entries, language)
+def follow(storage: Storage, text: GrowingText, language: str, *, owner: str, phones: bool) -> None:
+    """Let a growing text be respelled, sentence by sentence, as by `as_said`. Raises DatabaseUnavailable."""
+    entries = storage.pronunciations.list(owner=owner)
+    text.respell = partial(respelled, entries=entries, language=language, phones=phones)
 
 
 def to_csv(entries: Sequence[Pronunciation]) -> str:
@@ -82,7 +112,7 @@ def to_csv(entries: Sequence[Pronunciation]) -> str:
 def from_csv(text: str) -> list[Pronunciation]:
     """Read a dictionary: a word and how it is said on each line, by commas or semicolons; case and language may follow.
 
-    Raises InvalidInput for anything else, and for more than 2,000 entries.
+    Raises InvalidInput for anything else, for phones that are none, and for more than 2,000 entries.
     """
     text = text.removeprefix("\ufeff")
     if len(text) > MAX_FILE or "\0" in text:
@@ -104,4 +134,4 @@ def from_csv(text: str) -> list[Pronunciation]:
 
 
 def _entry(word: str, spoken: str, match_case: str = "", language: str = "") -> Pronunciation:
-    return Pronunciation(word, spoken, match_case.lower() in _YES, language)
+    return checked(Pronunciation(word, spoken, match_case.lower() in _YES, language))

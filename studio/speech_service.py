@@ -12,23 +12,24 @@ from typing import TYPE_CHECKING
 from engine.errors import InvalidInput, InvalidOption, VoiceNotFound, VoiceProtected
 from engine.voice import OwnVoice
 from storage.validation import is_id
-from studio.available_voices import ModelVoice, ReadyVoice
 from studio.pronunciation import as_said, follow
+from studio.voices.available_voices import OWN_VOICE, ModelVoice, ReadyVoice
 
 if TYPE_CHECKING:
     from engine.text import GrowingText
     from storage import VoiceRecord
     from studio.access import Access, Caller
-    from studio.available_voices import ListedVoice
     from studio.context import AppContext
-    from studio.model_manager import MeasuredSpeech
+    from studio.engines.model_manager import MeasuredSpeech
+    from studio.voices.available_voices import ListedVoice
 
 MAX_CHARACTERS = 10_000  # of one request
 MAX_STYLE = 80  # characters of a style tag
-# Sample voices by the names of OpenAI's, which many clients offer and no others.
+# Sample voices by the names of OpenAI's, which many clients offer and no others. The first, which most clients begin
+# with, is the one that is understood best.
 COMMON_VOICES = {
-    "alloy": "Clara",
-    "ash": "Adam",
+    "alloy": "Adam",
+    "ash": "Daniel",
     "ballad": "Ben",
     "cedar": "Adam",
     "coral": "Emma",
@@ -95,11 +96,12 @@ class SpeechService:
         ready = self._voice(caller, by, instructions)
         voice, spoken = (ready.voice, ready.language or language) if ready else (None, language)
         style, storage = self.style_tag(instructions), self._context.storage
+        phones = engine.abilities.phones
         if isinstance(text, str):
             self._access.spend(caller, len(text))
-            said: str | GrowingText = style + as_said(storage, text, spoken, owner=caller.owner)
+            said: str | GrowingText = style + as_said(storage, text, spoken, owner=caller.owner, phones=phones)
         else:
-            follow(storage, text, spoken, owner=caller.owner)
+            follow(storage, text, spoken, owner=caller.owner, phones=phones)
             text.append(style)
             said = text
         speech = engine.speak(said, voice, options, owner=caller.owner)
@@ -135,11 +137,13 @@ class SpeechService:
 
     def delete_voice(self, caller: Caller, name: str) -> VoiceRecord:
         """Move a voice to the trash, by a name as for `find_voice`. Raises VoiceNotFound, VoiceProtected."""
-        record = self.find_voice(caller, name)
-        if isinstance(record, ModelVoice):
-            raise VoiceProtected(f"“{record.name}” is a voice of the model itself: it cannot be deleted.")
+        record = self._saved_voice(caller, name)
         self._context.trash_voice(record.id, owner=caller.owner)
         return record
+
+    def rename_voice(self, caller: Caller, name: str, new: str) -> VoiceRecord:
+        """Give a voice another name. Raises VoiceNotFound, VoiceProtected, NameTaken, InvalidName."""
+        return self._context.storage.voices.rename(self._saved_voice(caller, name).id, new, owner=caller.owner)
 
     def style_tag(self, instructions: str) -> str:
         """A style tag for the start of a text; "" without instructions, or where the model has no style tags."""
@@ -155,6 +159,13 @@ class SpeechService:
         if self._context.engine.english_only and not _ENGLISH.fullmatch(language.strip()):
             raise InvalidOption(f"This model speaks English only, not “{language[:40]}”; leave the language out.")
 
+    def _saved_voice(self, caller: Caller, name: str) -> VoiceRecord:
+        """A voice by a name as for `find_voice`. Raises VoiceNotFound; VoiceProtected for one of the model's own."""
+        record = self.find_voice(caller, name)
+        if isinstance(record, ModelVoice):
+            raise VoiceProtected(f"“{record.name}” is a voice of the model itself: it cannot be changed.")
+        return record
+
     def _voice(self, caller: Caller, by: SpokenBy, instructions: str) -> ReadyVoice | None:
         """The voice of a request; None leaves it to the model."""
         engine, told = self._context.engine, instructions.strip()
@@ -162,7 +173,7 @@ class SpeechService:
             made = engine.encode_voice("reference", [(by.clip, by.transcript)]).voice
             return ReadyVoice(made.name, made.language, made, None)
         if engine.abilities.describes and self._is_unmapped(caller, by.name):
-            return ReadyVoice("", "", OwnVoice(description=told), "model:described")
+            return ReadyVoice("", "", OwnVoice(description=told), f"{OWN_VOICE}described")
         if by.name is None:
             return None
         found = self.find_voice(caller, by.name)

@@ -21,14 +21,14 @@ def read_docx(path: Path) -> BookText:
     Archive(path).check_sizes()
     try:
         document = docx.Document(str(path))
-        book = BookText(title=(document.core_properties.title or "")[:200])
+        book = BookText(title=(document.core_properties.title or ""))
         for part in document.iter_inner_content():
             if isinstance(part, Table):
                 for row in part.rows:
                     book.add(", ".join(dict.fromkeys(cell.text.strip() for cell in row.cells if cell.text.strip())))
             else:
                 style = part.style.name or "" if part.style is not None else ""
-                book.add(part.text, part.text[:200] if _CHAPTER.fullmatch(style) else None)
+                book.add(part.text, part.text if _CHAPTER.fullmatch(style) else None)
     except (OpcError, LxmlError, BadZipFile, KeyError, ValueError, AttributeError, OSError) as error:
         raise Unreadable("books.damaged") from error
     return book

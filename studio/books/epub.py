@@ -29,7 +29,7 @@ def read_epub(path: Path) -> BookText:
     archive = Archive(path)
     package = _package_path(archive)
     root = _xml(archive.read(package))
-    book = BookText(title=_first(root, "title")[:200])
+    book = BookText(title=_first(root, "title"))
     items = {item.get("id"): item for item in _named(root, "item")}
     spine = [items[ref.get("idref")] for ref in _named(root, "itemref") if ref.get("idref") in items]
     places = [_target(package, item.get("href") or "") for item in spine]
@@ -98,7 +98,7 @@ def _contents(archive: Archive, package: str, items: dict[Any, Any], root: Any) 
             for point in _named(_xml(archive.read(place)), "navPoint"):
                 source = next((each.get("src") or "" for each in _named(point, "content")), "")
                 titles.setdefault(_target(place, source), _first(point, "text"))
-    return {place: title[:200] for place, title in titles.items() if title}
+    return {place: title for place, title in titles.items() if title}
 
 
 def _html(data: bytes) -> Any:
@@ -121,10 +121,10 @@ def _read_document(data: bytes, title: str | None, book: BookText) -> None:
     for tag, text in blocks:
         chapter = None
         if first and text.strip():
-            chapter = title or (text[:200] if tag in _HEADINGS else None)
+            chapter = title or (text if tag in _HEADINGS else None)
             first = False
         elif tag in _HEADINGS and title is None:
-            chapter = text[:200]
+            chapter = text
         book.add(text, chapter)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from studio.books.docx import read_docx
 from studio.books.epub import read_epub
-from studio.books.pages import BookText, Unreadable
+from studio.books.pages import BookText, Unreadable, shortened
 from studio.books.pdf import read_pdf
 
 MEMORY = 1536 << 20  # bytes
@@ -26,7 +26,7 @@ def main(kind: str, path: str) -> None:
     _bound()
     try:
         book = READERS[kind](Path(path))
-        answer = {"title": book.title, "blocks": [asdict(block) for block in book.blocks]}
+        answer = {"title": shortened(book.title), "blocks": [asdict(block) for block in book.blocks]}
     except Unreadable as error:
         answer = {"problem": error.key}
     except MemoryError:

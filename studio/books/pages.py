@@ -11,6 +11,7 @@ MOST_PART = 32 << 20  # bytes of one file in an archive
 MOST_ARCHIVE = 256 << 20  # bytes of all files that are read
 MOST_FILES = 20_000  # in an archive
 MOST_TEXT = 5_000_000  # characters
+MOST_TITLE = 200  # characters, of a book and of a chapter
 
 
 class Unreadable(Exception):
@@ -41,10 +42,15 @@ class BookText:
         """Append a block, with its spaces collapsed, unless it is empty. Raises Unreadable for too long a book."""
         text = " ".join(text.split())
         if text:
-            self.blocks.append(Block(text, " ".join(chapter.split()) or None if chapter else None))
+            self.blocks.append(Block(text, shortened(chapter or "") or None))
             self.characters += len(text)
             if self.characters > MOST_TEXT:
                 raise Unreadable("books.too_long")
+
+
+def shortened(title: str) -> str:
+    """A title with its spaces collapsed, at most as long as titles may be."""
+    return " ".join(title[:MOST_TITLE].split())
 
 
 class Archive:

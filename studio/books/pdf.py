@@ -38,7 +38,7 @@ def read_pdf(path: Path) -> BookText:
         raise Unreadable("books.encrypted") from error
     if not any(character.isalpha() for page in pages for line in page for character in line):
         raise Unreadable("books.scanned")
-    book = BookText(title=title[:200])
+    book = BookText(title=title)
     _add_pages(book, _without_edges(pages), chapters)
     return book
 
@@ -54,7 +54,7 @@ def _chapters(reader: PdfReader) -> dict[int, str]:
         if not isinstance(entry, list):
             page = reader.get_destination_page_number(entry)
             if page is not None and page >= 0:
-                found.setdefault(page, str(entry.title or "")[:200])
+                found.setdefault(page, str(entry.title or ""))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from engine.engine import CPU_SLOTS, GPU_SLOTS, QUEUE
 from engine.errors import EngineFailed, first_line
 from studio.cluster import autoscaling
 from studio.cluster.engine import ClusterEngine
-from studio.cluster.messages import EngineSettings
+from studio.cluster.messages import DeploymentSettings
 
 if TYPE_CHECKING:
     from ray.serve import Application
@@ -30,34 +30,22 @@ _RECONNECT_VARIABLE, _RECONNECT_SECONDS = "RAY_gcs_rpc_server_reconnect_timeout_
 _PUSH_VARIABLE = "RAY_SERVE_REPLICA_AUTOSCALING_METRIC_PUSH_INTERVAL_S"
 
 
-@dataclass(frozen=True)
-class ClusterSettings:
-    """Where replicas run and how many.
-
-    address: of a cluster (`HOST:PORT`); `auto` is one that runs on this machine, else a new one for this
-        process, as `local` always is.
-    replicas: the least and the most. gpus: of each replica; below 1, several share a GPU; None: one where there is any.
-    cpus: that Ray reserves for each replica. cluster_cpus: of a new cluster; None: those of the machine.
-    """
-
-    address: str
-    engine: EngineSettings
-    replicas: tuple[int, int] = (1, 1)
-    gpus: float | None = None
-    cpus: float = 1.0
-    cluster_cpus: int | None = None
-
-
-def connect(settings: ClusterSettings) -> ClusterEngine:
+def connect(
+    address: str, settings: DeploymentSettings, *, cpus: int | None = None, gpus: int | None = None
+) -> ClusterEngine:
     """Connect to the cluster, deploy the engine unless it is deployed with these settings, and wait until it is ready.
 
     A deployment with other settings is replaced replica by replica, and speeches under way end on the old ones.
     The deployment stays when the engine is closed, unless the cluster was started here. Raises EngineFailed.
+
+    address: of a cluster (`HOST:PORT`); `auto` is one that runs on this machine, else a new one for this process, as
+        `local` always is.
+    cpus, gpus: of a new cluster; None: those of the machine.
     """
     import ray
     from ray import serve
 
-    started = _connect(ray, settings)
+    started = _connect(ray, address, cpus, gpus)
     try:
         serve.start(proxy_location="Disabled", logging_config={"enable_access_log": False, "log_level": "WARNING"})
         handle = _deployed(serve, settings)
@@ -77,7 +65,7 @@ def connect(settings: ClusterSettings) -> ClusterEngine:
         raise EngineFailed("cluster.not_deployed", why=first_line(error)) from error
 
 
-def _connect(ray: Any, settings: ClusterSettings) -> bool:
+def _connect(ray: Any, address: str, cpus: int | None, gpus: int | None) -> bool:
     """Return whether a cluster was started here. Raises EngineFailed."""
     os.environ.setdefault(_RECONNECT_VARIABLE, _RECONNECT_SECONDS)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -86,23 +74,24 @@ def _connect(ray: Any, settings: ClusterSettings) -> bool:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "namespace": APPLICATION}
-    if settings.address != LOCAL:
+    if address != LOCAL:
         try:
-            ray.init(settings.address, **quiet)
+            ray.init(address, **quiet)
             return False
         except (ConnectionError, RuntimeError, ValueError) as error:
-            if settings.address != AUTO:
-                raise EngineFailed("cluster.unreachable", address=settings.address) from error
-    ray.init(LOCAL, num_cpus=settings.cluster_cpus, include_dashboard=False, **quiet)
+            if address != AUTO:
+                raise EngineFailed("cluster.unreachable", address=address) from error
+    ray.init(LOCAL, num_cpus=cpus, num_gpus=gpus, include_dashboard=False, **quiet)
     return True
 
 
-def _deployed(serve: Any, settings: ClusterSettings) -> Any:
+def _deployed(serve: Any, settings: DeploymentSettings) -> Any:
     """A handle of the deployment. Raises EngineFailed."""
+    settings = _with_gpus(settings)
     running = serve.status().applications.get(APPLICATION)
     if running is not None and running.status == "RUNNING":
         handle = serve.get_app_handle(APPLICATION)
-        if handle.properties.remote().result(timeout_s=30).settings == settings.engine:
+        if handle.properties.remote().result(timeout_s=30).settings == settings:
             return handle
     try:
         return serve.run(application(settings), name=APPLICATION, route_prefix=None)
@@ -110,7 +99,17 @@ def _deployed(serve: Any, settings: ClusterSettings) -> Any:
         raise EngineFailed("cluster.not_deployed", why=first_line(error)) from error
 
 
-def application(settings: ClusterSettings) -> Application:
+def _with_gpus(settings: DeploymentSettings) -> DeploymentSettings:
+    """The settings with the number of GPUs that each replica gets."""
+    import ray
+
+    if settings.gpus is not None:
+        return settings
+    found = ray.cluster_resources().get("GPU", 0) >= 1 and settings.engine.device != "cpu"
+    return replace(settings, gpus=float(found))
+
+
+def application(settings: DeploymentSettings) -> Application:
     """The application of Serve: one deployment of replicas."""
     import ray
     from ray import serve
@@ -122,16 +121,14 @@ def application(settings: ClusterSettings) -> Application:
     # Serve's own processes then need nothing of ours.
     ray.cloudpickle.register_pickle_by_value(router)
     ray.cloudpickle.register_pickle_by_value(autoscaling)
-    gpus = settings.gpus
-    if gpus is None:
-        gpus = 1.0 if ray.cluster_resources().get("GPU", 0) >= 1 and settings.engine.device != "cpu" else 0.0
-    slots = settings.engine.slots or (GPU_SLOTS if gpus else CPU_SLOTS)
+    settings = _with_gpus(settings)
+    slots = settings.engine.slots or (GPU_SLOTS if settings.gpus else CPU_SLOTS)
     least, most = settings.replicas
     deployment = serve.deployment(EngineReplica).options(
         name="engine",
         ray_actor_options={
             "num_cpus": settings.cpus,
-            "num_gpus": gpus,
+            "num_gpus": settings.gpus,
             "runtime_env": {"env_vars": {"PYTHONPATH": str(ROOT), _PUSH_VARIABLE: str(STATS_SECONDS)}},
         },
         max_ongoing_requests=slots + QUEUE,  # the engine's own queue gives owners equal shares
@@ -152,4 +149,4 @@ def application(settings: ClusterSettings) -> Application:
         health_check_period_s=HEALTH_SECONDS,
         max_constructor_retry_count=1,
     )
-    return deployment.bind(settings.engine)
+    return deployment.bind(settings)

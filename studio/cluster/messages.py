@@ -31,10 +31,24 @@ class EngineSettings:
 
 
 @dataclass(frozen=True)
+class DeploymentSettings:
+    """What is deployed.
+
+    replicas: the least and the most. gpus: of each replica; below 1, several share a GPU; None: one where there is any.
+    cpus: that Ray reserves for each replica.
+    """
+
+    engine: EngineSettings
+    replicas: tuple[int, int] = (1, 1)
+    gpus: float | None = None
+    cpus: float = 1.0
+
+
+@dataclass(frozen=True)
 class EngineProperties:
     """The properties of a replica's engine, which are those of all replicas with the same settings."""
 
-    settings: EngineSettings
+    settings: DeploymentSettings
     name: str
     device: str
     notice: Sentence
@@ -80,6 +94,7 @@ class ReplicaStatus:
     status: EngineStatus
     queued_seconds: float
     voices: tuple[str, ...]  # keys of voices that it has read
+    gpus: tuple[str, ...]  # that Ray has given it
 
 
 SpeechItem = AudioChunk | SpokenSegment | SpeechResult | Waiting | Exception

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from engine.engine import QUEUE, EncodedVoice, Engine
 from engine.errors import EngineFailed, RepriseError
 from engine.request import Speech
+from engine.serving.memory import share_memory
 from studio.cluster.autoscaling import BUSY, QUEUED_SECONDS
 from studio.cluster.messages import (
+    DeploymentSettings,
     EngineProperties,
-    EngineSettings,
     ReplicaStatus,
     SpeakRequest,
     SpeechItem,
@@ -44,18 +45,22 @@ class EngineReplica:
     Methods return errors instead of raising them: an error that is raised reaches the caller as Ray's.
     """
 
-    def __init__(self, settings: EngineSettings) -> None:
+    def __init__(self, settings: DeploymentSettings) -> None:
         import ray
         from ray.serve import get_replica_context
         from ray.util.metrics import Counter, Gauge, Histogram
 
         names = ("precision", "graphs", "compiled", "deterministic", "slots")
-        given = {name: value for name in names if (value := getattr(settings, name))}
+        given = {name: value for name in names if (value := getattr(settings.engine, name))}
         self._settings = settings
-        self._engine = Engine.load(settings.model, settings.device, **given)
+        if settings.gpus and settings.gpus < 1:
+            share_memory(settings.gpus)
+        self._engine = Engine.load(settings.engine.model, settings.engine.device, **given)
         self._threads = ThreadPoolExecutor(self._engine.slots + QUEUE + 8, thread_name_prefix="reprise-replica")
         self._replica = get_replica_context().replica_id.unique_id
-        self._node = ray.get_runtime_context().get_node_id()
+        runtime = ray.get_runtime_context()
+        self._node = runtime.get_node_id()
+        self._gpus = tuple(runtime.get_accelerator_ids().get("GPU", ()))
         self._voices: OrderedDict[str, None] = OrderedDict()
         self._queued: dict[int, float] = {}  # seconds of audio by request that waits
         self._failed = False
@@ -188,6 +193,7 @@ class EngineReplica:
             self._engine.status(),
             sum(self._queued.values()),
             tuple(self._voices),
+            self._gpus,
         )
 
     def check_health(self) -> None:

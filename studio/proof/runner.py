@@ -5,20 +5,21 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineBusy, GenerationNotFound, InvalidInput, ScriptNotFound, VoiceNotFound
 from engine.sentences import Sentence
-from storage.repositories.hearings import Hearing
+from storage.repositories.script.hearings import Hearing
 from studio.error_sentences import error_sentence
 from studio.proof.compare import compare
 from studio.traces import reason
 
 if TYPE_CHECKING:
     from storage import Storage
-    from storage.repositories.cards import CardRecord
     from storage.repositories.generations import Spoken
+    from storage.repositories.script.cards import CardRecord
     from studio.recognition import Recogniser
     from studio.script.runner import ScriptRunner
 
@@ -94,7 +95,8 @@ class ProofRunner:
             run.cards += [(card, mend) for card in cards if (card, mend) not in waiting]
             run.on_end += [on_end] if on_end else []
         if begins:
-            threading.Thread(target=self._work, args=(run,), name="proof", daemon=True).start()
+            work = copy_context().run  # as in studio/script/runner.py
+            threading.Thread(target=work, args=(self._work, run), name="proof", daemon=True).start()
         elif not cards and on_end and (owner, script_id) not in self._runs:
             on_end()
         return len(cards)

@@ -2,7 +2,7 @@
 
 `parse_file` and `parse` make cards of a text, `progress` estimates how far the speaking is, `cues` with `to_srt` and
 `to_vtt` make subtitles: these need neither torch nor a database. `runner` speaks the cards of a stored script.
-`engine.audio.concatenate` joins the sound of a script.
+`engine.audio.output.concatenate` joins the sound of a script.
 """
 
 from studio.script.cards import Card, Script, parse, parse_file

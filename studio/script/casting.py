@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, cycle
 from typing import TYPE_CHECKING
 
-from storage.repositories.voices import fold
+from storage.repositories.library.voices import fold
 
 if TYPE_CHECKING:
-    from studio.available_voices import ListedVoice
+    from studio.voices.available_voices import ListedVoice
 
 Cast = dict[str | None, str]  # a voice's id by speaker; None is the narrator
 

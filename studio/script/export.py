@@ -11,19 +11,19 @@ import zipfile
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, BinaryIO
 
-from engine.audio.audiobook import Chapter, write_audiobook
-from engine.audio.concatenate import FileFormat, TakeAudio, concatenate_takes
-from engine.audio.encode import RATES
-from engine.audio.mastering import normalise_loudness
+from engine.audio.output.audiobook import Chapter, write_audiobook
+from engine.audio.output.concatenate import FileFormat, TakeAudio, concatenate_takes
+from engine.audio.output.encode import RATES
+from engine.audio.output.mastering import normalise_loudness
 from engine.errors import InvalidInput
 from studio.file_names import safe_file_name, take_file_name
-from studio.origin import Origin
+from studio.provenance.origin import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from storage.repositories.cards import CardRecord
-    from storage.script_library import ScriptLibrary
+    from storage.repositories.script.cards import CardRecord
+    from storage.scripts.script_library import ScriptLibrary
 
 
 class ScriptExport:
@@ -51,13 +51,14 @@ class ScriptExport:
         """A .zip with a file for each card, numbered by its place."""
 
         def write(file: BinaryIO) -> None:
-            origins = iter(map(Origin.of_record, self._scripts.chosen(self._id, owner=self._owner)))
+            takes = self._scripts.chosen(self._id, owner=self._owner)
+            tags = {take.id: Origin.of_record(take).tags() for take in takes}
             empty = True
             with zipfile.ZipFile(file, "w") as archive:  # sound does not become smaller
-                for (card, take), origin in zip(self._sounds(), origins, strict=False):
+                for card, take in self._sounds():
                     empty = False
                     part = io.BytesIO()
-                    self._write(part, [TakeAudio(take, speed=card.speed)], format, origin.tags())
+                    self._write(part, [TakeAudio(take, speed=card.speed)], format, tags.get(card.take_id or "", {}))
                     archive.writestr(_card_name(card, format), part.getvalue())
             if empty:
                 raise InvalidInput("cards.unspoken")

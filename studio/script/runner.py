@@ -10,27 +10,28 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.engine import SpeakOptions
 from engine.errors import DatabaseUnavailable, EngineBusy, EngineClosed, InvalidInput, RepriseError, ScriptNotFound
 from engine.sentences import Sentence
-from studio.available_voices import AvailableVoices
 from studio.error_sentences import error_sentence
 from studio.pronunciation import as_said
 from studio.script.fair_slots import FairSlots
 from studio.takes.buffer import SAMPLING_SETTINGS, TakeBuffer
 from studio.traces import reason
+from studio.voices.available_voices import AvailableVoices
 
 if TYPE_CHECKING:
     from engine.request import SpeechResult
     from storage import Storage
-    from storage.repositories.cards import CardRecord
     from storage.repositories.generations import Spoken
-    from studio.available_voices import ReadyVoice
-    from studio.model_manager import MeasuredSpeech, ModelManager
-    from studio.watermark import Watermark
+    from storage.repositories.script.cards import CardRecord
+    from studio.engines.model_manager import MeasuredSpeech, ModelManager
+    from studio.provenance.watermark import Watermark
+    from studio.voices.available_voices import ReadyVoice
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +83,9 @@ class ScriptRunner:
             self._failures.pop((owner, script_id), None)
             while run.workers < min(CARDS_AT_ONCE, self._slots_now()):
                 run.workers += 1
-                threading.Thread(target=self._work, args=(run,), name="script", daemon=True).start()
+                # In the caller's context, which on ZeroGPU has the visitor whose quota counts.
+                work = copy_context().run
+                threading.Thread(target=work, args=(self._work, run), name="script", daemon=True).start()
 
     def stop(self, owner: str, script_id: str) -> None:
         """Stop speaking a script at once. Unfinished takes are dropped; queued cards stay queued."""
@@ -181,10 +184,10 @@ class ScriptRunner:
         """Speak a card; None when it was stopped. Raises InvalidInput, and what the engine raises."""
         engine = self._engine
         voice = self._voice(run, card)
-        options = options_of(card, engine.default_options)
-        text = as_said(self._storage, card.text, voice.language, owner=run.owner)
+        options = replace(options_of(card, engine.default_options), word_times=engine.abilities.word_times)
+        text = as_said(self._storage, card.text, voice.language, owner=run.owner, phones=engine.abilities.phones)
         with closing(engine.speak(text, voice.voice, options, owner=run.owner)) as speech:
-            take = TakeBuffer(speech.sample_rate, self._watermark)
+            take = TakeBuffer(speech.sample_rate, self._watermark, text=card.text)
             self._began(run, card, speech)
             for chunk in speech:
                 take.add(chunk)
@@ -212,7 +215,6 @@ class ScriptRunner:
     def _kept(self, card: CardRecord, take: TakeBuffer, voice: ReadyVoice, result: SpeechResult) -> Spoken:
         return take.finish(
             result,
-            text=card.text,
             voice_name=voice.name,
             voice_id=card.voice_id,
             options=options_of(card, self._engine.default_options),

@@ -8,24 +8,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.audio import AudioFormat, encode_audio, to_int16
-from storage.repositories.generations import Spoken
+from storage.repositories.generations import Spoken, TimedWord
+from studio.takes.written_words import WrittenWords
 
 if TYPE_CHECKING:
     from engine.engine import SpeakOptions
     from engine.request import AudioChunk, SpeechResult
-    from studio.origin import Origin
-    from studio.watermark import Watermark
+    from studio.provenance.origin import Origin
+    from studio.provenance.watermark import Watermark
 
 SAMPLING_SETTINGS = ("temperature", "top_p", "top_k")  # the options that are kept with a take, beside its seed
 PARAGRAPH_PAUSE = "paragraph_pause"  # kept with a take whose paragraphs were held apart, in seconds
 
 
 class TakeBuffer:
-    """The audio generated so far. A chunk of a retried segment starts earlier and replaces what follows its start."""
+    """The audio generated so far. A chunk of a retried segment starts earlier and replaces what follows its start.
 
-    def __init__(self, sample_rate: int, watermark: Watermark | None = None) -> None:
-        """watermark: for the take as a file; chunks are not marked."""
-        self.sample_rate, self._watermark = sample_rate, watermark
+    words: of the text, whose times the engine has told so far.
+    """
+
+    def __init__(self, sample_rate: int, watermark: Watermark | None = None, *, text: str = "") -> None:
+        """watermark: for the take as a file; chunks are not marked. text: as it is written."""
+        self.sample_rate, self._watermark, self._text = sample_rate, watermark, text
+        self.words: list[TimedWord] = []
+        self._written = WrittenWords(text)
         self._chunks: list[NDArray[np.int16]] = []
         self.length = 0  # samples
 
@@ -37,6 +43,7 @@ class TakeBuffer:
         """Append a chunk; return its samples as they will be in the file."""
         if chunk.start < self.length:
             self._truncate(chunk.start)
+        self.words += self._written.follow(chunk.words)
         samples = to_int16(chunk.samples)
         self._chunks.append(samples)
         self.length += len(samples)
@@ -60,7 +67,6 @@ class TakeBuffer:
         self,
         result: SpeechResult | None,
         *,
-        text: str,
         voice_name: str,
         voice_id: str | None,
         options: SpeakOptions,
@@ -70,7 +76,7 @@ class TakeBuffer:
     ) -> Spoken:
         """The take as storage keeps it. stop_reason: of a take without a result. Raises InvalidInput."""
         return Spoken(
-            text=text,
+            text=self._text,
             audio=self.encode("flac"),
             duration=self.seconds,
             seed=seed,
@@ -81,6 +87,7 @@ class TakeBuffer:
             stop_reason=result.stop_reason if result else stop_reason,
             real_time_factor=result.real_time_factor if result else None,
             first_audio=result.first_audio if result else None,
+            words=tuple(self.words),
         )
 
     def _truncate(self, length: int) -> None:

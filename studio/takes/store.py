@@ -207,4 +207,5 @@ def _record(spoken: Spoken, owner: str) -> GenerationRecord:
         stop_reason=spoken.stop_reason,
         size=len(spoken.audio),
         script_id=None,
+        words=tuple(spoken.words),
     )

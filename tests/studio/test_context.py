@@ -16,10 +16,10 @@ from engine.voice import Voice
 from storage import Storage
 from storage.repositories.generations import GenerationRecord
 from studio.context import AppContext
-from studio.model_manager import ModelManager
+from studio.engines.model_manager import ModelManager
 from tests.attack.storage.marked import Marker, written
-from tests.fake_engine import FakeEngine
 from tests.storage.making import recoded
+from tests.support.fake_engine import FakeEngine
 
 CODEC = "codec-b"
 OWNER = "ann"

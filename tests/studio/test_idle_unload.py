@@ -12,10 +12,10 @@ from engine import Engine, SpeakOptions
 from engine.errors import DoesNotFit, EngineBusy, EngineClosed
 from engine.sentences import Sentence
 from engine.serving.memory import release_memory
-from studio.model_manager import IdleUnload, ModelCatalog, ModelLoading, ModelManager
-from tests.clock import Clock
-from tests.fake_engine import FakeEngine, voice
-from tests.waiting import until
+from studio.engines.model_manager import IdleUnload, ModelCatalog, ModelLoading, ModelManager
+from tests.support.clock import Clock
+from tests.support.fake_engine import FakeEngine, voice
+from tests.support.waiting import until
 
 MINUTE = 60.0
 

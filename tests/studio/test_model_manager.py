@@ -10,8 +10,8 @@ import pytest
 
 from engine.errors import DoesNotFit, EngineBusy, EngineClosed, InvalidOption, ReleaseIncomplete
 from engine.sentences import Sentence
-from studio.model_manager import ModelCatalog, ModelLoading, ModelManager
-from tests.fake_engine import FakeEngine, Script, voice
+from studio.engines.model_manager import ModelCatalog, ModelLoading, ModelManager
+from tests.support.fake_engine import FakeEngine, Script, voice
 
 NOTICES = {"small": Sentence("Free for all."), "large": Sentence("For research only.")}
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.audio.encode import encode_audio
+from engine.audio.output.encode import encode_audio
 from engine.errors import UnusableReference
 from engine.sentences import english
 from storage import Storage
-from studio import origin as origins
-from studio.origin import MOST, Checked, Origin, check_file, voice_names
-from tests.fake_engine import voice
+from studio.provenance import origin as origins
+from studio.provenance.origin import MOST, Checked, Origin, check_file, voice_names
+from tests.support.fake_engine import voice
 
 RATE = 22_050
 SAMPLES = (np.sin(np.arange(RATE) / 20) * 0.3).astype(np.float32)

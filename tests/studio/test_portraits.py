@@ -8,9 +8,9 @@ from PIL import Image
 from engine.errors import InvalidInput, VoiceNotFound, VoiceProtected
 from engine.voice import MAX_PORTRAIT, Voice
 from storage import Storage
-from storage.samples import install_samples
-from studio.portraits import SIDE, make_portrait, portrait_url
-from tests.fake_engine import voice
+from storage.voices.samples import install_samples
+from studio.voices.portraits import SIDE, make_portrait, portrait_url
+from tests.support.fake_engine import voice
 
 
 def photograph(format: str = "JPEG", size: tuple[int, int] = (900, 600)) -> bytes:

@@ -7,7 +7,7 @@ from engine.text import GrowingText
 from storage import Storage
 from storage.pronunciations import Pronunciation
 from studio.pronunciation import follow, from_csv, respelled, to_csv
-from tests.fake_engine import voice
+from tests.support.fake_engine import voice
 
 ENTRIES = (
     Pronunciation("SQL", "sequel", match_case=True),
@@ -33,6 +33,19 @@ ENTRIES = (
 )
 def test_whole_words_are_replaced_and_tags_are_none(text: str, said: str) -> None:
     assert respelled(text, ENTRIES, "en") == said
+
+
+def test_an_entry_may_have_phones_for_models_that_take_them() -> None:
+    entries = from_csv("tomato,/t ah0 m  EY1 t ow2/\nNguyen,/N W IH1 N/\netc,/usr/ or so\n")
+    assert [entry.spoken for entry in entries] == ["/T AH0 M EY1 T OW2/", "/N W IH1 N/", "/usr/ or so"]
+    assert from_csv(to_csv(entries)) == entries
+    said = respelled("Tomato, Nguyen’s etc", entries, "en", phones=True)
+    assert said == "{{t_ax_m_ey_t_ow}}, {{n_w_ih_n}}’s /usr/ or so"
+    assert respelled("etc", entries, "en") == "/usr/ or so"
+    with pytest.raises(InvalidInput, match="“tomato” is given in phones"):
+        respelled("A tomato.", entries, "en")
+    with pytest.raises(InvalidInput, match="“TX” is no phone of ARPAbet"):
+        from_csv("word,/W ER1 TX/")
 
 
 def test_an_entry_is_for_the_language_of_the_voice() -> None:
@@ -65,7 +78,7 @@ def test_owners_have_dictionaries_of_their_own_and_replace_entries(storage: Stor
     assert [entry.spoken for entry in words.list(owner="ann")] == ["sequel", "squel"]
     assert words.list(owner="ben") == []
     text = GrowingText()
-    follow(storage, text, "en", owner="ann")
+    follow(storage, text, "en", owner="ann", phones=False)
     for piece in ("Learn S", "QL today. It"):
         text.append(piece)
     assert [segment.text for segment in text.take()] == ["Learn sequel today."]

@@ -11,7 +11,7 @@ from engine.errors import EngineBusy, EngineFailed, InvalidOption
 from storage import Storage
 from studio import recognition as module
 from studio.recognition import Installation, Recognition, can_install, pip_install
-from tests.waiting import until
+from tests.support.waiting import until
 
 PACKAGE = "faster-whisper>=1.1,<2"
 

@@ -11,10 +11,10 @@ from engine.engine import choose_device
 from engine.errors import InvalidInput, InvalidOption, VoiceNotFound, VoiceProtected
 from engine.sentences import Sentence
 from storage import Storage
-from storage.library import LOCAL
+from storage.voices.library import LOCAL
 from studio.access import Access, Caller
 from studio.context import AppContext
-from studio.model_manager import ModelCatalog, ModelManager
+from studio.engines.model_manager import ModelCatalog, ModelManager
 from studio.script import Card
 from studio.speech_service import SpeechService, SpokenBy
 from tests.engine.families.qwen3_tts.conftest import as_kind

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.errors import InvalidInput
-from studio import voice_archive
-from studio.voice_archive import VoiceArchive
+from studio.voices import voice_archive
+from studio.voices.voice_archive import VoiceArchive
 from tests.attack import voices
-from tests.fake_engine import voice
+from tests.support.fake_engine import voice
 
 FILE = voice("Anna", 0.2).to_bytes()
 

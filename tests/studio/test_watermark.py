@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from engine.audio.decode import decode
-from engine.audio.encode import encode_audio
+from engine.audio.output.encode import encode_audio
 from engine.errors import InvalidOption
 from engine.voice import Voice
-from studio import watermark as watermarks
-from studio.origin import Checked, check_file
-from studio.watermark import Watermark, load_watermark
+from studio.provenance import watermark as watermarks
+from studio.provenance.origin import Checked, check_file
+from studio.provenance.watermark import Watermark, load_watermark
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the packages

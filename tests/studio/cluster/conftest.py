@@ -1,4 +1,4 @@
-"""One cluster on this machine for all tests of it: two replicas of the bundled model."""
+"""One cluster on this machine for all tests of it: two replicas of the bundled model, half a GPU for each."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import pytest
 from tests.storage.conftest import migrated_postgresql, postgresql, postgresql_server
 
 if TYPE_CHECKING:
-    from studio.cluster.deployment import ClusterSettings
     from studio.cluster.engine import ClusterEngine
+    from studio.cluster.messages import DeploymentSettings
 
 __all__ = ["migrated_postgresql", "postgresql", "postgresql_server"]
 
 
-def settings() -> ClusterSettings:
-    from studio.cluster.deployment import LOCAL, ClusterSettings
-    from studio.cluster.messages import EngineSettings
+def settings() -> DeploymentSettings:
+    """Two replicas that share a GPU, as Ray counts it: the bundled model speaks on the CPU."""
+    from studio.cluster.messages import DeploymentSettings, EngineSettings
 
-    return ClusterSettings(LOCAL, EngineSettings("bundled", "cpu", slots=2), (2, 2), gpus=0.0, cpus=0.5, cluster_cpus=4)
+    return DeploymentSettings(EngineSettings("bundled", "cpu", slots=2), (2, 2), gpus=0.5, cpus=0.5)
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[ClusterEngine]:
     pytest.importorskip("ray.serve", reason="Ray Serve is not installed (pip install 'ray[serve]')")
-    from studio.cluster.deployment import connect
+    from studio.cluster.deployment import LOCAL, connect
 
-    made = connect(settings())
+    made = connect(LOCAL, settings(), cpus=4, gpus=1)
     yield made
     made.close()

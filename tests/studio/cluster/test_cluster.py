@@ -16,15 +16,15 @@ from engine.errors import EngineFailed, InvalidInput, InvalidText, UnusableRefer
 from engine.request import SpeechResult
 from engine.voice import Voice
 from storage import Storage
-from storage.samples import read_samples
+from storage.voices.samples import read_samples
 from studio.context import AppContext
-from studio.model_manager import ModelManager
+from studio.engines.model_manager import ModelManager
 from tests.studio.cluster.conftest import settings
-from tests.waiting import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from studio.cluster.engine import ClusterEngine
-    from studio.speech_engine import SpeechEngine
+    from studio.engines.speech_engine import SpeechEngine
 
 pytestmark = pytest.mark.cluster
 
@@ -67,6 +67,11 @@ def test_requests_go_to_the_replica_that_has_read_the_voice(cluster: ClusterEngi
     held = [each.voices for each in cluster.replicas()]
     keys = [voice_key([cluster._with_own_codes(voice)]) for voice in voices[2:6]]
     assert [sum(key in voices_held for voices_held in held) for key in keys] == [1, 1, 1, 1]
+
+
+def test_replicas_share_a_gpu(cluster: ClusterEngine) -> None:
+    """One as Ray counts them: there need not be one."""
+    assert [each.gpus for each in cluster.replicas()] == [("0",), ("0",)]
 
 
 def test_many_streams_at_once_use_both(cluster: ClusterEngine, voices: list[Voice]) -> None:
@@ -180,18 +185,32 @@ def test_a_voice_saved_through_one_page_is_used_at_once_through_another(
         assert result.frames > 0
 
 
+def settled(cluster: ClusterEngine) -> set[int]:
+    """The processes of both replicas, once those of an earlier test are gone or back."""
+    seen: list[set[int]] = [set()]
+
+    def same() -> bool:
+        seen.append({each.pid for each in cluster.replicas()})
+        return len(seen[-1]) == 2 and seen[-1] == seen[-2]
+
+    until(same)
+    return seen[-1]
+
+
 def test_a_rolling_update_lets_speeches_end(cluster: ClusterEngine, voices: list[Voice]) -> None:
-    """The same engine under another setting: all replicas are replaced while one speaks."""
+    """Another number of replicas: all are replaced while one speaks."""
     from ray import serve
 
-    from studio.cluster.deployment import APPLICATION, application
+    from studio.cluster.deployment import _deployed
 
-    before = {each.pid for each in cluster.replicas()}
+    before = settled(cluster)
+    _deployed(serve, settings())
+    assert {each.pid for each in cluster.replicas()} == before, "the settings are the same"
     expected, _ = take(cluster.speak(LONG, voices[0], SEEDED))
     speech = cluster.speak(LONG, voices[0], SEEDED)
     first = next(speech).samples
     with ThreadPoolExecutor(1) as pool:
-        update = pool.submit(serve.run, application(settings()), name=APPLICATION, route_prefix=None)
+        update = pool.submit(_deployed, serve, replace(settings(), replicas=(2, 3)))
         samples, result = take(speech, first)
         update.result()
     until(lambda: not before & {each.pid for each in cluster.replicas()})

@@ -9,14 +9,14 @@ import pytest
 from engine.errors import EngineFailed, InvalidInput
 from engine.sentences import Sentence
 from storage import Storage
-from storage.repositories.hearings import Hearing
+from storage.repositories.script.hearings import Hearing
 from studio.proof.runner import TRIES, ProofProgress, ProofRunner
 from studio.script import Card
 from studio.script.runner import ScriptRunner
-from tests.fake_engine import voice
-from tests.fake_recogniser import FakeRecogniser
 from tests.studio.script.test_runner import Actor, finished
-from tests.waiting import until
+from tests.support.fake_engine import voice
+from tests.support.fake_recogniser import FakeRecogniser
+from tests.support.waiting import until
 from tests.web.conftest import make_context
 
 OWNER = "browser:ann"

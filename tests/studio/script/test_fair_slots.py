@@ -4,7 +4,7 @@ import threading
 from functools import partial
 
 from studio.script.fair_slots import FairSlots
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 def test_first_come_first_served_and_never_too_many() -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +10,23 @@ import pytest
 
 from engine.engine import SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, InvalidText
+from engine.families.family import Abilities
 from engine.sentences import Sentence
 from engine.voice import Voice
 from storage import Storage
-from storage.repositories.cards import CardRecord
+from storage.pronunciations import Pronunciation
+from storage.repositories.script.cards import CardRecord
 from studio.script import Card
 from studio.script.runner import ScriptRunner
-from tests.fake_engine import FakeEngine, FakeSpeech, Script, voice
-from tests.waiting import until
+from tests.support.fake_engine import FakeEngine, FakeSpeech, Script, voice
+from tests.support.waiting import until
 from tests.web.conftest import make_context
 
 OWNER = "browser:ann"
 TEXTS = ("The first card.", "The second card.", "The third card.", "The fourth card.")
+
+
+VISITOR = ContextVar("VISITOR", default="nobody")
 
 
 class HeldSpeech(FakeSpeech):
@@ -55,6 +61,7 @@ class Actor(FakeEngine):
         self.gates: dict[str, threading.Event] = {}
         self.errors: dict[str, list[Exception]] = {}
         self.silent = False
+        self.visitors: list[str] = []  # by whom they were asked
 
     def hold(self, *texts: str) -> None:
         self.gates |= {text: threading.Event() for text in texts}
@@ -62,6 +69,7 @@ class Actor(FakeEngine):
     def speak(
         self, text: str, voice: Voice | None = None, options: SpeakOptions | None = None, *, owner: str = ""
     ) -> FakeSpeech:
+        self.visitors.append(VISITOR.get())
         if self.errors.get(text):
             raise self.errors[text].pop(0)
         made = super().speak(text, voice, options, owner=owner)
@@ -112,9 +120,11 @@ def test_all_is_spoken_in_order_and_kept(
     actor.slots = 2  # one for others and one for the script, whose order is then plain
     before = runner.real_time_factor
     assert before is None
+    VISITOR.set("Ann")
     begin(storage, runner, script)
     until(finished(runner, script))
     assert actor.said == list(TEXTS)
+    assert actor.visitors == ["Ann"] * 4, "the context is that of who started"
     assert [card.state for card in cards()] == ["spoken"] * 4
     assert runner.real_time_factor is not None
     (take,) = storage.scripts.takes(cards()[0].id, owner=OWNER)
@@ -167,6 +177,23 @@ def test_a_card_that_fails_says_why_and_the_next_is_spoken(
     begin(storage, runner, script)
     until(finished(runner, script))
     assert [card.state for card in cards()] == ["spoken"] * 4, "what failed is spoken when it is asked for again"
+
+
+def test_a_word_in_phones_needs_a_model_that_takes_them(
+    actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
+) -> None:
+    first = cards()[0]
+    storage.pronunciations.put([Pronunciation(first.text.split()[0].strip(".,!?"), "/N W IH1 N/")], owner=OWNER)
+    storage.scripts.queue(script, [first.id], owner=OWNER)
+    runner.start(OWNER, script)
+    until(finished(runner, script))
+    assert "is given in phones" in str(cards()[0].failure)
+    actor.abilities = Abilities(phones=True)
+    storage.scripts.queue(script, [first.id], owner=OWNER)
+    runner.start(OWNER, script)
+    until(finished(runner, script))
+    assert actor.said[0].startswith("{{n_w_ih_n}}")
+    assert cards()[0].text == first.text
 
 
 def test_a_card_without_a_voice_or_with_one_that_is_gone_fails(

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from engine.errors import InvalidText
 from engine.text import normalise, plan_segments
 from studio.script import Script, cues, parse, parse_file, to_srt, to_vtt
-from tests.long_texts import LEXICON
 from tests.studio.script.formats.test_subtitles import SRT, VTT, Spoken
 from tests.studio.script.test_cards import PAGE
+from tests.support.long_texts import LEXICON
 
 NAMES = ("a.srt", "a.vtt", "a.md", "a.txt", "")
 PIECES = (

@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.audio import to_int16
+from engine.engine import SpeakOptions
 from engine.errors import InvalidOption
-from engine.request import AudioChunk
+from engine.request import AudioChunk, WordTime
 from studio.takes.buffer import TakeBuffer
 
 
@@ -45,3 +47,12 @@ def test_other_formats_and_none() -> None:
     assert take.encode("flac")[:4] == b"fLaC"
     with pytest.raises(InvalidOption):
         take.encode("aiff")  # type: ignore[arg-type]
+
+
+def test_a_take_is_kept_with_the_times_of_its_words() -> None:
+    take = TakeBuffer(22_050, text="Learn SQL.")
+    take.add(chunk(np.ones(22_050) / 2, 0))
+    words = (WordTime("Learn", 0.1, 0.4, 0, 0), WordTime("sequel.", 0.4, 0.9, 0, 6))
+    take.add(replace(chunk(np.zeros(0), 22_050), words=words))
+    spoken = take.finish(None, voice_name="A", voice_id=None, options=SpeakOptions(), seed=1, model="m")
+    assert (spoken.text, spoken.words) == ("Learn SQL.", ((0, 5, 0.1, 0.4), (6, 10, 0.4, 0.9)))

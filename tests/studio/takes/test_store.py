@@ -6,7 +6,7 @@ from engine.errors import DatabaseUnavailable, GenerationNotFound
 from storage import Storage
 from storage.repositories.generations import GenerationRecord, Spoken
 from studio.takes.store import TakeStore, TemporaryTakes
-from tests.clock import Clock
+from tests.support.clock import Clock
 
 ANNA, BEN = "browser:anna", "browser:ben"
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from engine.request import AudioChunk, SpeechResult
     from engine.text import GrowingText
     from engine.voice import Consent, OwnVoice, Voice
-    from studio.speech_engine import SpeechEngine, SpeechStream
+    from studio.engines.speech_engine import SpeechEngine, SpeechStream
 
 log = logging.getLogger(__name__)
 

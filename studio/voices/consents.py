@@ -12,7 +12,7 @@ from storage.validation import is_id
 
 if TYPE_CHECKING:
     from storage import Storage
-    from storage.voice_consents import ConsentRecord
+    from storage.voices.voice_consents import ConsentRecord
 
 AGREED = "The speaker has agreed that this voice is cloned."
 AGREED_IN_RECORDING = "The speaker has agreed in a recording that this voice is cloned."

@@ -306,6 +306,6 @@ def _translated(work: Callable[[], Result]) -> Result:
     except Exception as error:
         message = getattr(error, "message", None)
         if isinstance(message, str):
-            raise EngineBusy("spaces.refused", why=message.strip()) from error
+            raise EngineBusy("spaces.refused", why=str(message).strip()) from error  # of one that is HTML, its text
         failure: EngineError = EngineFailed("spaces.failed", why=first_line(error))
         raise failure from error

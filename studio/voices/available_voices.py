@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from engine.errors import VoiceNotFound
 from engine.voice import OwnVoice, Voice, is_own_voice
-from storage.repositories.voices import VoiceRecord, fold
+from storage.repositories.library.voices import VoiceRecord, fold
 
 if TYPE_CHECKING:
     from storage import VoiceLibrary
-    from studio.model_manager import ModelManager
+    from studio.engines.model_manager import ModelManager
+    from studio.engines.speech_engine import SpeechEngine
+
+OWN_VOICE = "model:"  # before the name of a voice of the model's own, in what files and answers say
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,10 @@ class ModelVoice:
         """The speaker's name as people write it: `uncle_fu` is Uncle Fu."""
         return " ".join(part.capitalize() for part in self.speaker.split("_"))
 
+    def is_called(self, name: str) -> bool:
+        """Whether this is its name, regardless of case."""
+        return fold(name.strip()) in (fold(self.speaker), fold(self.name))
+
 
 ListedVoice = VoiceRecord | ModelVoice
 
@@ -54,12 +61,12 @@ class ReadyVoice:
 class AvailableVoices:
     """The voices for the loaded model. All methods may raise what those of `VoiceLibrary` raise."""
 
-    def __init__(self, engine: ModelManager, library: VoiceLibrary) -> None:
+    def __init__(self, engine: ModelManager | SpeechEngine, library: VoiceLibrary) -> None:
         self._engine, self._library = engine, library
 
     def own(self) -> list[ModelVoice]:
         """The model's own speakers, in the order of the release."""
-        return [ModelVoice(speaker) for speaker in self._engine.abilities.speakers]
+        return list(map(ModelVoice, self._engine.abilities.speakers))
 
     def list(self, *, owner: str) -> list[ListedVoice]:
         """The model's own, then the owner's by name, then the sample voices."""
@@ -76,9 +83,8 @@ class AvailableVoices:
 
     def find(self, name: str, *, owner: str) -> ListedVoice:
         """A voice by name, regardless of case: the model's own, the owner's, or a sample. Raises VoiceNotFound."""
-        wanted = fold(name.strip())
         for voice in self.own():
-            if wanted in (fold(voice.speaker), fold(voice.name)):
+            if voice.is_called(name):
                 return voice
         return self._library.find(name, owner=owner)
 
@@ -91,12 +97,21 @@ class AvailableVoices:
         found, able = self.get(voice_id, owner=owner), self._engine.abilities
         if isinstance(found, ModelVoice):
             voice = OwnVoice(found.speaker, instructions if able.instructs else "")
-            return ReadyVoice(found.name, "", voice, f"model:{found.speaker}")
+            return ReadyVoice(found.name, "", voice, OWN_VOICE + found.speaker)
         if able.describes and is_described(found):
             told = f"{found.description} {instructions}".strip()
             return ReadyVoice(found.name, found.language, OwnVoice(description=told), found.id)
         saved = self._library.ready(voice_id, self._engine.codec_fingerprint, self._engine.reencode, owner=owner)
         return ReadyVoice(saved.name, saved.language, saved, found.id)
+
+
+def voices_of(model: str) -> list[ModelVoice] | None:
+    """The own speakers of a model that is not loaded; None of one that is not on this machine. Raises ReleaseError."""
+    from engine.families.registry import read_release
+    from engine.release.hub import known_release
+
+    folder = known_release(model)
+    return None if folder is None else list(map(ModelVoice, read_release(folder).abilities.speakers))
 
 
 def is_described(voice: VoiceRecord) -> bool:

@@ -1,7 +1,7 @@
 """Where a file comes from: written into every file that leaves, and read from any.
 
 The tags say that the speech is synthetic, and name model, voice, seed and day. Anyone can remove or forge tags: they
-inform the honest. The watermark (`studio.watermark`) is harder to remove, and names nothing.
+inform the honest. The watermark (`studio.provenance.watermark`) is harder to remove, and names nothing.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote, unquote
 
 from engine.audio.decode import decode
-from engine.audio.tags import read_tags
+from engine.audio.output.tags import read_tags
 from engine.errors import VoiceNotFound
 from engine.sentences import Sentence
-from storage.library import LOCAL
-from studio.watermark import JUDGED, load_watermark, watermark_installed
+from storage.voices.library import LOCAL
+from studio.provenance.watermark import JUDGED, load_watermark, watermark_installed
+from studio.voices.available_voices import OWN_VOICE
 
 if TYPE_CHECKING:
     from storage import VoiceLibrary
     from storage.repositories.generations import GenerationRecord
 
-OWN_VOICE = "model:"  # before the name of a voice of the model's own
 ARTIST = "Synthetic speech (Reprise)"
 MOST = 16  # models, voices and seeds each, of a file that is joined from many takes
 _KIND, _MAKER = "synthetic speech", "made-by=Reprise"

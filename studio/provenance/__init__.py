@@ -1,0 +1,1 @@
+"""What a file says of its origin: tags, and an inaudible watermark."""

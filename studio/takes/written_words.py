@@ -1,0 +1,75 @@
+"""When the words of a text are spoken, as it was written: the engine tells it of the text that it was given, in which
+pauses are missing, words are respelled and characters are cleaned.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from engine.text.marks import word_spans
+from storage.repositories.generations import TimedWord
+
+if TYPE_CHECKING:
+    from engine.request import WordTime
+
+_REACH = 8  # words that may be missing, added or respelled in a row
+
+
+class WrittenWords:
+    """The words of a text, of which the spoken ones are found from the first to the last, segment by segment."""
+
+    def __init__(self, text: str) -> None:
+        self._spans = word_spans(text)
+        self._words = [_folded(text[start:end]) for start, end in self._spans]
+        self._next = 0  # the first word that is not found yet
+
+    def follow(self, spoken: Sequence[WordTime]) -> list[TimedWord]:
+        """Return the written words that these spoken ones are, with their times. They come after those of before."""
+        said = [_folded(word.text) for word in spoken]
+        found: list[TimedWord] = []
+        for a, b, c, d in _pairs(said, self._words, self._next):
+            found += self._timed(spoken[a:b], self._spans[c:d])
+            self._next = d
+        return found
+
+    def _timed(self, spoken: Sequence[WordTime], spans: Sequence[tuple[int, int]]) -> Iterator[TimedWord]:
+        """Share the time of spoken words among the written ones that they stand for, by length."""
+        if not spoken or not spans:
+            return
+        begin, seconds = spoken[0].start, spoken[-1].end - spoken[0].start
+        letters, before = sum(end - start for start, end in spans), 0
+        for start, end in spans:
+            after = before + end - start
+            yield TimedWord(start, end, begin + seconds * before / letters, begin + seconds * after / letters)
+            before = after
+
+
+def _folded(word: str) -> str:
+    """A word without its marks, case and the ways to write a character; of a sign, the sign."""
+    plain = unicodedata.normalize("NFKC", word).casefold()
+    return "".join(filter(str.isalnum, plain)) or plain
+
+
+def _pairs(said: Sequence[str], written: Sequence[str], c: int) -> Iterator[tuple[int, int, int, int]]:
+    """Pair all of `said` with words of `written` from `c` on, in order: said[a:b] is written[c:d].
+
+    Where they differ, the nearest place from which both go on alike ends the pair; without one, words are paired one by
+    one.
+    """
+    a = 0
+    while a < len(said) and c < len(written):
+        more, further = (1, 1) if said[a] == written[c] else _gap(said, a, written, c)
+        yield a, a + more, c, c + further
+        a, c = a + more, c + further
+
+
+def _gap(said: Sequence[str], a: int, written: Sequence[str], c: int) -> tuple[int, int]:
+    for total in range(1, 2 * _REACH + 1):
+        for more in range(max(0, total - _REACH), min(total, _REACH) + 1):
+            following, there = said[a + more : a + more + 2], written[c + total - more : c + total - more + 2]
+            alike = min(len(following), len(there))
+            if alike and following[:alike] == there[:alike]:
+                return more, total - more
+    return 1, 1

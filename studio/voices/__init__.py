@@ -1,0 +1,1 @@
+"""Voices as an application offers them: those that can be spoken with, new ones, archives, pictures, consents."""

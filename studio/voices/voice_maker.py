@@ -1,0 +1,121 @@
+"""Making a voice of one clip, for a program that has no form to look at meanwhile, or of a description."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from engine.errors import InvalidInput, NameTaken
+from engine.languages import language_tags
+from engine.voice import Consent, OwnVoice, clean_name
+from studio.takes.buffer import TakeBuffer
+
+if TYPE_CHECKING:
+    from storage import VoiceRecord
+    from studio.context import AppContext
+    from studio.engines.model_manager import ModelManager
+
+# What a described voice speaks as its sample, by language.
+SAMPLE_TEXTS = {
+    "de": (
+        "Guten Morgen. Der Regen hat aufgehört, und die ersten Vögel singen wieder. "
+        "Wollen wir vor dem Frühstück am Fluss entlang spazieren gehen?"
+    ),
+    "en": (
+        "Good morning. The rain has stopped, and the first birds are singing again. "
+        "Shall we go for a walk along the river before breakfast?"
+    ),
+    "es": (
+        "Buenos días. Ha dejado de llover y los primeros pájaros vuelven a cantar. "
+        "¿Damos un paseo junto al río antes del desayuno?"
+    ),
+    "fr": (
+        "Bonjour. La pluie a cessé et les premiers oiseaux chantent de nouveau. "
+        "Et si nous allions nous promener le long de la rivière avant le petit-déjeuner ?"
+    ),
+    "it": (
+        "Buongiorno. Ha smesso di piovere e i primi uccelli sono tornati a cantare. "
+        "Facciamo una passeggiata lungo il fiume prima di colazione?"
+    ),
+    "ja": "おはようございます。雨がやんで、鳥たちがまた歌い始めました。朝ごはんの前に、川沿いを散歩しませんか。",
+    "ko": "좋은 아침이에요. 비가 그치고 새들이 다시 노래하기 시작했어요. 아침 식사 전에 강가를 따라 산책할까요?",
+    "pt": (
+        "Bom dia. A chuva parou e os primeiros pássaros voltaram a cantar. "
+        "Vamos passear à beira do rio antes do café da manhã?"
+    ),
+    "ru": "Доброе утро. Дождь кончился, и первые птицы снова поют. Не прогуляться ли нам вдоль реки до завтрака?",
+    "zh": "早上好。雨已经停了，鸟儿又开始唱歌了。早饭前，我们要不要沿着河边散散步？",
+}
+
+
+def sample_language(engine: ModelManager, wanted: str) -> str:
+    """The tag of the language in which a described voice speaks its sample: the wanted one, where the model and
+    `SAMPLE_TEXTS` have it, else English, or else the model's first.
+    """
+    able = engine.abilities
+    spoken = [tag for tag in language_tags(able.languages) if tag in SAMPLE_TEXTS] if able.languages else ["en"]
+    primary = wanted.lower().partition("-")[0]
+    return next((tag for tag in (primary, "en", *spoken) if tag in spoken), "en")
+
+
+def make_voice(
+    app: AppContext,
+    name: str,
+    clip: bytes,
+    transcript: str,
+    *,
+    owner: str,
+    consent: Consent,
+    language: str = "en",
+    description: str = "",
+) -> VoiceRecord:
+    """Make a voice and save it. The name is checked first, since making takes longer.
+
+    transcript: the words of the clip; without one they are written down where faster-whisper is installed, and models
+        that can do so clone without them.
+    Raises NameTaken, UnusableReference, InvalidInput, EngineFailed.
+    """
+    check_clones(app.engine)
+    cleaned = _free_name(app, name, owner)
+    if not transcript.strip():
+        if app.recognition.ready:
+            transcript = app.recognition.hear(clip)
+        elif app.engine.abilities.needs_words:
+            raise InvalidInput("reference.no_words")
+    made = app.engine.encode_voice(
+        cleaned, [(clip, transcript)], language=language, description=description, consent=consent
+    )
+    return app.storage.voices.add(made.voice, owner=owner)
+
+
+def describe_voice(app: AppContext, name: str, description: str, *, owner: str, language: str = "en") -> VoiceRecord:
+    """Make a voice that is described in words, and save it. Models that clone follow the sample that is kept with it.
+
+    language: of the sample, a key of `SAMPLE_TEXTS` such as `sample_language` gives.
+    Raises NameTaken, InvalidOption for a model that takes no description, InvalidInput, and what `speak` raises.
+    """
+    engine, cleaned, described = app.engine, _free_name(app, name, owner), description.strip()
+    text, take = SAMPLE_TEXTS[language], TakeBuffer(engine.sample_rate)
+    how = replace(engine.default_options, language=language)
+    with closing(engine.speak(text, OwnVoice(description=described), how, owner=owner)) as speech:
+        for chunk in speech:
+            take.add(chunk)
+    made = engine.encode_voice(cleaned, [(take.encode(), text)], language=language, description=described)
+    return app.storage.voices.add(made.voice, owner=owner)
+
+
+def check_clones(engine: ModelManager) -> None:
+    """Raises InvalidInput where the loaded model makes no voices of clips."""
+    able = engine.abilities
+    if not able.clones:
+        raise InvalidInput("engine.describes_only" if able.describes else "engine.no_cloning")
+
+
+def _free_name(app: AppContext, name: str, owner: str) -> str:
+    """A clean name that none of the owner's voices has. Raises NameTaken, InvalidName."""
+    cleaned = clean_name(name)
+    voices = app.storage.voices.list(owner=owner)
+    if any(each.name.casefold() == cleaned.casefold() and not each.shared for each in voices):
+        raise NameTaken("voices.name_taken", name=cleaned)
+    return cleaned

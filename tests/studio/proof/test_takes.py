@@ -1,0 +1,128 @@
+"""A take of Speak is heard back, and spoken again until it is right or nearest to it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.engine import SpeakOptions
+from engine.errors import GenerationNotFound, InvalidInput, VoiceNotFound
+from storage import Storage
+from storage.repositories.generations import GenerationRecord
+from studio.context import AppContext
+from studio.engines.model_manager import ModelManager
+from studio.proof import takes as proof_takes
+from studio.proof.takes import TRIES, TakeProofs
+from studio.takes.requests import TakeRequest
+from tests.support.fake_engine import FakeEngine, voice
+from tests.support.fake_recogniser import FakeRecogniser
+
+OWNER = "browser:ann"
+TEXT = "The second card."
+
+
+class Studio:
+    """An owner's take of TEXT with seed 5; `words` says what is heard, in order."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.engine, self.storage = FakeEngine(), storage
+        self.app = AppContext.create(ModelManager(self.engine), storage)
+        self.words: list[str] = []
+        self.recogniser = FakeRecogniser(lambda _sound: self.words.pop(0))
+        app = self.app
+        self.proofs = TakeProofs(app.engine, app.takes, app.speaker, app.voices, self.recogniser)
+        ann = storage.voices.add(voice("Ann"), owner=OWNER)
+        self.take = self.spoken(TakeRequest(TEXT, ann.id, SpeakOptions(temperature=0.3, seed=5), 1.5)).id
+
+    def spoken(self, request: TakeRequest) -> GenerationRecord:
+        take = self.app.speaker.begin(request, owner=OWNER)
+        for chunk in take.speech:
+            take.buffer.add(chunk)
+        spoken = take.finish("fake", take.speech.result)
+        kept = self.app.takes.save(spoken, owner=OWNER, started=self.app.takes.begin())
+        assert kept is not None
+        return kept
+
+    def mend(self, *words: str, attach: Callable[[Any], object] = lambda _speech: None) -> GenerationRecord | None:
+        self.words = list(words)
+        tries = self.proofs.mend(self.take, owner=OWNER, attach=attach)
+        self.attempts: list[int] = []
+        while True:
+            try:
+                self.attempts.append(next(tries))
+            except StopIteration as over:
+                made: GenerationRecord | None = over.value
+                return made
+
+    @property
+    def kept(self) -> int:
+        return self.storage.history.page(owner=OWNER).total
+
+
+@pytest.fixture
+def studio(storage: Storage, tmp_path: Path) -> Studio:
+    return Studio(storage)
+
+
+def test_a_take_is_heard_by_its_owner_alone_and_forgotten_with_it(studio: Studio) -> None:
+    studio.words = ["the second guard"]
+    hearing = studio.proofs.hear(studio.take, owner=OWNER)
+    assert (hearing.word_error, hearing.marks) == (pytest.approx(1 / 3), ((11, 16),))
+    assert studio.recogniser.heard == ["en"]
+    assert studio.proofs.hearing(studio.take, owner=OWNER) == hearing
+    assert studio.proofs.hearing(studio.take, owner="browser:ben") is None
+    with pytest.raises(GenerationNotFound):
+        studio.proofs.hear(studio.take, owner="browser:ben")
+    studio.proofs.forget(OWNER, "0" * 32)
+    assert studio.proofs.hearing(studio.take, owner=OWNER) == hearing
+    studio.proofs.forget(OWNER, studio.take)
+    assert studio.proofs.hearing(studio.take, owner=OWNER) is None
+
+
+def test_the_best_of_the_tries_is_a_take_with_the_same_settings(studio: Studio) -> None:
+    made = studio.mend("no", "nothing", "the second guard", "the no", "no")
+    assert made is not None
+    assert studio.attempts == [1, 2, 3, 4]
+    assert studio.kept == 2, "worse ones are not kept"
+    hearing = studio.proofs.hearing(made.id, owner=OWNER)
+    assert hearing is not None
+    assert hearing.heard == "the second guard"
+    assert (made.text, made.settings["temperature"], made.settings["paragraph_pause"]) == (TEXT, 0.3, 1.5)
+    assert [options.seed for _, _, options in studio.engine.asked] == [5, *[None] * TRIES]
+
+
+def test_what_is_right_is_not_spoken_again_and_what_gets_no_better_stays(studio: Studio) -> None:
+    assert studio.mend(TEXT) is None
+    assert (studio.attempts, studio.words) == ([], [])
+    studio.proofs.forget(OWNER)
+    assert studio.mend("the second guard", *["no"] * TRIES) is None
+    assert (studio.words, studio.kept) == ([], 1)
+    assert studio.mend("no", TEXT) is not None, "what was heard before is known"
+    assert studio.attempts == [1, 2]
+
+
+def test_a_stop_ends_the_tries(studio: Studio) -> None:
+    assert studio.mend("no", attach=lambda speech: speech.cancel()) is None
+    assert (studio.attempts, studio.words, studio.kept) == ([1], [], 1)
+
+
+def test_what_cannot_be_mended_is_refused(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    studio.storage.voices.trash(studio.app.takes.get(studio.take, owner=OWNER).voice_id or "", owner=OWNER)
+    with pytest.raises(VoiceNotFound):
+        studio.mend("no")
+    assert studio.recogniser.heard == [""], "without its voice it is heard all the same"
+    monkeypatch.setattr(proof_takes, "MAX_TEXT", 5)
+    with pytest.raises(InvalidInput, match="more than 5 characters"):
+        studio.proofs.hear(studio.take, owner=OWNER)
+
+
+def test_few_hearings_are_kept(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof_takes, "MOST", 1)
+    voice_id = studio.app.takes.get(studio.take, owner=OWNER).voice_id or ""
+    other = studio.spoken(TakeRequest(TEXT, voice_id, SpeakOptions()))
+    studio.words = ["a", "b"]
+    studio.proofs.hear(studio.take, owner=OWNER)
+    studio.proofs.hear(other.id, owner=OWNER)
+    assert studio.proofs.hearing(studio.take, owner=OWNER) is None
+    assert studio.proofs.hearing(other.id, owner=OWNER) is not None

@@ -1,0 +1,54 @@
+"""Times of words as they are written, of those that were spoken."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.request import WordTime
+from studio.takes.written_words import WrittenWords
+
+
+def told(text: str, *segments: str) -> list[tuple[str, float, float]]:
+    """The written words with their times, where each word of the segments takes a second."""
+    words, found, second = WrittenWords(text), [], 0
+    for segment in segments:
+        spoken = [WordTime(word, second + at, second + at + 1.0, 0, 0) for at, word in enumerate(segment.split())]
+        second += len(spoken)
+        found += [(text[start:end], begins, ends) for start, end, begins, ends in words.follow(spoken)]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "segments", "expected"),
+    [
+        ("Well, “the end”.", ["Well, 'the end'."], [("Well,", 0, 1), ("“the", 1, 2), ("end”.", 2, 3)]),
+        ("[sad] One. [pause:2]\n\nTwo!", ["One.", "Two!"], [("One.", 0, 1), ("Two!", 1, 2)]),
+        ("Learn SQL now", ["Learn sequel now"], [("Learn", 0, 1), ("SQL", 1, 2), ("now", 2, 3)]),
+        ("Ask Dr. Wu now", ["Ask Wu now please"], [("Ask", 0, 1), ("Wu", 1, 2), ("now", 2, 3)]),
+        ("A GIF was here", ["A jiff if was here"], [("A", 0, 1), ("GIF", 1, 3), ("was", 3, 4), ("here", 4, 5)]),
+        ("I see ABCD XYZA go on", ["I see it go on"], [
+            ("I", 0, 1), ("see", 1, 2), ("ABCD", 2, 2.5), ("XYZA", 2.5, 3), ("go", 3, 4), ("on", 4, 5)]),
+        ("Yes. SQL is it. No.", ["Yes.", "sequel", "is it.", "No."], [
+            ("Yes.", 0, 1), ("SQL", 1, 2), ("is", 2, 3), ("it.", 3, 4), ("No.", 4, 5)]),
+        ("", ["What?"], []),
+    ],
+)  # fmt: skip
+def test_written_words_have_the_times_of_what_they_are_spoken_as(
+    text: str, segments: list[str], expected: list[tuple[str, float, float]]
+) -> None:
+    assert told(text, *segments) == expected
+
+
+@given(st.text("ab .", max_size=40), st.lists(st.text("ab .", max_size=20), max_size=4))
+def test_whatever_is_spoken_times_rise_and_words_come_once(text: str, segments: list[str]) -> None:
+    words, second = WrittenWords(text), 0
+    found = []
+    for segment in segments:
+        spoken = [WordTime(word, second + at, second + at + 1.0, 0, 0) for at, word in enumerate(segment.split())]
+        second += len(spoken)
+        found += words.follow(spoken)
+    for earlier, later in pairwise(found):
+        assert earlier.start < earlier.end <= later.start < later.end <= len(text)
+        assert earlier.begins < earlier.ends <= later.begins + 1e-9
