@@ -21,8 +21,8 @@ MOST_JSON = 1 << 20  # bytes of a body
 MOST_WITH_AUDIO = 16 << 20
 SILENCE = 30.0  # seconds without a byte of a body
 _OPEN = ("/health", "/health/live", "/health/ready", "/v1/openapi.json")
-# Clients that fill a list of voices send no key here; without one the list holds the sample voices.
-_LISTS = ("/v1/audio/voices", "/audio/voices")
+# Clients that fill a list of voices or models send no key here; without one it holds what everyone may know.
+_LISTS = ("/v1/audio/voices", "/audio/voices", "/v1/audio/models")
 _WITH_AUDIO = ("/v1/audio/", "/v1/tts", "/v1/references", "/mcp")
 GUEST = Caller("guest")  # an owner of nothing
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
@@ -15,6 +14,7 @@ from api.context import ApiContext
 from api.metrics import MetricsMiddleware
 from api.speech import batch, create, live
 from studio.access import Access
+from studio.packages import MCP, has_package
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -60,7 +60,7 @@ def create_api(app: AppContext, is_local: IsLocal, *, clip_hosts: Iterable[str] 
     api.openapi = lambda: errors.without_validation_errors(document())  # type: ignore[method-assign]
     for router in ROUTERS:
         api.include_router(router)
-    if find_spec("mcp"):
+    if has_package("mcp", MCP):
         from api.assistants.mcp import PATH, mcp_endpoint
 
         api.add_route(PATH, mcp_endpoint(context), methods=["POST"], include_in_schema=False)

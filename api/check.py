@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 from api.errors import documented
-from studio.origin import check_file
+from studio.provenance.origin import check_file
 
 router = APIRouter(tags=["speech"])
 

@@ -12,8 +12,8 @@ from api.access import caller_of
 from api.context import context_of
 from api.errors import documented
 from engine.voice import MAX_LANGUAGE, MAX_NAME
-from storage.voice_consents import ConsentRecord
-from studio.consents import record_consent
+from storage.voices.voice_consents import ConsentRecord
+from studio.voices.consents import record_consent
 
 PAGE, LARGEST_PAGE = 20, 100  # consents
 

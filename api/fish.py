@@ -23,14 +23,16 @@ from api.errors import documented
 from api.speech.delivery import BINARY, AudioOutput, open_stream, respond
 from api.speech.request import read_body, validated
 from api.voices import ConsentField
-from engine.audio.stream import HIGHEST_RATE, LOWEST_RATE
+from engine.audio.merge import merge_clips, merge_transcripts
+from engine.audio.output.stream import HIGHEST_RATE, LOWEST_RATE
 from engine.engine import MAX_SEED
 from engine.voice import MAX_TRANSCRIPT
-from studio.consents import given_consent
 from studio.speech_service import MAX_CHARACTERS, SpokenBy
-from studio.voice_maker import make_voice
+from studio.voices.consents import given_consent
+from studio.voices.voice_maker import make_voice
 
 FISH_PCM_RATE = 44_100  # Hz
+MOST_REFERENCES = 8  # clips of one speaker
 
 router = APIRouter(tags=["fish"])
 
@@ -65,7 +67,7 @@ class FishRequest(BaseModel):
 
     text: str = Field(min_length=1, max_length=MAX_CHARACTERS)
     reference_id: str | None = Field(None, min_length=1, max_length=200)
-    references: list[FishReference] = Field(default=[], max_length=1)
+    references: list[FishReference] = Field(default=[], max_length=MOST_REFERENCES)
     format: Literal["mp3", "wav", "pcm", "opus"] = "mp3"
     sample_rate: int | None = Field(None, ge=LOWEST_RATE, le=HIGHEST_RATE)
     temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False)
@@ -88,6 +90,22 @@ class ReferenceDone(BaseModel):
     success: bool = True
     message: str = "OK"
     reference_id: str
+
+
+class ReferenceRenamed(BaseModel):
+    """A reference that has another name."""
+
+    success: bool = True
+    message: str = "OK"
+    old_reference_id: str
+    new_reference_id: str
+
+
+class ReferenceToRename(BaseModel):
+    """A reference by its name, and the new one."""
+
+    old_reference_id: str = Field(min_length=1, max_length=200)
+    new_reference_id: str = Field(min_length=1, max_length=200)
 
 
 class ReferenceToDelete(BaseModel):
@@ -118,13 +136,13 @@ async def fish_tts(request: Request) -> Response:
     """Speak a text; the response begins with the first audio."""
     context, caller = context_of(request), caller_of(request)
     asked = validated(FishRequest, await read_body(request, _READERS))
-    clip = asked.references[0] if asked.references else FishReference(audio=b"", text="")
+    clip = await run_in_threadpool(_joined, asked.references, context.app.engine.sample_rate)
     rate = asked.sample_rate or (FISH_PCM_RATE if asked.format == "pcm" else None)
     stream = await open_stream(
         context,
         caller,
         asked.text,
-        SpokenBy(asked.reference_id, clip.audio or None, clip.text),
+        SpokenBy(asked.reference_id, clip.audio if clip else None, clip.text if clip else ""),
         AudioOutput(asked.format, rate, asked.prosody.speed if asked.prosody else 1.0),
         seed=asked.seed,
         temperature=asked.temperature,
@@ -157,9 +175,28 @@ async def add_reference(
     return ReferenceDone(reference_id=record.name)
 
 
+@router.post("/v1/references/update", operation_id="fish_rename_reference", responses=documented(403, 404, 409))
+async def rename_reference(asked: ReferenceToRename, request: Request) -> ReferenceRenamed:
+    """Give a voice another name."""
+    context, caller = context_of(request), caller_of(request)
+    record = await run_in_threadpool(
+        context.speech.rename_voice, caller, asked.old_reference_id, asked.new_reference_id
+    )
+    return ReferenceRenamed(old_reference_id=asked.old_reference_id, new_reference_id=record.name)
+
+
 @router.delete("/v1/references/delete", operation_id="fish_delete_reference", responses=documented(403, 404))
 async def delete_reference(asked: ReferenceToDelete, request: Request) -> ReferenceDone:
     """Delete a voice."""
     context, caller = context_of(request), caller_of(request)
     record = await run_in_threadpool(context.speech.delete_voice, caller, asked.reference_id)
     return ReferenceDone(reference_id=record.name)
+
+
+def _joined(references: list[FishReference], sample_rate: int) -> FishReference | None:
+    """The clips as one, since those of a request are of one speaker; None without any. Raises UnusableReference."""
+    if len(references) < 2:
+        return references[0] if references else None
+    texts = [reference.text for reference in references]
+    clip = merge_clips([reference.audio for reference in references], sample_rate)
+    return FishReference(audio=clip, text=merge_transcripts(texts) if all(texts) else "")

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 if TYPE_CHECKING:
     from api.speech.stream import Usage
-    from studio.model_manager import ModelManager
+    from studio.engines.model_manager import ModelManager
 
 _FIRST_AUDIO = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0, 30.0)  # seconds
 
@@ -32,6 +32,7 @@ class Metrics:
         self._cancelled = Counter(
             "reprise_speeches_cancelled", "Speeches whose client left before the end.", registry=registry
         )
+        self._failed = Counter("reprise_speeches_failed", "Speeches that ended with an error.", registry=registry)
         self._characters = Counter("reprise_characters", "Characters of texts that were spoken.", registry=registry)
         self._frames = Counter("reprise_frames", "Frames of speech that were sent.", registry=registry)
         self._seconds = Counter("reprise_audio_seconds", "Seconds of speech that were sent.", registry=registry)
@@ -42,10 +43,11 @@ class Metrics:
             registry=registry,
         )
 
-    def count(self, usage: Usage, *, gone: bool) -> None:
-        """Count a speech that is over. gone: whether its client left."""
+    def count(self, usage: Usage, *, gone: bool, failed: bool) -> None:
+        """Count a speech that is over. gone: whether its client left. failed: whether it ended with an error."""
         self._speeches.inc()
         self._cancelled.inc(gone)
+        self._failed.inc(failed)
         self._characters.inc(usage.characters)
         self._frames.inc(usage.frames)
         self._seconds.inc(usage.seconds)

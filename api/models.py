@@ -7,6 +7,7 @@ from typing import Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
+from api.access import GUEST, caller_of
 from api.context import COMMON_MODELS, ApiContext, context_of
 from api.errors import documented
 
@@ -22,19 +23,27 @@ class Model(BaseModel):
     owned_by: str
 
 
+class ModelName(BaseModel):
+    """A model as lists of other servers name it."""
+
+    id: str
+
+
 class ModelList(BaseModel):
-    """The models."""
+    """The models, in OpenAI's form (`data`) and in that of other servers (`models`)."""
 
     object: Literal["list"] = "list"
     data: list[Model]
+    models: list[ModelName]
 
 
 @router.get("/v1/models", operation_id="list_models", responses=documented())
 @router.get("/v1/audio/models", operation_id="list_audio_models", responses=documented())
 async def list_models(request: Request) -> ModelList:
-    """List the names that the loaded model responds to."""
+    """List the names that the loaded model responds to; without a key only those of OpenAI."""
     context = context_of(request)
-    return ModelList(data=[_model(context, name) for name in (context.model, *COMMON_MODELS)])
+    names = COMMON_MODELS if caller_of(request) == GUEST else (context.model, *COMMON_MODELS)
+    return ModelList(data=[_model(context, name) for name in names], models=[ModelName(id=name) for name in names])
 
 
 @router.get("/v1/models/{model:path}", operation_id="retrieve_model", responses=documented(404))

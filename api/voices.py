@@ -12,9 +12,9 @@ from api.access import caller_of
 from api.context import ApiContext, context_of
 from api.errors import documented
 from engine.voice import MAX_DESCRIPTION, MAX_LANGUAGE, MAX_NAME, MAX_TRANSCRIPT, MAX_WHO
-from studio.available_voices import ListedVoice, ModelVoice
-from studio.consents import given_consent
-from studio.voice_maker import make_voice
+from studio.voices.available_voices import ListedVoice, ModelVoice
+from studio.voices.consents import given_consent
+from studio.voices.voice_maker import make_voice
 
 ConsentField = Annotated[
     str,

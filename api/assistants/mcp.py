@@ -27,22 +27,22 @@ from api.speech.clips import data_url
 from api.speech.create import begin_speech
 from api.speech.delivery import whole
 from api.speech.request import SpeechRequest
-from engine.audio.stream import FASTEST, SLOWEST
+from engine.audio.output.stream import FASTEST, SLOWEST
 from engine.engine import MAX_SEED
 from engine.errors import RepriseError
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
 from engine.voice import MAX_DESCRIPTION, MAX_LANGUAGE, MAX_NAME, MAX_TRANSCRIPT, MAX_WHO
 from studio.access import Caller
-from studio.consents import given_consent
 from studio.error_sentences import error_sentence
 from studio.speech_service import MAX_CHARACTERS
-from studio.voice_maker import make_voice
+from studio.voices.consents import given_consent
+from studio.voices.voice_maker import make_voice
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from api.context import ApiContext
-    from studio.available_voices import ListedVoice
+    from studio.voices.available_voices import ListedVoice
 
 PATH = "/mcp"
 INSTRUCTIONS = (

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from api.context import ApiContext
     from api.speech.stream import SpeechStream
     from engine.text import GrowingText
-    from studio.available_voices import ListedVoice
+    from studio.voices.available_voices import ListedVoice
 
 WIDTH, CHANNELS = 2, 1  # bytes of a sample; mono
 _OURS = Attribution(name="Reprise", url="")

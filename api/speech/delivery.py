@@ -19,27 +19,34 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from api.errors import CLIENT_GONE
-from api.speech.stream import MEDIA_TYPES, SpeechStream, SpokenWord, Usage
-from engine.audio.stream import StreamEncoder, StreamFormat
-from studio.origin import Origin
+from api.speech.stream import MEDIA_TYPES, Encoder, SpeechStream, SpokenWord, Usage
+from engine.audio.output.mastering import at_loudness
+from engine.audio.output.stream import LOSSY, StreamEncoder, StreamFormat, written_rate
+from engine.errors import InvalidInput
+from studio.provenance.origin import Origin
 
 if TYPE_CHECKING:
     from api.context import ApiContext
+    from engine.audio.output.tags import Tags
     from engine.text import GrowingText
     from studio.access import Caller
+    from studio.provenance.watermark import Watermark
     from studio.speech_service import SpokenBy
-    from studio.watermark import Watermark
 
+NOT_WHOLE = "lufs: the loudness is that of the whole; ask for it with “stream”: false, or in a batch."
 BINARY = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in MEDIA_TYPES.values()}  # for OpenAPI
 
 
 @dataclass(frozen=True)
 class AudioOutput:
-    """The audio that is asked for. sample_rate: Hz; None for the model's own. speed: the pitch stays."""
+    """The audio that is asked for. sample_rate: Hz; None for the model's own. speed: the pitch stays. lufs: loudness of
+    the whole; None as it is spoken.
+    """
 
     format: StreamFormat
     sample_rate: int | None = None
     speed: float = 1.0
+    lufs: float | None = None
 
 
 async def open_stream(
@@ -60,8 +67,11 @@ async def open_stream(
 ) -> SpeechStream:
     """Begin to speak; the speech ends at `max_frames`. The options are those of `SpeechService.speak`.
 
-    complete: it is read by `whole`, and so it can carry the watermark, where the server writes one.
+    complete: it is read by `whole`, and so it can have a loudness, and the watermark where the server writes one.
+    Raises what `SpeechService.speak` raises, and InvalidInput for a loudness of a speech that is not complete.
     """
+    if output.lufs is not None and not complete:
+        raise InvalidInput(NOT_WHOLE)
     speech = await run_in_threadpool(
         context.speech.speak,
         caller,
@@ -75,32 +85,44 @@ async def open_stream(
         word_times=word_times,
     )
     tags = Origin.of(context.app.engine.name, speech.voice, speech.seed).tags()
-    stream = StreamEncoder(
-        output.format, speech.sample_rate, sample_rate=output.sample_rate, speed=output.speed, tags=tags
-    )
     mark = context.app.watermark if complete else None
-    encoder = MarkedFile(stream, speech.sample_rate, mark) if mark else stream
+    encoder: Encoder
+    if mark or output.lufs is not None:
+        encoder = FinishedFile(output, speech.sample_rate, tags, mark)
+    else:
+        encoder = StreamEncoder(
+            output.format, speech.sample_rate, sample_rate=output.sample_rate, speed=output.speed, tags=tags
+        )
     return SpeechStream(speech, encoder, Usage(len(text)), max_frames=max_frames)
 
 
-class MarkedFile:
-    """An `Encoder` of a file with a watermark: it keeps all samples, and makes the file at the end."""
+class FinishedFile:
+    """An `Encoder` of a file whose sound is worked on when it is complete: the watermark, then the loudness."""
 
-    def __init__(self, encoder: StreamEncoder, source_rate: int, watermark: Watermark) -> None:
-        """source_rate: Hz of the samples."""
-        self.format, self.sample_rate, self.speed = encoder.format, encoder.sample_rate, encoder.speed
-        self._encoder, self._source_rate, self._watermark = encoder, source_rate, watermark
-        self._samples: list[NDArray[np.floating]] = []
+    def __init__(self, output: AudioOutput, source_rate: int, tags: Tags, watermark: Watermark | None) -> None:
+        """source_rate: Hz of the samples. tags: of the file."""
+        self.format, self.speed = output.format, output.speed
+        self.sample_rate = written_rate(output.format, output.sample_rate or source_rate)
+        # At the file's own speed and rate, so that neither changes the loudness afterwards.
+        self._plain = StreamEncoder("pcm", source_rate, sample_rate=self.sample_rate, speed=output.speed)
+        self._lufs, self._tags, self._watermark = output.lufs, tags, watermark
+        self._samples: list[bytes] = []
 
     def encode(self, samples: NDArray[np.floating]) -> bytes:
         """Keep float samples [n], mono; the bytes come at the end."""
-        self._samples.append(samples)
+        self._samples.append(self._plain.encode(samples))
         return b""
 
     def finish(self) -> bytes:
         """The whole file."""
-        samples = np.concatenate([np.zeros(0, np.float32), *self._samples])
-        return self._encoder.encode(self._watermark.mark(samples, self._source_rate)) + self._encoder.finish()
+        kept = b"".join([*self._samples, self._plain.finish()])
+        samples: NDArray[np.floating] = np.frombuffer(kept, "<i2") / np.float32(32768)
+        if self._watermark:
+            samples = self._watermark.mark(samples, self.sample_rate)
+        if self._lufs is not None:
+            samples = at_loudness(samples, self.sample_rate, self._lufs, lossy=self.format in LOSSY)
+        file = StreamEncoder(self.format, self.sample_rate, sample_rate=self.sample_rate, tags=self._tags)
+        return file.encode(samples) + file.finish()
 
 
 async def respond(
@@ -124,9 +146,11 @@ async def respond(
 async def left_before_audio(context: ApiContext, stream: SpeechStream, request: Request) -> bool:
     """Wait for the first audio, and watch the client meanwhile and from then on. Returns whether it is gone."""
     stream.watch(request.receive)
-    await stream.begin()
-    if stream.gone:
-        context.metrics.count(stream.usage, gone=True)
+    try:
+        await stream.begin()
+    finally:
+        if stream.gone or stream.failed:
+            context.metrics.count(stream.usage, gone=stream.gone, failed=stream.failed)
     return stream.gone
 
 
@@ -153,7 +177,7 @@ async def _counted(context: ApiContext, stream: SpeechStream, parts: AsyncIterat
         raise
     finally:
         stream.close()
-        context.metrics.count(stream.usage, gone=stream.gone)
+        context.metrics.count(stream.usage, gone=stream.gone, failed=stream.failed)
 
 
 def _with_lengths(wav: bytes) -> bytes:

@@ -40,9 +40,10 @@ from api.access import caller_of
 from api.context import ApiContext, context_of
 from api.errors import detail_of
 from api.speech.create import begin_speech, clip_of
+from api.speech.delivery import NOT_WHOLE
 from api.speech.reply import Reply
 from api.speech.request import SpeechRequest
-from engine.audio.stream import StreamFormat
+from engine.audio.output.stream import StreamFormat
 from engine.errors import InvalidInput, RepriseError
 from studio.access import Caller
 from studio.heard import HeardWords
@@ -150,6 +151,8 @@ class LiveSession:
     async def _configure(self, config: SessionConfig) -> None:
         if self._speaking:
             raise LiveError("The reply has begun: configure the session before it, or interrupt it.")
+        if config.lufs is not None:
+            raise LiveError(NOT_WHOLE)
         self._context.check_model(config.model)
         clip = await clip_of(self._context, config)
         if config.voice is not None and clip is None:

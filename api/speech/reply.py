@@ -83,7 +83,8 @@ class Reply:
         finally:
             self._stream.close()
             self._stream.usage.characters = len(self.text)
-            self._metrics.count(self._stream.usage, gone=self._task.cancelling() > 0)
+            gone = self._task.cancelling() > 0
+            self._metrics.count(self._stream.usage, gone=gone, failed=self._stream.failed)
 
     async def _send_part(self, part: Part) -> None:
         if part.chunk is not None:

@@ -13,7 +13,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from api.speech.delivery import AudioOutput
-from engine.audio.stream import FASTEST, HIGHEST_RATE, LOWEST_RATE, SLOWEST, StreamFormat
+from engine.audio.output.mastering import LOUDEST, SOFTEST
+from engine.audio.output.stream import FASTEST, HIGHEST_RATE, LOWEST_RATE, SLOWEST, StreamFormat
 from engine.engine import MAX_SEED
 from studio.speech_service import MAX_CHARACTERS
 
@@ -71,7 +72,13 @@ class SpeechRequest(BaseModel):
     sample_rate: int | None = Field(
         None, ge=LOWEST_RATE, le=HIGHEST_RATE, description="Hz. Default: 24,000 for pcm, else the model's own."
     )
-
+    lufs: float | None = Field(
+        None,
+        ge=SOFTEST,
+        le=LOUDEST,
+        allow_inf_nan=False,
+        description="Loudness of the whole after EBU R 128, such as -16 or -23; with `stream` false, and in batches.",
+    )
     timestamp_granularities: list[Literal["word"]] = Field(
         default=[],
         max_length=1,
@@ -83,7 +90,7 @@ class SpeechRequest(BaseModel):
     def output(self) -> AudioOutput:
         """The audio that is asked for."""
         rate = self.sample_rate or (PCM_RATE if self.response_format == "pcm" else None)
-        return AudioOutput(self.response_format, rate, self.speed)
+        return AudioOutput(self.response_format, rate, self.speed, self.lufs)
 
 
 async def read_speech_request(request: Request) -> tuple[SpeechRequest, bytes | None]:

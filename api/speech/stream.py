@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 from starlette.types import Receive
 
-from engine.audio.stream import StreamFormat
+from engine.audio.output.stream import StreamFormat
 
 if TYPE_CHECKING:
     from engine.request import AudioChunk, SpeechResult
@@ -52,7 +52,7 @@ class ChunkSource(Protocol):
 
 
 class Encoder(Protocol):
-    """An `engine.audio.stream.StreamEncoder`."""
+    """An `engine.audio.output.stream.StreamEncoder`."""
 
     format: StreamFormat
     sample_rate: int
@@ -101,12 +101,13 @@ async def disconnected(receive: Receive) -> None:
 class SpeechStream:
     """The encoded bytes of one speech, in the event loop that makes it. Iterate it once, after `begin`.
 
-    seed: of the speech. format, sample_rate (Hz): of what is sent. gone: whether the client has left.
+    seed: of the speech. format, sample_rate (Hz): of what is sent. gone: whether the client has left. failed: whether
+    the speech ended with an error.
     """
 
     def __init__(self, speech: ChunkSource, encoder: Encoder, usage: Usage, *, max_frames: int | None = None) -> None:
         """max_frames: the speech ends there."""
-        self.usage, self.gone = usage, False
+        self.usage, self.gone, self.failed = usage, False, False
         self.seed, self.format, self.sample_rate = speech.seed, encoder.format, encoder.sample_rate
         self._speech, self._encoder, self._max_frames = speech, encoder, max_frames
         self._loop, self._parts = asyncio.get_running_loop(), asyncio.Queue[Part | Exception | None]()
@@ -176,6 +177,7 @@ class SpeechStream:
             self._put(Part(self._encoder.finish(), None))
             self._put(None)
         except Exception as error:
+            self.failed = True
             self._put(error)
         finally:
             self._speech.close()

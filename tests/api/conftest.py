@@ -18,9 +18,9 @@ from api.app import create_api
 from engine import Engine
 from storage import Storage
 from storage.api_keys import NewKey
-from storage.samples import install_samples
+from storage.voices.samples import install_samples
 from studio.context import AppContext
-from studio.model_manager import ModelManager
+from studio.engines.model_manager import ModelManager
 from tests.web.conftest import serving
 from web.http.hosts import is_local
 

@@ -10,7 +10,7 @@ from api import access
 from engine.errors import VoiceNotFound
 from storage.api_keys import Allowance
 from tests.api.conftest import Server, bearer
-from tests.waiting import until
+from tests.support.waiting import until
 
 Speak = Callable[..., httpx.Response]
 ELSEWHERE = {"Host": "voices.example.org"}

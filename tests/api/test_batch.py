@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.api.conftest import TEXT, Server, decoded, same_sound
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 def test_each_item_has_its_own_result(client: httpx.Client) -> None:

@@ -6,7 +6,7 @@ import pytest
 from api.access import MOST_WITH_AUDIO
 from api.speech.clips import ClipSource
 from engine.errors import InvalidInput
-from tests.looping import run
+from tests.support.looping import run
 
 
 def source(status: int = 200, content: bytes = b"sound", **headers: str) -> ClipSource:

@@ -46,6 +46,9 @@ def test_a_clip_is_a_voice(client: httpx.Client) -> None:
     other = client.post("/v1/tts", json={**asked, "references": [{"audio": clip, "text": WORDS}]})
     assert one.status_code == other.status_code == 200, one.text
     assert same_sound(one.content, other.content, "wav")
+    several = client.post("/v1/tts", json={**asked, "references": [{"audio": clip, "text": WORDS}] * 2})
+    assert several.status_code == 200, several.text  # as one longer clip
+    assert not same_sound(several.content, one.content, "wav")
 
 
 def test_references_are_added_listed_and_deleted(client: httpx.Client) -> None:
@@ -59,10 +62,14 @@ def test_references_are_added_listed_and_deleted(client: httpx.Client) -> None:
     assert client.post("/v1/references/add", data={**form, "consent": "Anna"}, files=files).status_code == 409
     assert "anna" in client.get("/v1/references/list").json()["reference_ids"]
     assert client.post("/v1/tts", json={"text": "Hi.", "reference_id": "anna"}).status_code == 200
+    names = {"old_reference_id": "anna", "new_reference_id": "annie"}
+    renamed = client.post("/v1/references/update", json=names)
+    assert renamed.json() == {"success": True, "message": "OK", **names}
+    assert client.post("/v1/references/update", json=names).status_code == 404
     for status in (200, 404):
-        gone = client.request("DELETE", "/v1/references/delete", json={"reference_id": "anna"})
+        gone = client.request("DELETE", "/v1/references/delete", json={"reference_id": "annie"})
         assert gone.status_code == status
-    assert "anna" not in client.get("/v1/references/list").json()["reference_ids"]
+    assert not {"anna", "annie"} & set(client.get("/v1/references/list").json()["reference_ids"])
 
 
 @pytest.mark.parametrize(

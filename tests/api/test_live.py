@@ -14,7 +14,7 @@ from websockets.sync.client import ClientConnection, connect
 from api.speech import live
 from tests.api.conftest import Server, bearer, decoded, same_sound
 from tests.paths import CLIP
-from tests.waiting import until
+from tests.support.waiting import until
 from web.limits import connections
 
 REPLY = "The rain has stopped at last. We can go out now, if you like. "
@@ -159,6 +159,7 @@ def test_a_clip_is_a_voice(server: Server) -> None:
         ({"type": "session.config", "voice": "Nobody"}, "no voice called “Nobody”"),
         ({"type": "session.config", "speed": 9}, "speed: "),
         ({"type": "session.config", "model": "whisper-1"}, "is not loaded here"),
+        ({"type": "session.config", "lufs": -16}, "the loudness is that of the whole"),
         ({"type": "input.text"}, "text: "),
         ({"type": "input.text", "text": "Привет"}, "speaks English only"),
         ({"type": "input.done"}, "no reply to complete"),

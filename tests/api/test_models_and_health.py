@@ -13,6 +13,7 @@ def test_the_loaded_model_has_several_names(client: httpx.Client) -> None:
     for model in models["data"]:
         assert client.get(f"/v1/models/{model['id']}").json() == model
         assert model["object"] == "model"
+    assert models["models"] == [{"id": name} for name in names]
     assert client.get("/v1/audio/models").json() == models
     unknown = client.get("/v1/models/fishaudio/s2-pro")
     assert unknown.status_code == 404

@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from tests.api.conftest import Server
-from tests.looping import run
-from tests.waiting import until
+from tests.support.looping import run
+from tests.support.waiting import until
 
-CLIENTS = 100  # a third more than there are places
+CLIENTS = 200  # three times as many as there are places
 pytestmark = pytest.mark.slow
 
 
@@ -51,7 +51,7 @@ def memory(server: Server) -> float:
 
 def test_every_slot_comes_back(server: Server) -> None:
     """Those beyond the queue are told to come again; nobody waits for ever, and nothing is kept of those that left."""
-    run(crowd, server.url, CLIENTS // 2)
+    run(crowd, server.url, CLIENTS // 3)  # fills all places once
     until(lambda: server.busy() == 0)
     before = memory(server)
     statuses = run(crowd, server.url, CLIENTS)

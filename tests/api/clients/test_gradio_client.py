@@ -8,7 +8,7 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError, AuthenticationError
 
 from tests.api.conftest import TEXT, Server, bearer, decoded
-from tests.waiting import until
+from tests.support.waiting import until
 
 PLACE = "/v1/gradio"
 LONG = "The rain has stopped at last, and all the birds are singing. " * 160  # minutes

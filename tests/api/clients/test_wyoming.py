@@ -30,9 +30,9 @@ from api.assistants.wyoming import create_server, serve
 from api.context import ApiContext
 from engine.errors import InvalidOption
 from tests.api.conftest import TEXT, Server
-from tests.looping import run
 from tests.paths import ROOT
-from tests.waiting import until
+from tests.support.looping import run
+from tests.support.waiting import until
 
 CLARA = SynthesizeVoice(name="Clara")
 

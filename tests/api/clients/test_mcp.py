@@ -15,9 +15,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import AudioContent, CallToolResult, TextContent
 
 from tests.api.conftest import TEXT, Server, bearer, decoded
-from tests.looping import run
 from tests.paths import CLIP, ROOT
-from tests.waiting import until
+from tests.support.looping import run
+from tests.support.waiting import until
 
 SAMPLES = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]
 WORDS = "The train was late, so we walked along the river."
