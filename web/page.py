@@ -14,10 +14,11 @@ from web.tabs.library import layout as library
 from web.tabs.new_voice import layout as new_voice
 from web.tabs.script import layout as script
 from web.tabs.speak import layout as speak
+from web.tabs.speak.dictionary import DictionaryHandlers
 from web.tabs.speak.layout import FIRST_TEXT
 from web.tabs.status import layout as status
 from web.tabs.status.recogniser import RecogniserHandlers
-from web.ui.components import change_broadcast, connection, owner_key, player, recogniser, switches, writing
+from web.ui.components import change_broadcast, connection, dictionary, owner_key, player, recogniser, switches, writing
 from web.ui.events import keep_choices, listen, show
 from web.ui.shared import SharedComponents
 
@@ -44,7 +45,8 @@ def create_app(context: WebContext) -> gr.Blocks:
         heading = gr.HTML(heading_html(context, context.words(None)), elem_id="rp-heading", apply_default_css=False)
         switches(context.translations.names)
         if context.owners.mode == "hub":
-            gr.LoginButton(size="sm", elem_id="rp-sign-in")  # in English: Gradio compares its text
+            # In English: Gradio compares its text. Its icon is a file that the gate does not serve.
+            gr.LoginButton(size="sm", icon=None, elem_id="rp-sign-in")
         welcome = gr.HTML("", visible=False, apply_default_css=False, elem_id="rp-welcome", render=False)
         token, changes = owner_key(), change_broadcast()
         with gr.Tabs(selected="speak", elem_id="rp-tabs") as tabs:
@@ -57,6 +59,7 @@ def create_app(context: WebContext) -> gr.Blocks:
                         welcome.render()
                     build(context, shared)
         _listen_to_recogniser(RecogniserHandlers(context), shared)
+        _listen_to_dictionary(DictionaryHandlers(context), shared)
         with gr.Column(elem_id="rp-dock"):
             line = connection()
             shared.stage.render()
@@ -77,6 +80,17 @@ def _listen_to_recogniser(handlers: RecogniserHandlers, shared: SharedComponents
     for event in (shared.changes.opened, dialog.look):
         show(event, handlers.look, shared.token, dialog)
     listen(dialog.install, handlers.install, shared.token, dialog)
+
+
+def _listen_to_dictionary(handlers: DictionaryHandlers, shared: SharedComponents) -> None:
+    entries = dictionary()
+    show(shared.changes.opened, handlers.list_words, shared.token, entries)
+    for event, handler in (
+        (entries.put, handlers.put_word),
+        (entries.erase, handlers.delete_word),
+        (entries.take_in, handlers.import_words),
+    ):
+        listen(event, handler, shared.token, entries)
 
 
 def _shared_components(

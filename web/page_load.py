@@ -15,7 +15,7 @@ from web.ui.payloads import Payload, SelectedId, parse_payload
 from web.ui.voice_picker import select_voice, update_choices
 
 if TYPE_CHECKING:
-    from studio.available_voices import ListedVoice
+    from studio.voices.available_voices import ListedVoice
     from web.context import WebContext
     from web.ui.i18n import Words
 

@@ -149,7 +149,8 @@ def create_policy(deployment: Deployment, mode: OwnerMode, secret: bytes, transl
     from web.http.routes import AllowedRoutes
     from web.http.startup_token import StartupToken, locked_page
 
-    space = [os.environ.get("SPACE_HOST", "")] if deployment.space else []
+    # A Space with a domain of its own has several names.
+    space = os.environ.get("SPACE_HOST", "").split(",") if deployment.space else []
     tunnel = [SHARE_DOMAIN] if deployment.share else []
     return GatePolicy(
         hosts=AllowedHosts(deployment.host, filter(None, [*deployment.allowed, *space, *tunnel])),
@@ -254,9 +255,11 @@ def create_context(
         app.storage,
         app.takes,
         app.running,
+        app.speaker,
         app.scripts,
         app.recognition,
         app.proofs,
+        app.take_proofs,
         watermark=app.watermark,
         owners=OwnerResolver(owner_mode(owners, deployment), app.storage.voices.secret(SIGNING)),
         links=create_links(app, deployment.root_path, translations),

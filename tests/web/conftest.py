@@ -19,9 +19,9 @@ from benchmarks import browser
 from engine.audio import to_int16
 from storage import Storage
 from studio.context import AppContext
-from studio.model_manager import ModelManager
-from tests.fake_engine import FakeEngine
+from studio.engines.model_manager import ModelManager
 from tests.paths import CLIP
+from tests.support.fake_engine import FakeEngine
 from tests.web.stage import PLAIN_HTTP_HOST
 from web.context import WebContext
 from web.http.upload_endpoint import UploadEndpoint
@@ -50,7 +50,8 @@ def make_context(
 ) -> WebContext:
     app = AppContext.create(ModelManager(engine), storage)
     return WebContext(
-        app.engine, app.storage, app.takes, app.running, app.scripts, app.recognition, app.proofs,
+        app.engine, app.storage, app.takes, app.running, app.speaker, app.scripts, app.recognition, app.proofs,
+        app.take_proofs,
         owners=OwnerResolver(way, storage.voices.secret(SIGNING)),
         links=create_links(app, root_path),
         translations=Translations.load(),

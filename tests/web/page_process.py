@@ -1,8 +1,11 @@
 """A page in a process of its own, which a test can kill and start again at the same address.
 
-python -m tests.web.page_process PORT DATABASE PACE     serves it over the fake engine until it is killed
+python -m tests.web.page_process PORT DATABASE PACE     serves it over the fake engine, for each line of its input
+                                                        until the process whose number it answers is killed
 """
 
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -17,22 +20,29 @@ PATIENCE = 120.0  # seconds
 
 
 class PageProcess:
-    """Serves a library; `pace` as `tests.fake_engine.Script` has it."""
+    """Serves a library; `pace` as `tests.support.fake_engine.Script` has it.
+
+    One process imports everything, which takes seconds, and is forked for each start.
+    """
 
     def __init__(self, database: Path, pace: float) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}/"
-        self._command = [sys.executable, "-m", "tests.web.page_process", str(port), str(database), str(pace)]
-        self._process: subprocess.Popen[bytes] | None = None
+        command = [sys.executable, "-m", "tests.web.page_process", str(port), str(database), str(pace)]
+        self._parent = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process: int | None = None
 
     def start(self) -> None:
         """Start the process, and wait until it answers."""
-        self._process = subprocess.Popen(self._command, cwd=ROOT)
+        assert self._parent.stdin is not None
+        assert self._parent.stdout is not None
+        print(file=self._parent.stdin, flush=True)
+        self._process = int(self._parent.stdout.readline())
         until = time.monotonic() + PATIENCE
         with httpx.Client() as client:
-            while time.monotonic() < until and self._process.poll() is None:
+            while time.monotonic() < until and self._parent.poll() is None:
                 try:
                     client.get(self.url + "reprise/alive").raise_for_status()
                 except httpx.HTTPError:
@@ -44,20 +54,32 @@ class PageProcess:
     def kill(self) -> None:
         """End the process without a word to anybody."""
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            os.kill(self._process, signal.SIGKILL)
             self._process = None
+
+    def close(self) -> None:
+        """Kill the process, and end its parent."""
+        self.kill()
+        with self._parent:
+            self._parent.kill()
 
 
 def main(port: str, database: str, pace: str) -> None:
     from storage import Storage
-    from tests.fake_engine import FakeEngine, Script
+    from tests.support.fake_engine import FakeEngine, Script
     from tests.web.conftest import serving
 
-    with Storage.open(Path(database)) as storage, serving() as serve:
-        serve(FakeEngine(Script(pace=float(pace))), storage, server_port=int(port))
-        while True:
-            time.sleep(60)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that are killed
+    for _ in sys.stdin:
+        if process := os.fork():
+            print(process, flush=True)
+            continue
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        sys.stdout = sys.stderr
+        with Storage.open(Path(database)) as storage, serving() as serve:
+            serve(FakeEngine(Script(pace=float(pace))), storage, server_port=int(port))
+            while True:
+                time.sleep(60)
 
 
 if __name__ == "__main__":

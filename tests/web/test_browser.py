@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from storage import Storage, VoiceLibrary
-from storage.samples import install_samples
-from tests.fake_engine import FakeEngine, Script, voice
+from storage.voices.samples import install_samples
+from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.conftest import PLAIN_HTTP_HOST, read_wav
 from tests.web.visiting import answer_held, downloaded, pick, picker, player, speak, visit, wait_for
 from tests.web.visitor import Visitor

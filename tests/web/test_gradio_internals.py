@@ -12,7 +12,7 @@ from gradio.queueing import Queue
 from gradio.state_holder import SessionState, StateHolder
 
 from storage import Storage, VoiceLibrary
-from tests.fake_engine import FakeEngine, voice
+from tests.support.fake_engine import FakeEngine, voice
 from tests.web.visitor import Visitor
 from web import gradio_internals
 from web.context import WebContext

@@ -12,12 +12,12 @@ from engine.audio import AudioFormat
 from engine.engine import choose_device
 from engine.sentences import Sentence
 from storage import Storage
-from studio import voice_maker
-from studio.model_manager import ModelCatalog, ModelManager
+from studio.engines.model_manager import ModelCatalog, ModelManager
 from studio.takes.buffer import TakeBuffer
+from studio.voices import voice_maker
 from tests.engine.families.qwen3_tts.conftest import as_kind
-from tests.fake_engine import FakeEngine, voice
 from tests.paths import CLIP, QWEN
+from tests.support.fake_engine import FakeEngine, voice
 from tests.web import conftest
 from tests.web.visiting import open_tab, pick, picker, speak, visit, wait_for
 

@@ -12,8 +12,8 @@ import pytest
 
 from engine.sentences import Sentence
 from storage import Storage
-from tests.fake_engine import FakeEngine, voice
 from tests.storage.speaking import Clock, spoken
+from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
 from tests.web.visitor import page_config
 from web.serve import expire

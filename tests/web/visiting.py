@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import APIResponse, Browser, Locator, Page, Route, expect
+from playwright.sync_api import APIResponse, Browser, Locator, Page, Route, ViewportSize, expect
 
 # ms: a busy machine is slow, not wrong.
 PATIENCE = int(os.environ.get("REPRISE_TEST_PATIENCE", 120_000))
@@ -18,29 +18,67 @@ expect.set_options(timeout=PATIENCE)
 SERIOUS = ("serious", "critical")  # impacts, as axe names them
 
 
+SIZE = ViewportSize(width=1280, height=720)
+# Pages that no visit uses, by browser.
+_idle: dict[Browser, list[Page]] = {}
+
+
 @contextmanager
-def visit(chromium: Browser, url: str, *, clock: bool = False, **context: Any) -> Iterator[Page]:
+def visit(
+    chromium: Browser, url: str, *, clock: bool = False, viewport: ViewportSize = SIZE, **context: Any
+) -> Iterator[Page]:
     """A page of a new visitor; `context` as for Playwright's `new_context`. clock: to let its time pass quickly.
 
-    Fails when its scripts do, or when it asks anyone but our server.
+    It may be the page of an earlier visit, of which nothing is left but scripts that the browser has read: to read them
+    takes half of a visit's processor time. Fails when its scripts do, or when it asks anyone but our server.
     """
+    idle, usual = _idle.setdefault(chromium, []), not clock and not context
+    page = idle.pop() if idle and usual else _new_page(chromium, clock, context)
+    page.set_viewport_size(viewport)
+    troubles: list[str] = []
+    listeners: dict[Any, Callable[[Any], None]] = {
+        "pageerror": lambda error: troubles.append(str(error)),
+        "console": lambda said: troubles.append(said.text) if said.type == "error" else None,
+        "request": lambda asked: troubles.extend(_foreign(asked.url, url)),
+    }
+    for event, listener in listeners.items():
+        page.on(event, listener)
+    try:
+        page.goto(url)
+        expect(page.locator("#rp-speak")).to_be_visible()
+        yield page
+        assert troubles == []
+    except BaseException:
+        page.context.close()
+        raise
+    for event, listener in listeners.items():
+        page.remove_listener(event, listener)
+    if usual and not page.is_closed():
+        _leave(page)
+        idle.append(page)
+    else:
+        page.context.close()
+
+
+def _new_page(chromium: Browser, clock: bool, context: dict[str, Any]) -> Page:
     visitor = chromium.new_context(**context)
     visitor.set_default_timeout(PATIENCE)
     if clock:
         visitor.clock.install()
-    page = visitor.new_page()
-    troubles: list[str] = []
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.on(
-        "console",
-        lambda said: troubles.append(said.text) if said.type == "error" else None,
-    )
-    page.on("request", lambda asked: troubles.extend(_foreign(asked.url, url)))
-    page.goto(url)
-    expect(page.get_by_role("button", name="Speak", exact=True)).to_be_visible()
-    yield page
-    assert troubles == []
-    visitor.close()
+    return visitor.new_page()
+
+
+def _leave(page: Page) -> None:
+    """Leave nothing of a visitor. The page stays at its server, so that its process, with the scripts, is kept."""
+    for other in page.context.pages:
+        if other != page:
+            other.close()
+    page.unroute_all()
+    page.goto(urljoin(page.url, "/reprise/alive"))
+    page.evaluate("localStorage.clear(), sessionStorage.clear()")
+    page.context.clear_cookies()
+    page.context.clear_permissions()
+    page.mouse.move(0, 0)
 
 
 def _foreign(asked: str, home: str) -> list[str]:
@@ -48,14 +86,18 @@ def _foreign(asked: str, home: str) -> list[str]:
     return [asked] if parts.scheme in ("http", "https") and parts.netloc != urlsplit(home).netloc else []
 
 
-def violations(page: Page, context: str | None = None, impacts: tuple[str, ...] | None = None) -> list[str]:
-    """What axe finds, in `context` (a selector) and of `impacts`, after the last animation: fading text is pale."""
+def violations(
+    page: Page, context: str | None = None, impacts: tuple[str, ...] | None = None, rules: tuple[str, ...] = ()
+) -> list[str]:
+    """What axe finds, in `context` (a selector), of `impacts` and by `rules` (none: by all), after the last animation:
+    fading text is pale."""
     page.wait_for_function(
         "document.getAnimations().every(a => a.playState !== 'running' || a.effect.getTiming().iterations === Infinity)"
     )
+    options = {"runOnly": {"type": "rule", "values": rules}} if rules else None
     return [
         f"{found['id']}: {node['html'][:200]} {node.get('failureSummary')}"
-        for found in Axe().run(page, context=context).response["violations"]
+        for found in Axe().run(page, context=context, options=options).response["violations"]
         if impacts is None or found["impact"] in impacts
         for node in found["nodes"]
     ]
@@ -90,7 +132,9 @@ def player(page: Page) -> dict[str, Any]:
 
 
 def wait_for(page: Page, condition: str) -> None:
-    page.wait_for_function(f"(() => {{ const player = window.reprisePlayer.stats; return {condition}; }})()")
+    """Looks ten times a second, not with each frame."""
+    given = f"(() => {{ const player = window.reprisePlayer.stats; return {condition}; }})()"
+    page.wait_for_function(given, polling=100)
 
 
 def picker(page: Page) -> Locator:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from engine.audio.concatenate import FileFormat
+from engine.audio.output.concatenate import FileFormat
 from engine.errors import InvalidInput, ScriptNotFound
 from studio.script import Cue, cues, to_markdown, to_srt, to_vtt
 from studio.script.export import ScriptExport
@@ -17,7 +17,7 @@ from web.downloads.links import DownloadFile, DownloadStream, FileProducer
 from web.downloads.sounds import FORMATS, MIMES, loudness_asked
 
 if TYPE_CHECKING:
-    from storage.script_library import ScriptLibrary
+    from storage.scripts.script_library import ScriptLibrary
     from web.downloads.covers import CoverStore
 
 SUBTITLES: dict[str, tuple[Callable[[list[Cue]], str], str]] = {

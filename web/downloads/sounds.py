@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 import soundfile
 
-from engine.audio.concatenate import FileFormat, TakeAudio
-from engine.audio.mastering import LOUDNESS
+from engine.audio.output.concatenate import FileFormat, TakeAudio
+from engine.audio.output.mastering import LOUDNESS
 from engine.errors import GenerationNotFound, VoiceNotFound
 from studio.file_names import take_file_name
-from studio.origin import Origin
+from studio.provenance.origin import Origin
 from studio.script.export import write_takes
 from studio.takes.buffer import SAMPLING_SETTINGS
 from web.downloads.links import DownloadFile, FileProducer
@@ -65,6 +65,7 @@ def sound_facts(
         "seed": record.seed,
         "model": record.model,
         "settings": {name: record.settings[name] for name in SAMPLING_SETTINGS if name in record.settings},
+        "words": [(start, end, begins / speed, ends / speed) for start, end, begins, ends in record.words],
         "name": f"{take_file_name(record.voice_name, record.text)}.wav",
         "tags": Origin.of_record(record).tags(),
         "links": {kind: links.sign(owner, "take", f"{item}.{kind}", valid) for kind in FORMATS},

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import VoiceNotFound
 from engine.voice import VOICE_FILE_SUFFIX
-from studio.voice_archive import write_voice_archive
+from studio.voices.voice_archive import write_voice_archive
 from web.downloads.links import DownloadFile, DownloadStream, FileProducer
 
 if TYPE_CHECKING:

@@ -31,6 +31,7 @@ from web.http.request_body import BodyRejected, Disconnected, read_body, replay_
 from web.http.responses import error_response, retry_later_response
 from web.http.routes import AllowedRoutes, RouteKind
 from web.http.startup_token import TOKEN_PARAMETER, StartupToken
+from web.http.static_cache import StaticCache
 from web.identity.addresses import client_address
 from web.limits.concurrency import ConcurrencyLimiter, TooManyCalls
 
@@ -79,7 +80,8 @@ def gate_lifespan(
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         assert app.middleware_stack is not None, "it was made for this call"
-        behind = inner(app.middleware_stack) if inner else app.middleware_stack
+        cached = StaticCache(app.middleware_stack)
+        behind = inner(cached) if inner else cached
         app.middleware_stack = Gate(behind, policy, calls, api)
         yield
 

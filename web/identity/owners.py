@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from itsdangerous import BadSignature, Signer
 
 from engine.errors import InvalidInput, InvalidOption
-from storage.library import LOCAL
+from storage.voices.library import LOCAL
 from web.http.hosts import IS_LOCAL, is_loopback
 from web.identity.addresses import client_address
 

@@ -23,6 +23,7 @@ import * as checker from "./status/checker.js";
 import * as status from "./status/status.js";
 import * as changeBroadcast from "./ui/change_broadcast.js";
 import { listen } from "./ui/keyboard.js";
+import { closeFromOutside } from "./ui/menus.js";
 import * as owner from "./ui/owner.js";
 import { translate } from "./ui/words.js";
 
@@ -48,6 +49,7 @@ const COMPONENTS = {
 };
 
 listen();
+closeFromOutside();
 begin();
 arrive();
 

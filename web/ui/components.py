@@ -27,7 +27,9 @@ def player(sample_rate: int, *, render: bool = True) -> gr.HTML:
 
 def take_list() -> gr.HTML:
     """The takes of a session. Its value: what `web.tabs.speak.take_list` answers; events: as takes.js has them."""
-    return _component("speak/takes", "rp-takes", ("fresh", "star", "erase", "again", "seed", "further", "halt"))
+    return _component(
+        "speak/takes", "rp-takes", ("fresh", "star", "erase", "again", "seed", "further", "halt", "prove")
+    )
 
 
 def writing(text: str, *, render: bool = True) -> gr.HTML:

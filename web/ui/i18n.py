@@ -48,6 +48,14 @@ class Words:
         pattern = None if digits is None else f"#,##0.{'0' * digits}"
         return format_decimal(value, pattern, Locale.parse(self.language, sep="-"))
 
+    def length(self, seconds: float) -> str:
+        """A length of speech, as web/static/ui/format.js writes it: "1.8 s", from ten seconds on "0:12", "1:02:05"."""
+        if seconds < 9.95:
+            return f"{self.number(seconds, 1)} {'秒' if self.language.startswith(('ja', 'zh')) else 's'}"
+        minutes, rest = divmod(int(seconds), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
 
 class Translations:
     """All languages of the page."""
@@ -71,8 +79,7 @@ class Translations:
     @property
     def names(self) -> dict[str, str]:
         """The languages' own names by code, as a reader looks for them."""
-        names = {code: Locale.parse(code, sep="-").language_name or code for code in self._languages}
-        return {code: name[:1].upper() + name[1:] for code, name in names.items()}
+        return {code: own_name(code) for code in self._languages}
 
     def label(self, key: str) -> str:
         """A mark that Gradio fills in as label, info, placeholder or value. Raises KeyError for an unknown key."""
@@ -101,6 +108,12 @@ class Translations:
         first = accepted.partition(",")[0].partition(";")[0].strip().lower()
         known = {language.lower(): language for language in self._languages}
         return known.get(first) or known.get(first.partition("-")[0]) or ENGLISH
+
+
+def own_name(language: str) -> str:
+    """The name of a language in itself, by its tag."""
+    name = Locale.parse(language, sep="-").language_name or language
+    return name[:1].upper() + name[1:]
 
 
 def _texts(folder: Path) -> dict[str, str]:

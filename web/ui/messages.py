@@ -25,7 +25,7 @@ def notice(text: str, kind: Literal["good", "bad", "busy"] = "good") -> str:
 
 def progress(chunk: AudioChunk, seconds: float, words: Words) -> str:
     """The progress of a running take."""
-    parts = [words("speech.spoken", seconds=words.number(seconds, 1))]
+    parts = [words("speech.spoken", time=words.length(seconds))]
     if chunk.segments > 1:
         parts.insert(0, words("speech.segment", number=chunk.segment + 1, count=chunk.segments))
     if (worked := chunk.elapsed - chunk.queued) > 0:
@@ -53,14 +53,3 @@ def _fault(result: SpeechResult, reason: StopReason, key: str, words: Words) -> 
     if len(result.segments) > 1 and which:
         return words(f"{key}_segments", which=", ".join(which), count=len(result.segments))
     return words(key) if result.stop_reason == reason else ""
-
-
-def figures(result: SpeechResult, words: Words) -> str:
-    """Length, speed and seed of a take."""
-    seconds, elapsed = (words.number(value, 1) for value in (result.seconds, result.elapsed))
-    parts = [words("speech.length", seconds=seconds, elapsed=elapsed)]
-    if result.first_audio is not None:
-        parts.append(words("speech.first_audio", seconds=words.number(result.first_audio, 2)))
-    parts.append(words("speech.factor", factor=words.number(result.real_time_factor, 2)))
-    parts.append(words("speech.with_seed", seed=str(result.seed)))
-    return " · ".join(parts)

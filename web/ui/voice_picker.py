@@ -9,10 +9,10 @@ import gradio as gr
 
 from engine.errors import InvalidInput
 from engine.sentences import Sentence
-from studio.available_voices import ModelVoice
+from studio.voices.available_voices import ModelVoice
 
 if TYPE_CHECKING:
-    from studio.available_voices import ListedVoice
+    from studio.voices.available_voices import ListedVoice
     from web.ui.i18n import Words
 
 

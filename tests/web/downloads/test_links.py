@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
 from engine.voice import Voice
 from storage import Storage, VoiceLibrary
-from tests.clock import Clock
-from tests.fake_engine import FakeEngine, voice
-from tests.waiting import until
+from tests.support.clock import Clock
+from tests.support.fake_engine import FakeEngine, voice
+from tests.support.waiting import until
 from web.downloads.links import (
     MAX_VALID_SECONDS,
     VALID_SECONDS,

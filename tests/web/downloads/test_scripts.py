@@ -19,13 +19,13 @@ import soundfile
 from PIL import Image
 from pyloudnorm import Meter
 
-from engine.audio.tags import read_tags
+from engine.audio.output.tags import read_tags
 from engine.errors import InvalidInput, LibraryError
 from storage import Storage
 from storage.repositories.generations import Spoken
-from studio.origin import Origin
+from studio.provenance.origin import Origin
 from studio.script import Card, parse
-from tests.fake_engine import SAMPLE_RATE, FakeEngine, buzz
+from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, buzz
 from tests.web.conftest import make_context
 from web.downloads.covers import CoverStore
 from web.downloads.links import DownloadFile, DownloadStream

@@ -7,14 +7,14 @@ import pytest
 import soundfile
 
 from engine.audio import encode_flac, to_int16
-from engine.audio.tags import read_tags
+from engine.audio.output.tags import read_tags
 from engine.errors import GenerationNotFound, VoiceNotFound
 from storage import Storage, VoiceLibrary
 from storage.repositories.generations import GenerationRecord, Spoken
 from studio.file_names import take_file_name
-from studio.origin import Origin
+from studio.provenance.origin import Origin
 from studio.takes.store import TakeStore
-from tests.fake_engine import SAMPLE_RATE, buzz, voice
+from tests.support.fake_engine import SAMPLE_RATE, buzz, voice
 from web.downloads.sounds import FORMATS, clip_producer, take_producer
 
 SOUND = buzz(0, SAMPLE_RATE * 2, 120)

@@ -9,9 +9,9 @@ import pytest
 from engine.errors import InvalidCodes, VoiceNotFound
 from engine.voice import Voice
 from storage import VoiceLibrary
-from storage.repositories.shared_voices import Sample
-from studio.voice_archive import LEFT_OUT, VoiceArchive
-from tests.fake_engine import voice
+from storage.repositories.library.shared_voices import Sample
+from studio.voices.voice_archive import LEFT_OUT, VoiceArchive
+from tests.support.fake_engine import voice
 from web.downloads.voices import ARCHIVE_NAME, archive_producer
 
 

@@ -7,7 +7,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from storage import Storage
-from tests.fake_engine import FakeEngine
+from tests.support.fake_engine import FakeEngine
 from web.http.alive import PATH, AliveEndpoint
 
 CONFIG = {"dependencies": [{"id": 0, "targets": [[1, "click"]], "inputs": [2], "outputs": [3], "queue": False}]}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from storage import Storage
-from tests.fake_engine import FakeEngine
+from tests.support.fake_engine import FakeEngine
 from tests.web.conftest import make_context
 from web.http.calls import ITEMS, NO_FILE, CallRejected, CallValidator
 from web.page import create_app

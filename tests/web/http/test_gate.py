@@ -10,7 +10,7 @@ import pytest
 
 from engine.errors import InvalidOption
 from storage import Storage, VoiceLibrary
-from tests.fake_engine import FakeEngine, voice
+from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
 from tests.web.visitor import Visitor
 from web.http.hosts import AllowedHosts, host_name

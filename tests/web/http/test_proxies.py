@@ -5,22 +5,30 @@ import os
 import re
 import shutil
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, expect
+from websockets.sync.client import connect
 
+from api.app import create_api
 from benchmarks.browser import another
 from storage import Storage
-from tests.fake_engine import FakeEngine, voice
+from storage.api_keys import NewKey
+from studio.context import AppContext
+from studio.engines.model_manager import ModelManager
 from tests.paths import ROOT
+from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
 from tests.web.http.test_strange_pages import CHECKS_OFF, SECRET, attacks, reloaded, seen_calls, strangers
+from web.http.hosts import is_local
 from web.identity.accounts import load_accounts
 
 README = (ROOT / "README.md").read_text("utf-8")
@@ -93,6 +101,23 @@ def proxied(proxy: Proxy, folder: Path, upstream: str, strange: int) -> Iterator
             running.wait(PATIENCE)
 
 
+def live_session(page: str, key: str) -> dict[str, str]:
+    """What the API answers to a program that speaks with it by a web socket, through the proxy."""
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    place = urlsplit(page)
+    with connect(
+        f"wss://{place.netloc}/v1/audio/speech/stream",
+        address=("127.0.0.1", place.port),
+        ssl=trusting,
+        proxy=None,
+        additional_headers={"Authorization": f"Bearer {key}"},
+    ) as socket:
+        socket.send(json.dumps({"type": "session.config", "voice": SECRET}))
+        answer: dict[str, str] = json.loads(socket.recv())
+        return answer
+
+
 def _listens(port: int) -> bool:
     with socket.socket() as plain:
         plain.settimeout(1)
@@ -109,7 +134,8 @@ def test_the_page_behind_https_and_a_sibling_that_attacks_it(proxy: Proxy, tmp_p
         strange = stack.enter_context(strangers())
         kept = storage.voices.add(voice(SECRET), owner="user:anna")
         engine, accounts = FakeEngine(), load_accounts([f"anna:{PASSWORD}"])
-        url = serve(engine, storage, "user", allowed_hosts=[NAME], accounts=accounts)
+        api = create_api(AppContext.create(ModelManager(engine), storage), is_local)
+        url = serve(engine, storage, "user", allowed_hosts=[NAME], accounts=accounts, api=api)
         (folder := tmp_path / "proxy").mkdir()
         target = stack.enter_context(proxied(proxy, folder, url.split("/")[2], strange))
         names = f"--host-resolver-rules=MAP *.{NAME.partition('.')[2]} 127.0.0.1"
@@ -127,6 +153,8 @@ def test_the_page_behind_https_and_a_sibling_that_attacks_it(proxy: Proxy, tmp_p
         speak.click()
         page.wait_for_function("reprisePlayer.stats.finished && reprisePlayer.stats.length > 0")
         assert len(engine.speeches) == 1, "speech streams through the proxy"
+        _, key = storage.keys.create(NewKey("Phone", "user:anna"))
+        assert live_session(target, key)["type"] == "session.created"
         # A take that is fetched by its link: the player has the sound of a new one itself.
         page.reload()
         page.get_by_role("button", name="Play:").first.click()

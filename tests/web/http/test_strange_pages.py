@@ -18,8 +18,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from benchmarks.browser import another
 from storage import Storage
-from storage.library import LOCAL
-from tests.fake_engine import FakeEngine, voice
+from storage.voices.library import LOCAL
+from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
 from tests.web.visiting import visit
 

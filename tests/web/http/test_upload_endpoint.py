@@ -13,8 +13,8 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from storage import Storage
-from tests.clock import Clock
-from tests.fake_engine import FakeEngine
+from tests.support.clock import Clock
+from tests.support.fake_engine import FakeEngine
 from tests.web.conftest import serving
 from tests.web.visitor import Visitor
 from web.http import upload_endpoint as uploads

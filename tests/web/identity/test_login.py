@@ -14,9 +14,9 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from storage import Storage
-from tests.clock import Clock
-from tests.fake_engine import FakeEngine
-from tests.looping import run
+from tests.support.clock import Clock
+from tests.support.fake_engine import FakeEngine
+from tests.support.looping import run
 from tests.web.visitor import page_config
 from web.identity import login
 from web.identity.accounts import load_accounts

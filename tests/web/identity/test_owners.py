@@ -18,15 +18,16 @@ from playwright.sync_api import Browser, expect
 
 from engine.errors import InvalidInput, InvalidOption
 from storage import Storage, VoiceLibrary
-from storage.library import LOCAL
-from tests.fake_engine import FakeEngine, voice
-from tests.web.visiting import open_tab
+from storage.voices.library import LOCAL
+from tests.support.fake_engine import FakeEngine, voice
+from tests.web.visiting import open_tab, visit
 from tests.web.visitor import Visitor, page_config
 from web.http.hosts import IS_LOCAL
 from web.identity.accounts import load_accounts
 from web.identity.owners import Deployment, Owner, OwnerResolver, owner_mode
-from web.serve import read_deployment
+from web.serve import create_policy, read_deployment
 from web.ui.components import STATIC
+from web.ui.i18n import Translations
 
 Serve = Callable[..., str]
 expect.set_options(timeout=120_000)  # ms: a busy machine is slow, not wrong
@@ -77,7 +78,11 @@ def test_the_environment_of_a_space_is_heeded(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("SPACE_ID", "someone/reprise")
     assert read_deployment(None, share=False, root_path=None, accounts=False) == Deployment("0.0.0.0", space=True)
     monkeypatch.setenv("OAUTH_CLIENT_ID", "an id")
-    assert read_deployment(None, share=False, root_path=None, accounts=False).sign_in
+    place = read_deployment(None, share=False, root_path=None, accounts=False)
+    assert place.sign_in
+    monkeypatch.setenv("SPACE_HOST", "someone-reprise.hf.space,voices.example.org")  # with a domain of its own
+    hosts = create_policy(place, "hub", SECRET, Translations.load()).hosts
+    assert all(name in hosts for name in ("someone-reprise.hf.space", "voices.example.org"))
 
 
 @given(NAMES, NAMES)
@@ -226,7 +231,12 @@ def test_users_log_in_and_keep_to_themselves(
 
 
 def test_signed_in_users_are_told_apart_from_browsers(
-    serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    chromium: Browser,
+    serve: Serve,
+    engine: FakeEngine,
+    library: VoiceLibrary,
+    storage: Storage,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     info = {"access_token": "t", "scope": "openid", "userinfo": {"sub": "17", "preferred_username": "anna"}}
     monkeypatch.setattr("gradio.oauth._get_mocked_oauth_info", lambda: info)
@@ -241,6 +251,15 @@ def test_signed_in_users_are_told_apart_from_browsers(
     assert list(visitor.arrive()["voices"].values()) == ["Hers"]
     assert visitor.token is None
     assert visitor.speak("Hello.", library.list(owner="hub:17")[0].id)["stop_reason"] == "end"
+    with visit(chromium, url) as page:
+        for width in (1280, 390):
+            page.set_viewport_size({"width": width, "height": 844})
+            for control in (
+                page.get_by_role("button", name="Sign in with Hugging Face"),
+                page.get_by_label("Language", exact=True),
+            ):
+                control.click(trial=True)  # nothing lies over it
+            page.get_by_role("tab", name="Speak", exact=True).click()
 
 
 def test_who_comes_through_a_proxy_is_not_the_machines_owner(
@@ -256,34 +275,30 @@ def test_a_browser_keeps_its_key_and_its_voices(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     url = serve(engine, storage, "browser")
-    one, two = chromium.new_context(), chromium.new_context()
-    page, other = one.new_page(), two.new_page()
-    for opened in (page, other):
-        opened.goto(url)
-        opened.wait_for_function("localStorage.getItem('reprise.owner') !== null", timeout=120_000)
-    key = page.evaluate("localStorage.getItem('reprise.owner')")
-    assert key != other.evaluate("localStorage.getItem('reprise.owner')")
-    owner = OwnerResolver("browser", library.secret("signing")).resolve(None, key).key
-    library.add(voice("Anna"), owner=owner)
-    page.reload()
-    picker = page.get_by_label("Speak with")
-    expect(picker).to_have_value("Anna")
-    open_tab(page, "Library")
-    page.get_by_role("button", name="Anna", exact=True).click()
-    page.get_by_label("Rename").fill("Zoe")
-    page.get_by_label("Rename").press("Enter")
-    expect(picker).to_have_value("Zoe")
-    assert [record.name for record in library.list(owner=owner)] == ["Zoe"], "the event sent the key"
-    other.reload()
-    expect(other.get_by_role("heading", name="Welcome")).to_be_visible()
+    with visit(chromium, url) as page, visit(chromium, url) as other:
+        for opened in (page, other):
+            opened.wait_for_function("localStorage.getItem('reprise.owner') !== null")
+        key = page.evaluate("localStorage.getItem('reprise.owner')")
+        assert key != other.evaluate("localStorage.getItem('reprise.owner')")
+        owner = OwnerResolver("browser", library.secret("signing")).resolve(None, key).key
+        library.add(voice("Anna"), owner=owner)
+        page.reload()
+        picker = page.get_by_label("Speak with")
+        expect(picker).to_have_value("Anna")
+        open_tab(page, "Library")
+        page.get_by_role("button", name="Anna", exact=True).click()
+        page.get_by_label("Rename").fill("Zoe")
+        page.get_by_label("Rename").press("Enter")
+        expect(picker).to_have_value("Zoe")
+        assert [record.name for record in library.list(owner=owner)] == ["Zoe"], "the event sent the key"
+        other.reload()
+        expect(other.get_by_role("heading", name="Welcome")).to_be_visible()
 
-    page.evaluate("localStorage.setItem('reprise.owner', 'forged')")
-    page.reload()
-    expect(page.locator("#rp-speak-notice")).to_contain_text("was given a new one")
-    page.wait_for_function("localStorage.getItem('reprise.owner') !== 'forged'", timeout=120_000)
-    assert page.evaluate("localStorage.getItem('reprise.owner')") != key
-    one.close()
-    two.close()
+        page.evaluate("localStorage.setItem('reprise.owner', 'forged')")
+        page.reload()
+        expect(page.locator("#rp-speak-notice")).to_contain_text("was given a new one")
+        page.wait_for_function("localStorage.getItem('reprise.owner') !== 'forged'")
+        assert page.evaluate("localStorage.getItem('reprise.owner')") != key
 
 
 def test_a_browser_that_keeps_nothing_is_told(

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { byFile } from "../../../web/static/library/offers.js";
-import { bytesIn, folded, found, hues, languageName, ordered, tagsOf, timeIn, withInstead } from "../../../web/static/library/voices.js";
+import { bytesIn, folded, found, hues, languageName, ordered, tagsOf, withInstead } from "../../../web/static/library/voices.js";
 
 const voice = (name, more = {}) => ({
   name, description: "", tags: [], language: "en", made: "2026-11-21T08:00:00+00:00", seconds: 5, spoken: 0, ...more,
@@ -49,11 +49,6 @@ test("amounts are written for people", () => {
   const cases = { 0: "0 bytes", 1: "1 byte", 999: "999 bytes", 1000: "1 kB", 116400: "116 kB", 12_345_678: "12.3 MB", 3e12: "3 TB" };
   for (const [count, text] of Object.entries(cases)) assert.equal(bytesIn(Number(count), "en"), text);
   assert.equal(bytesIn(12_345_678, "de"), "12,3 MB");
-});
-
-test("times have hours and minutes, short ones seconds", () => {
-  const cases = { 0: "0.0 s", 0.4: "0.4 s", 59.4: "59.4 s", 60: "1 min", 125: "2 min", 3600: "1 hr", 7384: "2 hr 3 min", 3605: "1 hr" };
-  for (const [seconds, text] of Object.entries(cases)) assert.equal(timeIn(Number(seconds), "en"), text, seconds);
 });
 
 test("portraits are well apart in colour, and keep theirs when others come", () => {

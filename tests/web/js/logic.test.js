@@ -7,7 +7,7 @@ import { english, ramp, seeded } from "./helpers.js";
 import { EXACT, obstacle, refusal } from "../../../web/static/new_voice/microphone.js";
 import { Countdown, Meter, onMeter, Recording } from "../../../web/static/new_voice/recording.js";
 import { Sound, SoundCache } from "../../../web/static/player/sound_cache.js";
-import { clock, firstSound, secondsOf } from "../../../web/static/ui/format.js";
+import { clock, firstSound, lengthOf, secondsOf } from "../../../web/static/ui/format.js";
 import { barsOf, Peaks } from "../../../web/static/ui/peaks.js";
 import { decodeWav, encodeWav, toInt16 } from "../../../web/static/ui/wav.js";
 import { useWords } from "../../../web/static/ui/words.js";
@@ -178,7 +178,9 @@ test("seconds are written in the reader's own way", () => {
 });
 
 test("times", () => {
-  assert.deepEqual([0, 59.9, 61].map(clock), ["0:00", "0:59", "1:01"]);
+  assert.deepEqual([0, 59.9, 61, 3599, 7384].map(clock), ["0:00", "0:59", "1:01", "59:59", "2:03:04"]);
+  assert.deepEqual([0.44, 9.94, 9.96, 75].map((time) => lengthOf(time, "de")), ["0,4 s", "9,9 s", "0:09", "1:15"]);
+  assert.equal(lengthOf(7, "en", 0), "7 s");
   assert.equal(firstSound({ clickedAt: 100, firstSoundAt: null }), null);
   assert.equal(firstSound({ clickedAt: 100, firstSoundAt: 312.4 }), 212);
 });

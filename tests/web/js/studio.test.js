@@ -70,6 +70,21 @@ test("words are placed by their share of the sound, and silence is nobody's", ()
   assert.equal(new WordClock("one two six").at(0.9, peaks.slice(0, 50), 5), 0, "the rest is still to come");
 });
 
+test("words are where the model says, and behind its last word an estimate goes on", () => {
+  const text = "😀 Well-known words, & more to come";
+  const clock = new WordClock(text);
+  const at = (part, begins, ends) => [[...text.slice(0, text.indexOf(part))].length, [...text.slice(0, text.indexOf(part) + part.length)].length, begins, ends];
+  const known = [at("Well-known", 0.5, 1.5), at("words,", 2, 3), at("&", 3, 3.5)];
+  const peaks = Array(50 * 6).fill(0.5);
+  const word = (time, told = known) => clock.pieces[clock.at(time, peaks, 0, told)]?.text;
+  const times = [0.4, 0.5, 1.4, 1.7, 2.5, 3.2, 3.6, 4.6, 5.9];
+  const heard = [undefined, "Well", "known", "known", "words", "words", "more", "to", "come"];
+  assert.deepEqual(times.map((time) => word(time)), heard);
+  assert.deepEqual(times.toReversed().map((time) => word(time)), heard.toReversed(), "also backwards");
+  assert.equal(word(1, known.slice(0, 1)), "known", "as soon as they are told");
+  assert.equal(clock.at(1.6, peaks.slice(0, 75), 6, known.slice(0, 1)), clock.pieces.findIndex((p) => p.text === "known"), "not further than it is spoken");
+});
+
 test("another speed changes the length, and neither the pitch nor the end", () => {
   const rate = 8000;
   const tone = Int16Array.from({ length: 2 * rate }, (_, i) => 12000 * Math.sin((2 * Math.PI * 200 * i) / rate));

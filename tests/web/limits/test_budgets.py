@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from studio.script import Card
-from tests.clock import Clock
-from tests.fake_engine import voice
+from tests.support.clock import Clock
+from tests.support.fake_engine import voice
 from web.context import WebContext
 from web.identity.owners import Owner
 from web.limits.budgets import ADDRESS, BROWSER, HOUR, SCRIPTS, TAKES, BudgetExceeded, Budgets, Limits

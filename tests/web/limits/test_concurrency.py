@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from tests.looping import run
+from tests.support.looping import run
 from web.http import gate
 from web.http.gate import Gate, GatePolicy
 from web.http.hosts import AllowedHosts

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from storage import Storage
-from tests.fake_engine import FakeEngine
+from tests.support.fake_engine import FakeEngine
 from tests.web.conftest import serving
 from web.limits import connections
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.clock import Clock
+from tests.support.clock import Clock
 from web.limits.throttle import ADDRESS, ATTACK, FORGOTTEN, PAIR, PAIR_THAT_LOGGED_IN, LoginThrottle
 
 HOME, ELSEWHERE = "192.0.2.1", "198.51.100.1"

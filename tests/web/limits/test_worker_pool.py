@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.looping import run
+from tests.support.looping import run
 from web.identity.addresses import client_address
 from web.limits.budgets import PoolFull
 from web.limits.worker_pool import WorkerPool

@@ -15,8 +15,9 @@ from playwright.sync_api import Browser, expect
 
 from engine.sentences import english
 from storage import Storage
-from tests.fake_engine import FakeEngine
 from tests.paths import ROOT
+from tests.support.fake_engine import FakeEngine
+from tests.web.visiting import visit
 from web.context import WebContext
 from web.page import create_app
 from web.tabs.speak.layout import FIRST_TEXT
@@ -184,17 +185,14 @@ def test_a_browser_shows_its_language(chromium: Browser, serve: Serve, engine: F
     url = serve(engine, storage)
     for locale, language in (("de-AT", "de"), ("zh-CN", "zh-CN")):
         texts: Mapping[str, str] = TRANSLATIONS.languages[language]
-        context = chromium.new_context(locale=locale)
-        page = context.new_page()
-        page.goto(url)
-        expect(page.get_by_role("button", name=texts["speech.speak"], exact=True)).to_be_visible()
-        for key in ("welcome.pick_more", "takes.none"):
-            expect(page.get_by_text(texts[key], exact=True)).to_be_visible()
-        page.get_by_role("tab", name=texts["tab.new"], exact=True).click()
-        for key in ("clip.script", "clip.invitation", "new.consent_blank"):
-            expect(page.get_by_text(texts[key], exact=True)).to_be_visible()
-        expect(page.get_by_placeholder(texts["new.speaker_hint"])).to_be_visible()
-        page.get_by_role("button", name=texts["new.save"]).click()
-        expect(page.locator("#rp-form-notice")).to_contain_text(texts["notice.no_clip"])
-        assert "__i18n__" not in page.locator("gradio-app").inner_html()
-        context.close()
+        with visit(chromium, url, locale=locale) as page:
+            expect(page.get_by_role("button", name=texts["speech.speak"], exact=True)).to_be_visible()
+            for key in ("welcome.pick_more", "takes.none"):
+                expect(page.get_by_text(texts[key], exact=True)).to_be_visible()
+            page.get_by_role("tab", name=texts["tab.new"], exact=True).click()
+            for key in ("clip.script", "clip.invitation", "new.consent_blank"):
+                expect(page.get_by_text(texts[key], exact=True)).to_be_visible()
+            expect(page.get_by_placeholder(texts["new.speaker_hint"])).to_be_visible()
+            page.get_by_role("button", name=texts["new.save"]).click()
+            expect(page.locator("#rp-form-notice")).to_contain_text(texts["notice.no_clip"])
+            assert "__i18n__" not in page.locator("gradio-app").inner_html()

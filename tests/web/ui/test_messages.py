@@ -52,11 +52,6 @@ def test_an_ending_says_why(spoken: SpeechResult, says: str) -> None:
     assert messages.ending(spoken, WORDS) == says
 
 
-def test_the_figures_of_a_take() -> None:
-    figures = "2.0 s in 0.9 s · first audio after 0.25 s · real-time factor 0.45 · seed 5"
-    assert messages.figures(result("end"), WORDS) == figures
-
-
 def test_progress_counts_segments_only_where_there_are_some() -> None:
     one = AudioChunk(None, 0, 3, 0.5, 0, 1, "a")  # type: ignore[arg-type]
     assert messages.progress(one, 1.0, WORDS) == "1.0 s spoken · 2.0 × real time"
@@ -70,7 +65,8 @@ def test_our_own_errors_speak_for_themselves() -> None:
 
 def test_sentences_are_in_the_readers_language() -> None:
     assert messages.ending(result("cancelled", frames=0), GERMAN) == "Gestoppt, bevor etwas gesprochen war."
-    assert "0,45" in messages.figures(result("end"), GERMAN)
+    one = AudioChunk(None, 0, 3, 0.5, 0, 1, "a")  # type: ignore[arg-type]
+    assert messages.progress(one, 1.0, GERMAN).startswith("1,0 s gesprochen")
     assert "Protokoll" in messages.error_message(KeyError("x"), GERMAN)
     assert messages.error_message(EngineBusy("engine.busy", limit=1200), GERMAN).startswith("Alle 1.200 Plätze sind")
     assert messages.error_message(EngineBusy("engine.busy", limit=1200), WORDS).startswith("All 1,200 places are")
@@ -86,3 +82,15 @@ def test_a_notice_is_text_whatever_it_holds() -> None:
     assert "<b>" not in messages.notice("<b>bold</b>")
     assert 'role="alert"' in messages.notice("No.", "bad")
     assert 'role="status"' in messages.notice("Yes.")
+
+
+def test_lengths_are_written_as_in_the_browser() -> None:
+    """As logic.test.js has them."""
+    assert [GERMAN.length(seconds) for seconds in (0.44, 9.94, 9.96, 75, 7384)] == [
+        "0,4 s",
+        "9,9 s",
+        "0:09",
+        "1:15",
+        "2:03:04",
+    ]
+    assert Translations.load().words_for("ja").length(2.84) == "2.8 秒"

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from storage import Storage
-from tests.fake_engine import FakeEngine
+from tests.support.fake_engine import FakeEngine
 from tests.web.conftest import serving
 from tests.web.visitor import page_config
 from web.ui.i18n import Translations

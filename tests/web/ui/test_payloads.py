@@ -14,7 +14,7 @@ from engine.errors import DatabaseUnavailable, EngineFailed, InvalidCheckpoint, 
 from storage import Storage
 from studio.traces import reason, trace
 from tests.attack.events import forge_events
-from tests.fake_engine import FakeEngine, voice
+from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import make_context
 from tests.web.visitor import Visitor
 from web.context import WebContext

@@ -3,9 +3,9 @@
 import { detailsOf, factsOf, firstWords, FORMATS } from "./facts.js";
 import { button, create, icon, PAUSE, PLAY } from "../ui/elements.js";
 import { atLoudness, loudnessChoice } from "../ui/loudness.js";
+import { sureButton } from "../ui/sure.js";
 import { pageLanguage, words } from "../ui/words.js";
 
-const SURE_FOR = 6000; // ms that the question about deleting stands
 const STAR = "M12 3.6l2.6 5.3 5.8.8-4.2 4.1 1 5.8-5.2-2.7-5.2 2.7 1-5.8L3.6 9.7l5.8-.8z";
 
 export class EntryRow {
@@ -22,7 +22,7 @@ export class EntryRow {
     this.star = button({ class: "rp-entry-star", onclick: () => this.setStar() }, icon(STAR));
     this.again = button({ class: "rp-entry-again", text: words("history.again"), onclick: () => act("again", { id: entry.id }) });
     this.files = this.downloads();
-    this.gone = button({ class: "rp-entry-delete", onclick: () => this.remove() });
+    this.gone = sureButton({ class: "rp-entry-delete" }, { text: words("takes.delete"), act: () => this.remove() });
     const actions = create("div", { class: "rp-entry-actions" }, this.again, this.open, this.files, this.gone);
     this.node.append(
       this.play,
@@ -30,7 +30,6 @@ export class EntryRow {
       this.star,
     );
     this.name();
-    this.calm();
     this.unfold(false);
     this.update(entry);
   }
@@ -38,9 +37,9 @@ export class EntryRow {
   downloads() {
     this.links = Object.entries(FORMATS).map(([kind, text]) => create("a", { "data-kind": kind, text }));
     return create(
-      "details", { class: "rp-entry-files" },
+      "details", { class: "rp-menu" },
       create("summary", { text: words("history.download") }),
-      create("span", { class: "rp-entry-links" }, ...this.links, loudnessChoice(() => this.update(this.entry))),
+      create("div", { class: "rp-menu-list" }, loudnessChoice(() => this.update(this.entry)), ...this.links),
     );
   }
 
@@ -80,24 +79,9 @@ export class EntryRow {
     this.act("star", { id: this.entry.id, starred });
   }
 
-  // The first press asks, a second one deletes; after a while the question is withdrawn.
   remove() {
-    if (this.sure) {
-      this.calm();
-      window.reprisePlayer?.forget(this.entry.id);
-      this.act("withdraw", { id: this.entry.id });
-      return;
-    }
-    this.gone.textContent = words("history.delete_sure");
-    this.gone.classList.add("rp-danger");
-    this.sure = setTimeout(() => this.calm(), SURE_FOR);
-  }
-
-  calm() {
-    clearTimeout(this.sure);
-    this.sure = null;
-    this.gone.textContent = words("history.delete");
-    this.gone.classList.remove("rp-danger");
+    window.reprisePlayer?.forget(this.entry.id);
+    this.act("withdraw", { id: this.entry.id });
   }
 
   // Shows all of the text, and the settings that it was spoken with.

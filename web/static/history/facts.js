@@ -1,6 +1,6 @@
 // The facts that an entry of the history shows.
 
-import { secondsOf } from "../ui/format.js";
+import { lengthOf, momentOf } from "../ui/format.js";
 import { words } from "../ui/words.js";
 
 export const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus" };
@@ -9,11 +9,10 @@ const joined = (facts) => facts.filter(Boolean).join(" · ");
 
 // The summary of an entry. language: a BCP 47 tag.
 export function factsOf(entry, language) {
-  const when = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
   return joined([
-    when.format(new Date(entry.when)),
+    momentOf(entry.when, language),
     entry.voice,
-    secondsOf(entry.seconds, language),
+    lengthOf(entry.seconds, language),
     words("history.seed", { seed: String(entry.seed) }),
     entry.ending === "cancelled" && words("history.stopped"),
     entry.ending === "length" && words("history.cut"),

@@ -1,9 +1,9 @@
 // A voice's card, shown or being edited.
 
 import { copyLink } from "../draft/deep_links.js";
-import { languageName, tagsOf, timeIn } from "./voices.js";
+import { languageName, tagsOf } from "./voices.js";
 import { button, create } from "../ui/elements.js";
-import { secondsOf } from "../ui/format.js";
+import { lengthOf, secondsOf } from "../ui/format.js";
 import { drawing } from "../ui/icons.js";
 import { portraitOf } from "../ui/portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
@@ -42,7 +42,7 @@ function nameHeading(voice) {
 const about = (voice) => [languageName(voice.language, pageLanguage()), secondsOf(voice.seconds, pageLanguage())].filter(Boolean).join(" · ");
 
 function past(voice) {
-  const used = voice.times ? words("library.used", { time: timeIn(voice.spoken, pageLanguage()) }) : words("library.unused");
+  const used = voice.times ? words("library.used", { time: lengthOf(voice.spoken, pageLanguage()) }) : words("library.unused");
   if (voice.shared) return create("p", { text: used });
   const made = words("library.made", { date: day(voice.made) });
   return create("p", {}, create("span", { text: made }), " · ", create("span", { text: used }));

@@ -1,7 +1,5 @@
 // Search, order, texts and portraits of the voices in the Library tab.
 
-import { secondsOf } from "../ui/format.js";
-
 // Without case and accents, as the server compares texts.
 export const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 
@@ -48,14 +46,6 @@ export function bytesIn(count, language) {
   const power = count < 1000 ? 0 : Math.min(Math.floor(Math.log10(count) / 3), UNITS.length - 1);
   const digits = power < 2 ? 0 : 1;
   return inUnit(count / 1000 ** power, UNITS[power], language, digits, power ? "short" : "long");
-}
-
-// Hours and minutes of a time: "2 hr 3 min"; under a minute, its seconds.
-export function timeIn(seconds, language) {
-  if (seconds < 60) return secondsOf(seconds, language);
-  const minutes = Math.floor(seconds / 60);
-  const parts = [[Math.floor(minutes / 60), "hour"], [minutes % 60, "minute"]].filter(([count]) => count);
-  return parts.map(([count, unit]) => inUnit(count, unit, language, 0)).join(" ");
 }
 
 function inUnit(count, unit, language, digits, unitDisplay = "short") {

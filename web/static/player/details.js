@@ -2,11 +2,12 @@
 
 import { WordClock } from "./word_clock.js";
 import { create } from "../ui/elements.js";
-import { decimals, secondsOf } from "../ui/format.js";
+import { decimals, lengthOf } from "../ui/format.js";
 import { showPortrait, voiceOf } from "../ui/portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
 
-// What can be told of a sound, of which all may be missing: { text, voice: { id, name }, seed, model, settings, links }.
+// What can be told of a sound, of which all may be missing: { text, words: when
+// they are spoken as WordClock takes them, voice: { id, name }, seed, model, settings, links }.
 export const factsOf = (sound) => sound?.facts ?? {};
 
 // Settings by their names in the engine, and the keys of their words.
@@ -16,7 +17,7 @@ function detailsOf(sound, language) {
   const { voice, seed, model, settings = {} } = factsOf(sound);
   const rows = [
     ["player.voice", voiceOf(voice)?.name],
-    ["player.length", sound?.length ? secondsOf(sound.seconds, language) : ""],
+    ["player.length", sound?.length ? lengthOf(sound.seconds, language) : ""],
     ["player.seed", seed === undefined || seed === null ? "" : String(seed)],
     ["player.model", model],
     ...Object.entries(SETTINGS).map(([name, key]) => [key, numberOf(settings[name], language)]),
@@ -53,7 +54,7 @@ export class SpokenLine {
 
   mark(sound, time) {
     if (!this.clock || !sound?.length) return;
-    const at = time > 0 ? this.clock.at(time, sound.peaks.values, sound.complete ? 0 : sound.span) : -1;
+    const at = time > 0 ? this.clock.at(time, sound.peaks.values, sound.complete ? 0 : sound.span, factsOf(sound).words) : -1;
     if (at === this.marked) return;
     const spans = this.line.children;
     const from = Math.min(at, this.marked);

@@ -176,8 +176,10 @@ class Player {
     this.say(this.status, "waiting");
   }
 
-  addChunk({ start, pcm }) {
+  addChunk({ start, pcm, words: told = [] }) {
     const samples = decodePcm(pcm);
+    if (told.length) this.live.facts = { ...this.live.facts, words: [...(this.live.facts.words ?? []), ...told] };
+    if (!samples.length) return; // words alone
     this.stats.firstChunkAt ??= performance.now();
     this.before = null;
     this.stats.chunks += 1;

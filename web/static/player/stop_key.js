@@ -1,7 +1,8 @@
 // Escape, on any tab: closes what is open, or else stops what is spoken or played.
 
+import { MENU } from "../ui/menus.js";
+
 const PICKER = '[role="listbox"], dialog[open], [role="dialog"]'; // they close themselves
-const MENU = "details:is(.rp-menu, .rp-script-saving, .rp-entry-files)[open]";
 
 const seen = (selector) => [...document.querySelectorAll(selector)].find((node) => node.checkVisibility());
 

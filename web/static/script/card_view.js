@@ -2,10 +2,12 @@
 
 import { isComing } from "./cards.js";
 import { button, create, icon, PAUSE, PLAY } from "../ui/elements.js";
-import { clock } from "../ui/format.js";
+import { lengthOf } from "../ui/format.js";
+import { heardLines } from "../ui/heard.js";
 import { drawing } from "../ui/icons.js";
 import { portraitOf, voiceOf } from "../ui/portraits.js";
-import { words } from "../ui/words.js";
+import { sureButton } from "../ui/sure.js";
+import { pageLanguage, words } from "../ui/words.js";
 
 const CARD_STATES = {
   new: "script.unspoken",
@@ -72,8 +74,11 @@ export class CardView {
       class: "rp-script-card-text", rows: "1", maxlength: "5000",
       onkeydown: (event) => this.typed(event), oninput: () => this.grow(), onchange: () => this.write(),
     });
+    // For the word that is selected in the text; see shell/dictionary.js. The text keeps the focus when it is pressed.
+    parts.say = button({ class: "rp-script-card-say", "data-rp-dictionary": "", onmousedown: (event) => event.preventDefault() });
+    parts.say.append(drawing("book"), create("span", { class: "rp-dictionary-name" }));
     parts.trouble = create("p", { class: "rp-script-card-trouble" });
-    parts.heard = create("div", { class: "rp-script-card-heard" });
+    parts.heard = create("div", { class: "rp-script-card-heard rp-heard" });
     parts.length = create("span", { class: "rp-script-card-length" });
     tool("play", "play", () => editor.hear(this.card)).append(parts.length);
     tool("redo", "redo", () => act("redo"));
@@ -87,6 +92,7 @@ export class CardView {
       create("div", { class: "rp-script-card-margin" }, parts.grip, parts.number, parts.face),
       create("div", { class: "rp-script-card-head" }, parts.heading, parts.speaker, parts.voice, parts.state),
       parts.text,
+      parts.say,
       parts.wave,
       parts.trouble,
       parts.heard,
@@ -114,10 +120,10 @@ export class CardView {
     show(parts.speaker, card.speaker ?? "");
     if (show(parts.text, card.text)) this.grow();
     if (parts.voice.value !== (card.voice ?? "")) fillVoices(parts.voice, this.voices, [card.voice]);
-    parts.state.textContent = words(CARD_STATES[state]) + (card.speed === 1 ? "" : ` · ${card.speed} ×`);
+    parts.state.textContent = words(CARD_STATES[state]) + (card.speed === 1 ? "" : ` · ${words("player.times", { speed: card.speed })}`);
     parts.trouble.textContent = state === "failed" ? card.failure : take && card.ending in FAULTS ? words(FAULTS[card.ending]) : "";
     this.showHeard();
-    parts.length.textContent = take ? clock(card.seconds) : "";
+    parts.length.textContent = take ? lengthOf(card.seconds, pageLanguage()) : "";
     parts.play.disabled = !take;
     parts.redo.disabled = locked || isComing(card);
     parts.lock.setAttribute("aria-pressed", locked);
@@ -155,7 +161,8 @@ export class CardView {
     const told = JSON.stringify([card.heard, card.locked]);
     if (told === this.heardTold) return;
     this.heardTold = told;
-    parts.heard.replaceChildren(...heardLines(card, () => editor.proof(this.card)));
+    const status = card.heard?.under_way ? words("script.hearing") : "";
+    parts.heard.replaceChildren(...heardLines(card.heard, status, card.locked ? null : () => editor.proof(this.card)));
   }
 
   label() {
@@ -233,10 +240,8 @@ export class CardView {
     parts.insert = tool("script.insert", () => editor.insert(this.card));
     parts.split = tool("script.split", () => editor.split(this.card, parts.text.selectionStart));
     parts.merge = tool("script.merge", () => act("merge"));
-    const remove = () => editor.sure(parts.sure, "script.remove_question", "script.remove_sure", () => act("remove"));
-    parts.remove = tool("script.remove", remove);
+    parts.remove = sureButton({}, { text: words("takes.delete"), act: () => act("remove") });
     parts.back = tool("script.hear_back", () => editor.proof(this.card, false));
-    parts.sure = create("div", { class: "rp-script-sure", hidden: true });
     parts.takes = create("ul", { class: "rp-script-card-takes", "aria-label": words("script.takes") });
     parts.speed = create("input", {
       type: "number", min: "0.5", max: "2", step: "0.05", class: "rp-script-card-speed",
@@ -250,7 +255,7 @@ export class CardView {
     const fields = create("div", { class: "rp-script-card-fields" }, field("script.pause", parts.pause));
     fields.append(field("script.speed", parts.speed), field("script.chapter", parts.chapter));
     const buttons = create("div", { class: "rp-script-card-buttons" }, parts.from, parts.insert, parts.split, parts.merge, parts.back, parts.remove);
-    parts.fold.replaceChildren(fields, buttons, parts.sure, parts.takes);
+    parts.fold.replaceChildren(fields, buttons, parts.takes);
   }
 
   fillFold() {
@@ -275,7 +280,7 @@ export class CardView {
 
   takeLine(take, number) {
     const { editor, card } = this;
-    const name = words("script.take", { number, time: clock(take.seconds), voice: take.voice, seed: String(take.seed) });
+    const name = words("script.take", { number, time: lengthOf(take.seconds, pageLanguage()), voice: take.voice, seed: String(take.seed) });
     const label = words("script.play_take", { number });
     const hear = { class: "rp-script-card-play", title: label, "aria-label": label, onclick: () => editor.hearTake(card, take) };
     const play = button(hear, icon(ICONS.play));
@@ -284,21 +289,6 @@ export class CardView {
     const end = remark || card.locked ? create("em", { text: remark ? words(remark) : "" }) : button(use);
     return create("li", {}, play, create("span", { text: name }), end);
   }
-}
-
-// mend(): has the card spoken again.
-function heardLines({ heard, locked }, mend) {
-  if (!heard) return [];
-  const lines = [];
-  if (heard.right) lines.push(create("p", { class: "rp-script-card-right", text: words("script.heard_right") }));
-  else if (heard.parts.length) {
-    const text = heard.parts.map(([part, wrong]) => (wrong ? create("mark", { text: part }) : document.createTextNode(part)));
-    const said = words(heard.said ? "script.heard_wrong" : "script.heard_nothing", { words: heard.said });
-    lines.push(create("p", {}, ...text), create("p", { class: "rp-script-card-said", text: said }));
-  }
-  if (heard.under_way) lines.push(create("p", { class: "rp-script-card-said", role: "status", text: words("script.hearing") }));
-  else if (!heard.right && !locked) lines.push(button({ class: "rp-script-card-mend", text: words("script.mend"), onclick: mend }));
-  return lines;
 }
 
 const SVG = "http://www.w3.org/2000/svg";

@@ -10,9 +10,10 @@ import { ScriptView } from "./script_view.js";
 import { answer, copyLink, named } from "../draft/deep_links.js";
 import { server } from "../connection/server.js";
 import { button, create } from "../ui/elements.js";
-import { clock } from "../ui/format.js";
+import { lengthOf, momentOf } from "../ui/format.js";
 import { atLoudness, loudnessChoice } from "../ui/loudness.js";
 import { decodeWav } from "../ui/wav.js";
+import { sureButton } from "../ui/sure.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const OPEN_KEY = "reprise.script";
@@ -23,10 +24,6 @@ const QUICK = 1_000; // ms between polls while the script is being spoken
 const SLOW = 15_000; // while nothing happens here: another page may change it
 const LIST = 5_000; // while any script of the list is being spoken
 const SHARE = 10; // polling takes at most 1/SHARE of the time
-
-// Scripts may have the same name: the time of the last change tells them apart.
-const moment = (iso) =>
-  new Intl.DateTimeFormat(pageLanguage(), { dateStyle: "short", timeStyle: "short" }).format(new Date(iso));
 
 const remembered = (key) => {
   try {
@@ -194,28 +191,15 @@ class ScriptEditor {
   }
 
   scriptLine({ id, name, changed, cards, done, spoken, running }) {
-    const sure = create("div", { class: "rp-script-sure", hidden: true });
-    const facts = [moment(changed), words("script.done", { done, cards, time: clock(spoken) })];
+    // Scripts may have the same name: the time of the last change tells them apart.
+    const time = lengthOf(spoken, pageLanguage());
+    const facts = [momentOf(changed, pageLanguage()), words("script.done", { done, cards, time })];
     if (running) facts.push(words("script.speaking"));
     const open = button({ class: "rp-script-title", text: name, onclick: () => this.open(id) });
-    const ask = () => this.sure(sure, "script.discard_question", "script.discard_sure", () => this.ask("discard", { id }), { name });
-    const label = words("script.discard_one", { name });
-    const discard = button({ text: words("script.discard"), "aria-label": label, onclick: ask });
+    const said = { text: words("script.discard"), label: words("script.discard_one", { name }), sure: words("script.discard_sure") };
+    const discard = sureButton({}, { ...said, act: () => this.ask("discard", { id }) });
     const link = button({ text: words("links.copy"), "aria-label": `${words("links.copy")}: ${name}`, onclick: () => copyLink("script", id) });
-    return create("li", {}, open, create("span", { class: "rp-script-facts", text: facts.join(" · ") }), link, discard, sure);
-  }
-
-  // Asks for confirmation in place, then acts.
-  sure(place, question, yes, act, values = {}) {
-    const put = () => {
-      place.hidden = true;
-      place.replaceChildren();
-    };
-    const keep = button({ text: words("script.keep"), onclick: put });
-    const go = button({ class: "rp-script-danger", text: words(yes), onclick: () => (put(), act()) });
-    place.replaceChildren(create("p", { role: "alert", text: words(question, values) }), go, keep);
-    place.hidden = false;
-    keep.focus();
+    return create("li", {}, open, create("span", { class: "rp-script-facts", text: facts.join(" · ") }), link, discard);
   }
 
   rename(id, field) {

@@ -4,8 +4,8 @@ import { CardView, fillVoices, show } from "./card_view.js";
 import { CardDrag } from "./card_drag.js";
 import { castOf } from "./cards.js";
 import { create } from "../ui/elements.js";
-import { clock } from "../ui/format.js";
-import { words } from "../ui/words.js";
+import { lengthOf } from "../ui/format.js";
+import { pageLanguage, words } from "../ui/words.js";
 
 const MOST_PEAKS = 40; // in one request, as the server takes them
 const NEAR = "800px"; // cards this near to the viewport get their controls
@@ -106,6 +106,7 @@ export class ScriptView {
   // ---- head and cast
 
   showHead(head) {
+    const language = pageLanguage();
     const { running, waiting, done, cards, spoken, wait, trouble, proof } = head;
     show(this.name, head.name);
     show(this.apart, String(head.paragraph_pause));
@@ -117,8 +118,8 @@ export class ScriptView {
     this.progress.hidden = !running && done === cards; // the text below says so
     this.progress.max = cards || 1;
     this.progress.value = done;
-    const parts = [words("script.done", { done, cards, time: clock(spoken) })];
-    if (running && wait !== null && done < cards) parts.push(words("script.left", { time: clock(Math.ceil(wait)) }));
+    const parts = [words("script.done", { done, cards, time: lengthOf(spoken, language) })];
+    if (running && wait !== null && done < cards) parts.push(words("script.left", { time: lengthOf(Math.ceil(wait), language, 0) }));
     if (!running && waiting) parts.push(words("script.still_waiting", { count: waiting }));
     if (proof) parts.push(words("script.proofing", { number: Math.min(proof.done + 1, proof.cards), cards: proof.cards }));
     if (proof?.attempt) parts.push(words("script.mending", { attempt: proof.attempt }));

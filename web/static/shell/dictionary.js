@@ -1,5 +1,5 @@
 // How words are said: the owner's dictionary as a dialog. Buttons with [data-rp-dictionary] open it, with the word that is selected
-// in a text. Its value: { entries, csv, said, kind, once }, as web/tabs/speak/dictionary.py answers; events: `put`, `erase`,
+// in a text. Its value: { entries, csv, phones, said, kind, once }, as web/tabs/speak/dictionary.py answers; events: `put`, `erase`,
 // `take_in`.
 
 import { LANGUAGES } from "../library/card.js";
@@ -21,7 +21,7 @@ const selectedIn = (field) => (field?.matches?.(TEXTS) ? wordOf(field.value, fie
 
 class Dictionary {
   constructor({ element, props, trigger, watch }) {
-    Object.assign(this, { props, trigger, selected: "", heard: null });
+    Object.assign(this, { props, trigger, selected: "", heard: null, erased: null });
     draw(element);
     this.find = (selector) => element.querySelector(selector);
     this.dialog = this.find("dialog");
@@ -31,7 +31,7 @@ class Dictionary {
     this.form.elements.language.replaceChildren(every, ...named);
     this.form.onsubmit = (event) => this.save(event);
     this.form.onkeydown = (event) => this.enter(event);
-    this.find(".rp-dictionary-close").onclick = () => this.dialog.close();
+    this.find(".rp-dialog-close").onclick = () => this.dialog.close();
     // Not by `onclick`, whose value false would keep the form's parts from doing what they do.
     this.dialog.addEventListener("click", ({ target }) => target === this.dialog && this.dialog.close());
     this.find(".rp-dictionary-export").onclick = () => this.export();
@@ -83,6 +83,7 @@ class Dictionary {
 
   answered() {
     const { said = "", kind = "good", once } = this.props.value ?? {};
+    this.find(".rp-dictionary-phones").textContent = words(this.props.value?.phones ? "words.phones" : "words.phones_unknown");
     this.find("tbody").replaceChildren(...this.entries.map((entry) => this.row(entry)));
     this.find(".rp-dictionary-table").hidden = !this.entries.length;
     this.find(".rp-dictionary-none").hidden = this.entries.length > 0;
@@ -90,7 +91,11 @@ class Dictionary {
     if (!said || once === this.heard) return;
     this.heard = once;
     this.say(said, kind);
-    if (kind === "good") this.form.reset();
+    const { erased } = this;
+    this.erased = null;
+    if (kind !== "good") return;
+    this.form.reset();
+    if (erased) this.find(".rp-dialog-said").append(" ", button({ class: "rp-quiet", text: words("library.undo"), onclick: () => this.trigger("put", erased) }));
   }
 
   row(entry) {
@@ -128,7 +133,9 @@ class Dictionary {
     this.trigger("put", { ...entry, language: language.value, match_case: exact.checked });
   }
 
-  erase({ word, language }) {
+  erase(entry) {
+    const { word, language } = entry;
+    this.erased = entry; // to be put back
     this.trigger("erase", { word, language });
     this.form.elements.word.focus();
   }
@@ -148,9 +155,9 @@ class Dictionary {
   }
 
   say(text, kind = "good") {
-    const said = this.find(".rp-dictionary-said");
+    const said = this.find(".rp-dialog-said");
     said.hidden = !text;
-    said.className = `rp-dictionary-said rp-notice rp-${kind}`;
+    said.className = `rp-dialog-said rp-notice rp-${kind}`;
     said.setAttribute("role", kind === "bad" ? "alert" : "status");
     said.textContent = text;
   }

@@ -28,7 +28,7 @@ class Recogniser {
     this.find = (selector) => element.querySelector(selector);
     this.dialog = this.find("dialog");
     this.form = this.find("form");
-    this.find(".rp-dictionary-close").onclick = () => this.dialog.close();
+    this.find(".rp-dialog-close").onclick = () => this.dialog.close();
     // Not by `onclick`, whose value false would keep the form's parts from doing what they do.
     this.dialog.addEventListener("click", ({ target }) => target === this.dialog && this.dialog.close());
     this.dialog.onclose = () => (this.wish = null);
@@ -88,11 +88,11 @@ class Recogniser {
     const line = this.find(".rp-recogniser-now");
     if (line.textContent !== now) line.textContent = now; // screen readers would repeat it
     this.form.hidden = !value.allowed || Boolean(value.step);
-    const button = this.find(".rp-dictionary-save");
+    const button = this.find(".rp-dialog-save");
     button.hidden = !act;
     button.textContent = act ?? "";
     this.find(".rp-recogniser-progress").hidden = !value.step;
-    const failed = this.find(".rp-dictionary-said");
+    const failed = this.find(".rp-dialog-said");
     failed.hidden = !value.failure || Boolean(value.step);
     if (failed.textContent !== value.failure) failed.textContent = value.failure;
   }

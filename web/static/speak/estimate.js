@@ -26,13 +26,12 @@ export function speakingTime(text) {
   return time;
 }
 
-// The number of code points, and rounded seconds or minutes.
+// The number of code points, and seconds: all under ten, then five by five, from a minute and a half on thirty by thirty.
 export function measured(text) {
   const trimmed = text.trim();
   const time = speakingTime(trimmed);
   return {
     count: [...trimmed].length,
-    seconds: time < 10 ? Math.ceil(time) : Math.round(time / 5) * 5,
-    minutes: time < 90 ? null : Math.round(time / 30) / 2,
+    seconds: time < 10 ? Math.ceil(time) : time < 90 ? Math.round(time / 5) * 5 : Math.round(time / 30) * 30,
   };
 }

@@ -1,7 +1,9 @@
 // One take of the list: its elements, made once, and their texts.
 
 import { button, create, icon, PAUSE, PLAY } from "../ui/elements.js";
-import { secondsOf, stallsOf } from "../ui/format.js";
+import { lengthOf, stallsOf } from "../ui/format.js";
+import { heardLines } from "../ui/heard.js";
+import { sureButton } from "../ui/sure.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const ICONS = {
@@ -10,13 +12,12 @@ const ICONS = {
   more: ["M5 10.4a1.6 1.6 0 1 0 0 3.2 1.6 1.6 0 0 0 0-3.2zM12 10.4a1.6 1.6 0 1 0 0 3.2 1.6 1.6 0 0 0 0-3.2zM19 10.4a1.6 1.6 0 1 0 0 3.2 1.6 1.6 0 0 0 0-3.2z"],
 };
 const TAKE_FORMATS = ["wav", "flac", "mp3", "opus"];
-const SURE_FOR = 4000; // ms that the question about deleting stands
 const IN_LABEL = 60; // characters
 
 export class TakeRow {
-  // act(what, id, detail): "play", "star", "same", "another", "compare", "save", "link", "delete", "seed".
+  // act(what, id, detail): "play", "star", "same", "another", "compare", "prove", "mend", "save", "link", "delete", "seed".
   constructor(id, act) {
-    Object.assign(this, { id, act, asked: null });
+    Object.assign(this, { id, act });
     const on = (what) => () => act(what, id, this.take);
     const tool = (name, what, ...inside) => button({ class: name, onclick: on(what) }, ...inside);
     this.play = tool("rp-take-play", "play", icon(...ICONS.play));
@@ -27,9 +28,10 @@ export class TakeRow {
     this.seed = tool("rp-take-seed", "seed");
     this.seed.title = words("takes.seed_hint");
     this.compare = tool(undefined, "compare", words("takes.compare"));
-    this.erase = button({ class: "rp-take-delete", onclick: () => this.askOrDelete() });
-    this.node = create("li", { class: "rp-take" }, this.head(), this.more(tool));
-    this.calm();
+    this.erase = sureButton({ class: "rp-take-delete" }, { text: words("takes.delete"), act: on("delete") });
+    this.prove = tool(undefined, "prove", words("script.hear_back"));
+    this.heard = create("div", { class: "rp-heard" });
+    this.node = create("li", { class: "rp-take" }, this.head(), this.heard, this.more(tool));
   }
 
   head() {
@@ -42,12 +44,11 @@ export class TakeRow {
     const another = tool("rp-again", "another", words("takes.another"));
     const same = tool("rp-again", "same", words("takes.same"));
     const link = tool(undefined, "link", words("links.copy"));
-    const actions = create("div", { class: "rp-take-actions" }, another, same, this.compare, this.saves(), link, this.erase);
+    const actions = create("div", { class: "rp-take-actions" }, another, same, this.compare, this.prove, this.saves(), link, this.erase);
     this.details = create("details", { class: "rp-take-more" }, this.summary, actions);
     return this.details;
   }
 
-  // writing.js closes it, like every menu of the tab.
   saves() {
     const menu = create("details", { class: "rp-menu" }, create("summary", {}, words("takes.download")));
     const save = (format) => {
@@ -65,28 +66,12 @@ export class TakeRow {
     return menu;
   }
 
-  // ---- deleting takes two presses
-
-  askOrDelete() {
-    if (this.asked) {
-      this.calm();
-      this.act("delete", this.id);
-      return;
-    }
-    this.erase.textContent = words("takes.delete_sure");
-    this.asked = setTimeout(() => this.calm(), SURE_FOR);
-  }
-
-  calm() {
-    clearTimeout(this.asked);
-    this.asked = null;
-    this.erase.textContent = words("takes.delete");
-  }
-
   // ---- texts
 
-  show(take, { playing, compared }) {
+  // proving: { id, attempt } of the take that is being heard back, or mended; null for none.
+  show(take, { playing, compared, proving }) {
     this.take = take;
+    this.showHeard(proving);
     const text = take.text.length > IN_LABEL ? `${take.text.slice(0, IN_LABEL)}…` : take.text;
     this.text.textContent = take.text;
     const language = pageLanguage();
@@ -100,11 +85,22 @@ export class TakeRow {
     this.summary.ariaLabel = words("takes.more", { text });
     this.compare.ariaPressed = compared;
   }
+
+  showHeard(proving) {
+    const { heard } = this.take;
+    const { attempt = null } = proving?.id === this.id ? proving : {};
+    this.prove.disabled = proving !== null;
+    const told = JSON.stringify([heard, attempt, proving === null]);
+    if (told === this.heardTold) return;
+    this.heardTold = told;
+    const status = attempt === null ? "" : attempt ? words("script.mending", { attempt }) : words("script.hearing");
+    this.heard.replaceChildren(...heardLines(heard, status, proving ? null : () => this.act("mend", this.id)));
+  }
 }
 
 // take: as the server sent it.
 export function factsOf({ voice, seconds, reason, listed }, language) {
-  const facts = [voice, secondsOf(seconds, language)];
+  const facts = [voice, lengthOf(seconds, language)];
   if (reason !== "end") facts.push(words(reason === "short" ? "takes.short" : "takes.cut"));
   if (!listed) facts.push(words("takes.here_only"));
   return facts;

@@ -1,6 +1,6 @@
 // The takes of this session. Its value: { takes, gone } as web/tabs/speak/take_list.py answers; its events, each with all
-// ids that are shown: `fresh`, `star`, `erase`; and `again`, `seed`; `further` and `halt` have the tickets of takes that are
-// made at once, unheard. Played by the player.
+// ids that are shown: `fresh`, `star`, `erase`, `prove`; and `again`, `seed`; `further` and `halt` have the tickets of takes
+// that are made at once, unheard. Played by the player.
 
 import { answer, copyLink, named } from "../draft/deep_links.js";
 import { LinkRefresh } from "./link_refresh.js";
@@ -8,7 +8,8 @@ import { TakeList } from "./take_list.js";
 import { TakeRow } from "./take_row.js";
 import { button, create } from "../ui/elements.js";
 import { atLoudness } from "../ui/loudness.js";
-import { secondsOf } from "../ui/format.js";
+import { lengthOf } from "../ui/format.js";
+import { sureButton } from "../ui/sure.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const LETTERS = "ABCD";
@@ -29,8 +30,8 @@ class Takes {
     this.rows = new Map(); // by id
     this.links = new LinkRefresh(() => this.refresh());
     this.soon = null;
+    this.proving = null; // the take that is being heard back: { id, mend, ticket, attempt }
     this.batch = null; // takes that are being spoken at once: { group, tickets }
-    this.find(".rp-group-keep").onclick = () => this.keepOne();
     document.addEventListener("reprise:begun", ({ detail }) => this.begun(detail));
     this.find(".rp-switch").onclick = () => this.compare();
     document.addEventListener("reprise:spoken", ({ detail }) => this.spoken(detail));
@@ -61,6 +62,11 @@ class Takes {
       this.joined(this.props.value);
       return;
     }
+    if (this.props.value.proof) this.proved(this.props.value.proof);
+    if (!this.props.value.takes) {
+      this.show();
+      return;
+    }
     const wanted = named("take");
     this.list.answer(this.props.value);
     this.links.arrived();
@@ -88,7 +94,7 @@ class Takes {
     const { own } = this.list;
     for (const id of added) if (!own.some((take) => take.id === id)) this.list.add(id, null, null, this.batch?.group);
     if (over) window.reprisePlayer.activity("takes", null);
-    this.problem = problem;
+    this.said = problem;
     this.refresh();
   }
 
@@ -110,12 +116,14 @@ class Takes {
       const label = words("takes.turn", { name });
       const node = button({ class: "rp-group-take", "aria-pressed": id === this.picked, "aria-label": label, onclick: () => turn(id) });
       node.dataset.sounding = playing === id;
-      node.append(create("strong", { text: name }), create("small", { text: secondsOf(seconds, pageLanguage()) }));
+      node.append(create("strong", { text: name }), create("small", { text: lengthOf(seconds, pageLanguage()) }));
       return node;
     });
     this.find(".rp-group-takes").replaceChildren(...buttons);
     buttons[focused]?.focus();
-    this.find(".rp-group-keep").textContent = words("takes.keep", { name: LETTERS[ids.indexOf(this.picked)] });
+    const text = words("takes.keep", { name: LETTERS[ids.indexOf(this.picked)] });
+    const keep = sureButton({ class: "rp-group-keep rp-quiet" }, { text, act: () => this.keepOne() });
+    this.find(".rp-group-act").replaceChildren(keep);
   }
 
   keepOne() {
@@ -123,6 +131,38 @@ class Takes {
     this.list.ungroup(this.picked);
     others.forEach((id) => this.erase(id));
     this.rows.get(this.picked)?.node.querySelector("button")?.focus();
+  }
+
+  // ---- hearing takes back
+
+  // Has a take heard back; mend: and spoken again where words are wrong.
+  prove(id, mend) {
+    if (this.proving) return;
+    const ticket = [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(16)).join("");
+    this.proving = { id, mend, ticket, attempt: 0 };
+    this.said = "";
+    this.trigger("prove", { ids: this.list.ids, id, mend, ticket });
+    window.reprisePlayer.activity("proof", () => this.trigger("halt", { tickets: [ticket] }));
+    this.show();
+  }
+
+  proved({ id, attempt, over, offer, added, said }) {
+    if (this.proving?.id !== id) return;
+    const { mend } = this.proving;
+    if (!over) {
+      this.proving.attempt = attempt;
+      return;
+    }
+    this.unproved();
+    if (offer) window.repriseRecogniser.offer(() => this.prove(id, mend));
+    if (added) this.list.add(added);
+    this.said = said ?? "";
+  }
+
+  unproved() {
+    this.proving = null;
+    window.reprisePlayer.activity("proof", null);
+    this.show();
   }
 
   // ---- controls
@@ -135,6 +175,7 @@ class Takes {
     else if (what === "same" || what === "another") this.again(id, what);
     else if (what === "compare") this.choose(id);
     else if (what === "save") this.save(id, detail);
+    else if (what === "prove" || what === "mend") this.prove(id, what === "mend");
     else if (what === "link") copyLink("take", id);
     else this.play(id);
   }
@@ -194,7 +235,7 @@ class Takes {
   showRow(take, place) {
     const row = this.rows.get(take.id) ?? this.newRow(take.id, place);
     const playing = window.reprisePlayer?.playing === take.id;
-    row.show(take, { playing, compared: this.list.chosen.includes(take.id) });
+    row.show(take, { playing, compared: this.list.chosen.includes(take.id), proving: this.proving });
     const there = this.find(".rp-take-rows").children[place];
     if (there !== row.node) this.find(".rp-take-rows").insertBefore(row.node, there ?? null);
   }
@@ -218,11 +259,11 @@ class Takes {
   showCompared() {
     const { chosen } = this.list;
     this.find(".rp-switch").hidden = chosen.length < 2;
-    this.find(".rp-takes-say").textContent = chosen.length === 1 ? words("takes.compare_one") : (this.problem ?? "");
+    this.find(".rp-takes-say").textContent = chosen.length === 1 ? words("takes.compare_one") : (this.said ?? "");
   }
 }
 
 export function mount(component) {
   const takes = new Takes(component);
-  window.repriseTakes = { refresh: () => takes.refresh() };
+  window.repriseTakes = { refresh: () => takes.refresh(), unproved: () => takes.unproved() };
 }

@@ -4,7 +4,7 @@
 
 import { measured } from "./estimate.js";
 import { button, create } from "../ui/elements.js";
-import { secondsOf } from "../ui/format.js";
+import { lengthOf, secondsOf } from "../ui/format.js";
 import { draw } from "../ui/icons.js";
 import { inEnglish, pageLanguage, words } from "../ui/words.js";
 
@@ -42,16 +42,13 @@ function write(text, { all = false } = {}) {
 }
 
 const busy = () => document.documentElement.hasAttribute("data-rp-busy");
-const openMenus = () => [...document.querySelectorAll("#rp-tabs .rp-menu[open]")];
 
 export function mount({ element, props, trigger, watch }) {
   const find = (selector) => element.querySelector(selector);
 
   function showCount(text) {
-    const { count, seconds, minutes: halves } = measured(text);
-    const minutes = halves?.toLocaleString(pageLanguage());
-    const said = minutes ? words("writing.count_minutes", { count, minutes }) : words("writing.count", { count, seconds });
-    find(".rp-count").textContent = said;
+    const { count, seconds } = measured(text);
+    find(".rp-count").textContent = words("writing.count", { count, time: lengthOf(seconds, pageLanguage(), 0) });
     find(".rp-long").hidden = count <= props.long;
   }
 
@@ -121,10 +118,6 @@ export function mount({ element, props, trigger, watch }) {
       event.preventDefault();
       if (!busy()) document.querySelector("#rp-speak").click();
     }
-  });
-
-  document.addEventListener("click", ({ target }) => {
-    for (const menu of openMenus()) if (!menu.contains(target)) menu.open = false;
   });
 
   // In the capture phase, so that an empty text starts no take.

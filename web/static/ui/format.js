@@ -2,7 +2,12 @@
 
 import { words } from "./words.js";
 
-export const clock = (time) => `${Math.floor(time / 60)}:${String(Math.floor(time % 60)).padStart(2, "0")}`;
+// "1:05", "1:02:05".
+export function clock(time) {
+  const [seconds, minutes, hours] = [time % 60, (time / 60) % 60, time / 3600].map(Math.floor);
+  const two = (value) => String(value).padStart(2, "0");
+  return hours ? `${hours}:${two(minutes)}:${two(seconds)}` : `${minutes}:${two(seconds)}`;
+}
 
 // A number with so many decimals, as the language writes it.
 export const decimals = (value, digits, language) =>
@@ -13,6 +18,15 @@ export function secondsOf(value, language, digits = 1) {
   const unit = /^(ja|zh)\b/.test(language) ? "秒" : "s";
   return `${decimals(value, digits, language)} ${unit}`;
 }
+
+// A length of speech: under ten seconds "1.8 s", then "0:12". Clips of voices, whose limits are told in seconds, are in
+// seconds.
+export const lengthOf = (seconds, language, digits = 1) =>
+  seconds < 9.95 ? secondsOf(seconds, language, digits) : clock(seconds);
+
+// A day and a time of day. iso: as JSON has it.
+export const momentOf = (iso, language) =>
+  new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(new Date(iso));
 
 // What the player had to wait for after it had begun: { times, seconds }; "" where it never had to.
 export function stallsOf(stalls, language) {

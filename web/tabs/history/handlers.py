@@ -9,7 +9,7 @@ import gradio as gr
 from pydantic import BeforeValidator, Field
 
 from engine.errors import InvalidInput
-from storage.library import MAX_SEARCH
+from storage.voices.library import MAX_SEARCH
 from studio.takes.buffer import PARAGRAPH_PAUSE, SAMPLING_SETTINGS
 from web.tabs.history.views import entry_view, megabytes, question_html, retention_choices, storage_use_html
 from web.ui.events import broadcast_change, skip_when_refused

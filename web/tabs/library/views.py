@@ -6,9 +6,9 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from storage.library import TRASH_RETENTION
-from storage.repositories.usage import VoiceUse
-from studio.portraits import portrait_url
+from storage.repositories.library.usage import VoiceUse
+from storage.voices.library import TRASH_RETENTION
+from studio.voices.portraits import portrait_url
 from web.ui.voice_picker import description_of
 
 if TYPE_CHECKING:

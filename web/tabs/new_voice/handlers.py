@@ -15,7 +15,7 @@ from engine.errors import InvalidInput, InvalidName, VoiceNotFound
 from engine.sentences import Sentence
 from engine.text import speaking_time
 from engine.voice import Consent, Voice, clean_name
-from studio.voice_maker import SAMPLE_TEXT, check_clones, describe_voice
+from studio.voices.voice_maker import SAMPLE_TEXTS, check_clones, describe_voice, sample_language
 from web.identity.addresses import client_address
 from web.limits.budgets import PoolFull
 from web.limits.worker_pool import WorkerPool
@@ -47,10 +47,14 @@ class Names(Payload):
 
 
 class VoiceForm(Names):
-    """The form without its clips. agreed: the consent checkbox. description: of the voice, for models that take one."""
+    """The form without its clips. agreed: the consent checkbox. description: of the voice, for models that take one.
+
+    language: of the sample that such a voice speaks; "" for the page's.
+    """
 
     agreed: Annotated[bool, default_if_invalid(False)]
     description: Annotated[ShortText, default_if_invalid("")] = ""
+    language: Annotated[ShortText, default_if_invalid("")] = ""
 
 
 @dataclass(frozen=True)
@@ -90,11 +94,19 @@ class NewVoiceHandlers:
         return notice(words("new.waiting"), "busy")
 
     async def save_voice(
-        self, clips: Any, name: Any, speaker: Any, agreed: Any, description: Any, token: Any, request: gr.Request
+        self,
+        clips: Any,
+        name: Any,
+        speaker: Any,
+        agreed: Any,
+        description: Any,
+        language: Any,
+        token: Any,
+        request: gr.Request,
     ) -> AsyncIterator[Updates]:
         """As `save_steps` or `describe_steps`, on the pool's threads."""
         if self._context.engine.abilities.describes:
-            saving = self.describe_steps(name, description, token, request)
+            saving = self.describe_steps(name, description, language, token, request)
         else:
             saving = self.save_steps(clips, name, speaker, agreed, token, request)
         try:
@@ -128,17 +140,18 @@ class NewVoiceHandlers:
         yield self._saved(record, form.owner, self._saved_message(record, left_out, made.notes, words), words)
 
     def describe_steps(
-        self, name: Any, description: Any, token: Any, request: gr.Request
+        self, name: Any, description: Any, language: Any, token: Any, request: gr.Request
     ) -> Generator[Updates, None, None]:
         """As `save_steps`, for a voice that is described in words: the model speaks a sample of it."""
         context, words = self._context, self._context.words(request)
         unchanged = (gr.skip(),) * (FIELDS + 4)
         try:
             owner = context.owner(token, request)
-            form = self._check_description(name, description, owner.key, words)
+            form = self._check_description(name, description, language, owner.key, words)
             yield steps_html("speaking", words, DESCRIBED_STEPS), *unchanged
-            with context.budgets.reserve_take(owner, speaking_time(SAMPLE_TEXT), words):
-                record = describe_voice(context, form.name, form.description, owner=owner.key)
+            spoken = sample_language(context.engine, form.language or words.language)
+            with context.budgets.reserve_take(owner, speaking_time(SAMPLE_TEXTS[spoken]), words):
+                record = describe_voice(context, form.name, form.description, owner=owner.key, language=spoken)
         except IncompleteForm as error:
             yield errors_html(error.errors), *unchanged
             return
@@ -153,9 +166,9 @@ class NewVoiceHandlers:
         picker = select_voice(self._context.voices.list(owner=owner), record.id, words)
         return "", *emptied, picker, notice(message), gr.Tabs(selected="speak"), broadcast_change("voices")
 
-    def _check_description(self, name: Any, description: Any, owner: str, words: Words) -> VoiceForm:
+    def _check_description(self, name: Any, description: Any, language: Any, owner: str, words: Words) -> VoiceForm:
         """Raises IncompleteForm."""
-        form = parse_payload(VoiceForm, name=name, speaker="", agreed=False, description=description)
+        form = parse_payload(VoiceForm, name=name, speaker="", agreed=False, description=description, language=language)
         errors = [] if form.description.strip() else [FormError(words("new.no_description"), "#rp-describe textarea")]
         if problem := self._name_problem(form.name, owner, words):
             errors.append(FormError(problem, NAME_FIELD))

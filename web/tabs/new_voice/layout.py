@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import gradio as gr
 
+from studio.voices.voice_maker import SAMPLE_TEXTS
 from web.tabs.new_voice.clip_server import ClipServer
 from web.tabs.new_voice.handlers import NewVoiceHandlers
 from web.tabs.new_voice.reading_texts import READING_TEXTS
 from web.ui.components import clip_input
 from web.ui.events import listen, show
+from web.ui.i18n import own_name
 from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
@@ -41,6 +43,13 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         max_lines=8,
         elem_id="rp-describe",
     )
+    language = gr.Dropdown(
+        label=label("new.sample_language"),
+        info=label("new.sample_language_info"),
+        choices=[(own_name(tag), tag) for tag in SAMPLE_TEXTS],
+        value=None,
+        elem_id="rp-sample-language",
+    )
     with gr.Row(elem_id="rp-names"):
         name = gr.Textbox(label=label("new.name"), max_lines=1, min_width=140, elem_id="rp-name")
         speaker = gr.Textbox(
@@ -67,7 +76,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     asked = listen(save.click, handlers.show_waiting, None, trouble)
     saved = asked.then(
         handlers.save_voice,
-        [clips, name, speaker, agreed, description, shared.token],
+        [clips, name, speaker, agreed, description, language, shared.token],
         [trouble, clips, name, speaker, agreed, description, shared.picker, shared.notice, shared.tabs, shared.changes],
         show_progress="hidden", preprocess=False, api_visibility="private", concurrency_limit=None,
     )  # fmt: skip

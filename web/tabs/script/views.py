@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from studio.script import progress
 from web.downloads.sounds import sound_id
+from web.ui.heard import heard_view
 
 if TYPE_CHECKING:
     from storage import Storage
-    from storage.repositories.cards import CardRecord
     from storage.repositories.generations import GenerationRecord
-    from storage.repositories.hearings import Hearing
-    from storage.repositories.scripts import ScriptRecord
+    from storage.repositories.script.cards import CardRecord
+    from storage.repositories.script.hearings import Hearing
+    from storage.repositories.script.scripts import ScriptRecord
     from studio.proof.runner import ProofProgress, ProofRunner
     from studio.script.runner import ScriptRunner
     from web.ui.i18n import Words
@@ -136,18 +137,7 @@ def hearing_view(
     hearing, under_way = hearings.get(card.take_id or ""), proof is not None and proof.card == card.id
     if hearing is None:
         return {"parts": [], "said": "", "right": False, "under_way": True} if under_way else None
-    parts: list[tuple[str, bool]] = []
-    end = 0
-    for start, stop in hearing.marks:
-        parts += [(card.text[end:start], False), (card.text[start:stop], True)]
-        end = stop
-    parts.append((card.text[end:], False))
-    return {
-        "parts": [part for part in parts if part[0]],
-        "said": hearing.heard,
-        "right": not hearing.word_error,
-        "under_way": under_way,
-    }
+    return heard_view(card.text, hearing, under_way=under_way)
 
 
 def script_view(record: ScriptRecord, *, running: bool) -> dict[str, Any]:

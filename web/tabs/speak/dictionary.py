@@ -10,7 +10,7 @@ import gradio as gr
 
 from engine.voice import MAX_LANGUAGE
 from storage.pronunciations import Pronunciation
-from studio.pronunciation import MAX_FILE, from_csv, to_csv
+from studio.pronunciation import MAX_FILE, checked, from_csv, to_csv
 from web.ui.events import skip_when_refused
 from web.ui.messages import error_message
 from web.ui.payloads import Payload, ShortText, parse_payload
@@ -55,9 +55,10 @@ class DictionaryHandlers:
 
         def change(owner: str) -> str:
             entry = parse_payload(Entry, event)
-            new = Pronunciation(
+            given = Pronunciation(
                 entry.word.strip(), entry.spoken.strip(), entry.match_case, entry.language[:MAX_LANGUAGE]
             )
+            new = checked(given)
             self._context.storage.pronunciations.put([new], owner=owner)
             return self._context.words(request)("words.saved", word=new.word)
 
@@ -100,4 +101,4 @@ class DictionaryHandlers:
             {"word": each.word, "spoken": each.spoken, "match_case": each.match_case, "language": each.language}
             for each in entries
         ]
-        return {"entries": views, "csv": to_csv(entries)}
+        return {"entries": views, "csv": to_csv(entries), "phones": self._context.engine.abilities.phones}

@@ -4,7 +4,8 @@ Messages, all with the page's `ticket`, a running `number`, and `status`, a sent
 
     start   rate (Hz), expected (seconds, estimated from the text), facts (text and voice, as details.js takes them)
     wait    while the take waits for its turn (added by `web.tabs.speak.streaming`)
-    chunk   start (sample), pcm (base64 of 16-bit little-endian samples)
+    chunk   start (sample), pcm (base64 of 16-bit little-endian samples), words (of the text, as `TimedWord`, which
+            follow those of before)
     end     total (samples), stop_reason ("end", "length", "cancelled", None after an error),
             take (id of the saved take, or None), wav (its `url`, a link that expires, `name`, `tags`, and whether the
             file is `marked` with a watermark, which the chunks are not; or None),
@@ -26,12 +27,11 @@ from pydantic import Field
 
 from engine.engine import MAX_SEED, SpeakOptions
 from engine.errors import InvalidInput, InvalidOption, RepriseError, VoiceNotFound
-from engine.text import MAX_PAUSE, speaking_time, with_paragraph_pauses
-from storage.repositories.generations import MAX_TEXT, Spoken
+from engine.text import MAX_PAUSE, speaking_time
+from storage.repositories.generations import MAX_TEXT
 from studio.file_names import take_file_name
-from studio.origin import Origin
-from studio.pronunciation import as_said
-from studio.takes.buffer import PARAGRAPH_PAUSE, SAMPLING_SETTINGS, TakeBuffer
+from studio.provenance.origin import Origin
+from studio.takes.requests import NewTake, TakeRequest
 from studio.traces import reason
 from web.downloads.sounds import sound_facts
 from web.tabs.speak.views import voice_card_view, writing_hints
@@ -51,7 +51,8 @@ from web.ui.voice_picker import require_voice
 
 if TYPE_CHECKING:
     from engine.request import SpeechResult
-    from studio.model_manager import MeasuredSpeech
+    from studio.engines.model_manager import MeasuredSpeech
+    from studio.takes.buffer import TakeBuffer
     from web.context import WebContext
     from web.identity.owners import Owner
     from web.ui.i18n import Words
@@ -101,40 +102,12 @@ class TakeTicket(Payload):
 
 
 @dataclass(frozen=True)
-class TakeRequest:
-    """A take to generate. paragraph_pause: seconds of silence after each paragraph, beside what the voice makes."""
-
-    text: str
-    voice_id: str
-    options: SpeakOptions
-    paragraph_pause: float = 0.0
-
-
-@dataclass(frozen=True)
 class PendingTake:
     """A take that is being generated, with all that is needed to save it. started: from `TakeStore.begin`."""
 
     started: float
     owner: Owner
-    request: TakeRequest
-    voice: str
-    seed: int
-    buffer: TakeBuffer
-
-    def finish(self, model: str, result: SpeechResult | None, stop_reason: str) -> Spoken:
-        """The take as storage keeps it. stop_reason: of a take without a result. Raises InvalidInput."""
-        spoken = self.buffer.finish(
-            result,
-            text=self.request.text,
-            voice_name=self.voice,
-            voice_id=self.request.voice_id,
-            options=self.request.options,
-            seed=self.seed,
-            model=model,
-            stop_reason=stop_reason,
-        )
-        pause = self.request.paragraph_pause
-        return replace(spoken, settings={**spoken.settings, PARAGRAPH_PAUSE: pause}) if pause else spoken
+    take: NewTake
 
 
 class SpeakHandlers:
@@ -226,13 +199,8 @@ class SpeakHandlers:
         def take_request(owner: str, words: Words) -> TakeRequest:
             assert repeated is not None, "a take without a ticket is refused before"
             kept = self._context.takes.get(repeated.id, owner=owner)
-            options: dict[str, Any] = {
-                name: value for name, value in kept.settings.items() if name in SAMPLING_SETTINGS
-            }
-            seed = kept.seed if repeated.same else None
-            pause = float(kept.settings.get(PARAGRAPH_PAUSE) or 0)
-            voice_id = require_voice(kept.voice_id, words)
-            return TakeRequest(kept.text, voice_id, SpeakOptions(**options, seed=seed), pause)
+            require_voice(kept.voice_id, words)
+            return TakeRequest.again(kept, kept.seed if repeated.same else None)
 
         ticket = repeated.ticket if repeated else None
         yield from self._numbered(ticket, self._generate(take_request, token, ticket, request))
@@ -265,21 +233,21 @@ class SpeakHandlers:
             with context.budgets.reserve_take(owner, speaking_time(asked.text), words) as reservation:
                 with context.running.register(ticket, session):
                     yield self._start_message(asked, words)
-                    speech, voice = self._begin_speech(asked, owner)
-                    with closing(speech):
+                    take = context.speaker.begin(asked, owner=owner.key)
+                    with closing(take.speech) as speech:
                         context.running.attach(ticket, speech)
-                        take = TakeBuffer(context.engine.sample_rate, context.watermark)
-                        pending = PendingTake(started, owner, asked, voice, speech.seed, take)
+                        pending = PendingTake(started, owner, take)
                         try:
-                            yield from self._chunk_messages(take, speech, words)
+                            yield from self._chunk_messages(take.buffer, speech, words)
                         finally:
-                            reservation.spoken = take.seconds
+                            reservation.spoken = take.buffer.seconds
                 result = speech.result
                 assert result is not None, "a speech that ended has a result"
                 end, pending = self._end_message(pending, result, messages.ending(result, words), words), None
                 yield end  # when the generator continues, the page has fetched all messages
         except GeneratorExit:
-            if pending and pending.buffer.length:  # in a thread, because Gradio's event loop waits for this generator
+            if pending and pending.take.buffer.length:
+                # In a thread, because Gradio's event loop waits for this generator.
                 threading.Thread(target=self._save_abandoned, args=(pending,), name="reprise-keep").start()
             raise
         except Exception as error:
@@ -287,7 +255,7 @@ class SpeakHandlers:
 
     def _save_abandoned(self, pending: PendingTake) -> None:
         """Save a take whose page is gone."""
-        spoken = pending.finish(self._context.engine.name, None, "cancelled")
+        spoken = pending.take.finish(self._context.engine.name, None, "cancelled")
         self._context.takes.save(spoken, owner=pending.owner.key, started=pending.started)
 
     def _start_message(self, asked: TakeRequest, words: Words) -> Message:
@@ -297,41 +265,36 @@ class SpeakHandlers:
         rate = self._context.engine.sample_rate
         return {"kind": "start", "rate": rate, "expected": expected, "status": status, "facts": facts}
 
-    def _begin_speech(self, asked: TakeRequest, owner: Owner) -> tuple[MeasuredSpeech, str]:
-        """The speech, and the name of its voice."""
-        engine = self._context.engine
-        voice = self._context.voices.ready(asked.voice_id, owner=owner.key)
-        text = with_paragraph_pauses(asked.text, asked.paragraph_pause)
-        text = as_said(self._context.storage, text, voice.language, owner=owner.key)
-        return engine.speak(text, voice.voice, asked.options, owner=owner.key), voice.name
-
     def _chunk_messages(self, take: TakeBuffer, speech: MeasuredSpeech, words: Words) -> Iterator[Message]:
         for chunk in speech:
-            samples = take.add(chunk)
+            known, samples = len(take.words), take.add(chunk)
             pcm = base64.b64encode(samples.astype("<i2").tobytes()).decode()
             status = messages.progress(chunk, take.seconds, words)
-            yield {"kind": "chunk", "start": take.length - len(samples), "pcm": pcm, "status": status}
+            message: Message = {"kind": "chunk", "start": take.length - len(samples), "pcm": pcm, "status": status}
+            yield {**message, "words": [tuple(word) for word in take.words[known:]]}
 
     def _end_message(
         self, pending: PendingTake | None, result: SpeechResult | None, status: str, words: Words
     ) -> Message:
         """The last message. Without a result, status is an error."""
         end: Message = {"kind": "end", "stop_reason": result.stop_reason if result else None, "problem": result is None}
-        if pending is None or not pending.buffer.length:
+        if pending is None or not pending.take.buffer.length:
             return {**end, "status": status, "total": 0, "take": None, "wav": None}
-        return {**end, "total": pending.buffer.length, **self._save(pending, result, status, words)}
+        return {**end, "total": pending.take.buffer.length, **self._save(pending, result, status, words)}
 
     def _save(self, pending: PendingTake, result: SpeechResult | None, status: str, words: Words) -> Message:
         """Save a take; returns `take`, `wav` and `status` of the last message."""
         separator = " · " if result else " "  # an error's sentence ends with a full stop
         wav = {
-            "name": take_file_name(pending.voice, pending.request.text) + ".wav",
+            "name": take_file_name(pending.take.voice, pending.take.request.text) + ".wav",
             "url": None,
-            "tags": Origin.of(self._context.engine.name, pending.request.voice_id, pending.seed).tags(),
+            "tags": Origin.of(
+                self._context.engine.name, pending.take.request.voice_id, pending.take.speech.seed
+            ).tags(),
             "marked": self._context.watermark is not None,
         }
         try:
-            spoken = pending.finish(self._context.engine.name, result, "error")
+            spoken = pending.take.finish(self._context.engine.name, result, "error")
             kept = self._context.takes.save(spoken, owner=pending.owner.key, started=pending.started)
         except RepriseError as error:  # too large for history and memory; the page has the audio all the same
             log.warning("a take could not be kept: %s", reason(error))
@@ -339,8 +302,8 @@ class SpeakHandlers:
         if kept is None:
             return {"take": None, "wav": wav, "status": status + separator + words("speech.forgotten")}
         if result is None:
-            seconds = words.number(pending.buffer.seconds, 1)
-            status += separator + words("speech.kept", seconds=seconds)
+            time = words.length(pending.take.buffer.seconds)
+            status += separator + words("speech.kept", time=time)
         facts = sound_facts(kept, pending.owner, self._context.links)
         wav["url"] = facts["links"]["wav"]
         return {"take": kept.id, "wav": wav, "status": status, "facts": facts}

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from web.draft import KEEP_VOICE
-from web.tabs.speak.dictionary import DictionaryHandlers
 from web.tabs.speak.handlers import SpeakHandlers
+from web.tabs.speak.proof import TakeProofHandlers
 from web.tabs.speak.rail import RailHandlers
 from web.tabs.speak.streaming import TakeStreams
 from web.tabs.speak.take_list import TakeListHandlers
-from web.ui.components import dictionary, take_list, voice_card, voice_rail
+from web.ui.components import take_list, voice_card, voice_rail
 from web.ui.events import broadcast_change, listen, show
 from web.ui.shared import SharedComponents
 
@@ -48,13 +48,11 @@ def build(context: WebContext, shared: SharedComponents) -> None:
                 settings = _settings(context)
         with gr.Column(elem_id="rp-side"):
             takes = take_list()
-    entries = dictionary()
     shared.settings[:] = [*settings, accordion]
     shared.drafted.extend([shared.text, *settings])
     new.click(lambda: gr.Tabs(selected="new"), None, shared.tabs, queue=False, api_visibility="private")
     handlers = SpeakHandlers(context)
     _listen_to_voice(handlers, shared, card)
-    _listen_to_dictionary(DictionaryHandlers(context), shared, entries)
     _listen_to_rail(RailHandlers(context), shared, rail)
     _listen_to_speech(context, handlers, shared, speak, stop, settings, takes)
     _listen_to_takes(context, shared, takes, settings[0], accordion)
@@ -111,16 +109,6 @@ def _listen_to_voice(handlers: SpeakHandlers, shared: SharedComponents, card: gr
     shared.text.change(None, shared.text, hints, js="(text) => ({ text })")
 
 
-def _listen_to_dictionary(handlers: DictionaryHandlers, shared: SharedComponents, entries: gr.HTML) -> None:
-    show(shared.changes.opened, handlers.list_words, shared.token, entries)
-    for event, handler in (
-        (entries.put, handlers.put_word),
-        (entries.erase, handlers.delete_word),
-        (entries.take_in, handlers.import_words),
-    ):
-        listen(event, handler, shared.token, entries)
-
-
 def _listen_to_rail(handlers: RailHandlers, shared: SharedComponents, rail: gr.HTML) -> None:
     picker, token = shared.picker, shared.token
     for event in (rail.fresh, shared.changes.voices):
@@ -156,6 +144,12 @@ def _listen_to_speech(
         streams.gather(handlers.speak_further), [shared.text, shared.picker, *settings, shared.token], takes,
         show_progress="hidden", preprocess=False, api_visibility="private", **engine,
     )  # fmt: skip
+    proved = takes.prove(
+        streams.steps(TakeProofHandlers(context).prove), [shared.token], takes,
+        show_progress="hidden", preprocess=False, api_visibility="private", **engine,
+    )  # fmt: skip
+    proved.failure(None, js="() => { window.repriseTakes.unproved(); }")
+    listen(proved.then, lambda: broadcast_change("history"), None, shared.changes)
     takes.halt(handlers.stop_further, None, None, queue=False, api_visibility="private")
     for listener in listeners:
         listener.failure(None, js="() => { window.reprisePlayer.refused(); }")

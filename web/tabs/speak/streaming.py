@@ -1,8 +1,9 @@
 """Streams of takes to pages: from the speaking generator to Gradio, without one of Gradio's threads.
 
 Each take has a thread of `TakeStreams`, of which there are more than takes can be admitted; it blocks there while the
-take waits in the engine. Gradio consumes a generator whether or not a page fetches its values; therefore a take is held
-back here while its page is behind, and ended when the page fetches nothing for `READER_TIMEOUT` seconds.
+take waits in the engine. It runs in the event's context, as Gradio's own threads do: ZeroGPU finds the visitor there,
+whose quota counts. Gradio consumes a generator whether or not a page fetches its values; therefore a take is held back
+here while its page is behind, and ended when the page fetches nothing for `READER_TIMEOUT` seconds.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +79,9 @@ class TakeStreams:
             takes = speak(*inputs)
             if not takes:
                 yield {"added": added, "problem": "", "over": True, "once": secrets.token_hex(4)}
-            ends = [asyncio.wrap_future(self._threads.submit(_last, messages)) for _, messages in takes]
+            ends = [
+                asyncio.wrap_future(self._threads.submit(copy_context().run, _last, messages)) for _, messages in takes
+            ]
             try:
                 for number, end in enumerate(asyncio.as_completed(ends), 1):
                     message = await end
@@ -93,6 +97,25 @@ class TakeStreams:
             finally:
                 for ticket, _ in takes:
                     self._context.running.stop(ticket)
+
+        return generate
+
+    def steps(self, work: Callable[..., Iterator[Message]]) -> Callable[..., AsyncIterator[Message]]:
+        """An asynchronous handler of work that takes long between two values."""
+
+        @wraps(work)
+        async def generate(*inputs: Any) -> AsyncIterator[Message]:
+            values, event = work(*inputs), copy_context()
+            under_way: Future[Message | None] | None = None
+            try:
+                while True:
+                    under_way = self._threads.submit(event.run, lambda: next(values, None))
+                    if (value := await asyncio.wrap_future(under_way)) is None:
+                        return
+                    yield value
+            finally:
+                if under_way is not None:
+                    under_way.add_done_callback(lambda _: self._threads.submit(_close, values))
 
         return generate
 
@@ -116,6 +139,11 @@ class TakeStreams:
             await asyncio.sleep(LOOK)
 
 
+def _close(values: Iterator[Message]) -> None:
+    if isinstance(values, Generator):
+        values.close()
+
+
 def _last(messages: Iterator[Message]) -> Message:
     """Speak a take to its end. Returns its last message."""
     *_, last = messages
@@ -130,6 +158,7 @@ class _TakeStream:
     ) -> None:
         self._threads, self._messages, self._running = threads, messages, context.running
         self._engine = context.engine
+        self._event = copy_context()
         self._ticket, self._has_audio = "", False
         self._work: Future[Message | None] | None = None  # on the next message
         self._next: asyncio.Future[Message | None] | None = None  # the same, for the event loop
@@ -138,7 +167,7 @@ class _TakeStream:
     async def next(self, words: Words) -> Message | None:
         """The generator's next message, or a wait message until it comes; None at the end."""
         if self._next is None:
-            self._work = self._threads.submit(next, self._messages, None)
+            self._work = self._threads.submit(self._event.run, self._following)
             self._next = asyncio.wrap_future(self._work)
         while not (await asyncio.wait({self._next}, timeout=None if self._has_audio else TELL))[0]:
             if waiting := self._wait_message(words):
@@ -147,6 +176,9 @@ class _TakeStream:
         if message:
             self._ticket, self._has_audio = message["ticket"], message["kind"] == "chunk"
         return message
+
+    def _following(self) -> Message | None:
+        return next(self._messages, None)
 
     def _wait_message(self, words: Words) -> Message | None:
         """The take's place, when it has changed or was reported long ago; or how far the model is loaded."""

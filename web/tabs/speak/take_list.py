@@ -72,6 +72,7 @@ class TakeListHandlers:
         try:
             owner, deletion = self._context.owner(token, request), parse_payload(TakeDeletion, event)
             self._context.takes.delete(deletion.id, owner=owner.key)
+            self._context.take_proofs.forget(owner.key, deletion.id)
             return self._list(owner, deletion.ids), "", broadcast_change("history")
         except Exception as error:
             return self._failure(error, request)
@@ -86,14 +87,18 @@ class TakeListHandlers:
         return gr.skip(), message, broadcast_change("history")
 
     def _list(self, owner: Owner, ids: Ids) -> dict[str, Any]:
-        """The list's value: the takes that exist, and the ids of those that do not."""
-        takes, gone = [], []
-        for take_id in ids:
-            try:
-                take = self._context.takes.get(take_id, owner=owner.key)
-            except GenerationNotFound:
-                gone.append(take_id)
-            else:
-                takes.append(take_view(take, owner, self._context.links))
-        # The page ignores a value that it has already.
-        return {"takes": takes, "gone": gone, "once": secrets.token_hex(4)}
+        return list_value(self._context, owner, ids)
+
+
+def list_value(context: WebContext, owner: Owner, ids: Ids) -> dict[str, Any]:
+    """The list's value: the takes that exist, and the ids of those that do not."""
+    takes, gone = [], []
+    for take_id in ids:
+        try:
+            take = context.takes.get(take_id, owner=owner.key)
+        except GenerationNotFound:
+            gone.append(take_id)
+        else:
+            takes.append(take_view(take, owner, context.links, context.take_proofs.hearing(take_id, owner=owner.key)))
+    # The page ignores a value that it has already.
+    return {"takes": takes, "gone": gone, "once": secrets.token_hex(4)}

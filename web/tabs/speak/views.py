@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from studio.available_voices import ModelVoice
-from studio.portraits import portrait_url
+from studio.voices.available_voices import ModelVoice
+from studio.voices.portraits import portrait_url
 from web.downloads.sounds import sound_facts
+from web.ui.heard import heard_view
 from web.ui.voice_picker import description_of
 
 if TYPE_CHECKING:
     from storage.repositories.generations import GenerationRecord
-    from studio.available_voices import ListedVoice
-    from studio.model_manager import ModelManager
+    from storage.repositories.script.hearings import Hearing
+    from studio.engines.model_manager import ModelManager
+    from studio.voices.available_voices import ListedVoice
     from web.downloads.links import DownloadLinks
     from web.identity.owners import Owner
     from web.ui.i18n import Words
@@ -58,8 +60,8 @@ def writing_hints(engine: ModelManager, voice: ListedVoice | None) -> dict[str, 
     return {"tags": engine.style_tags, "english": engine.english_only, "demo": voice.demo if voice else ""}
 
 
-def take_view(take: GenerationRecord, owner: Owner, links: DownloadLinks) -> dict[str, Any]:
-    """A take, as take_list.js takes it."""
+def take_view(take: GenerationRecord, owner: Owner, links: DownloadLinks, heard: Hearing | None) -> dict[str, Any]:
+    """A take, as take_list.js takes it. heard: what was heard of it."""
     facts = sound_facts(take, owner, links, LINK_SECONDS)
     return {
         "id": take.id,
@@ -72,6 +74,7 @@ def take_view(take: GenerationRecord, owner: Owner, links: DownloadLinks) -> dic
         "reason": take.stop_reason,
         "starred": take.starred,
         "listed": take.listed,
+        "heard": heard and heard_view(take.text, heard),
         "links": facts["links"],
         "facts": facts,
     }

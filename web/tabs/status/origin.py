@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from engine.errors import InvalidInput
-from studio.origin import check_file, voice_names
+from studio.provenance.origin import check_file, voice_names
 from web.gradio_internals import event_value
 from web.ui.messages import error_message
 from web.uploads import delete_upload, uploaded_name, uploaded_path

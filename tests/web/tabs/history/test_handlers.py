@@ -12,8 +12,8 @@ import soundfile
 
 from engine.audio import encode_audio
 from storage.repositories.generations import GenerationRecord, Spoken
-from tests.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
 from tests.storage.speaking import card, spoken
+from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
 from tests.web.conftest import read_wav
 from web.context import WebContext
 from web.tabs.history.handlers import MOST_SHOWN, PAGE_SIZE, HistoryHandlers, HistoryQuery
@@ -76,6 +76,7 @@ def test_an_entry_has_all_that_was_known_of_it(context: WebContext, events: Hist
         "seed": 3,
         "model": "fake",
         "settings": entry["settings"],
+        "words": [],
         "name": "Anna – Say <this>.wav",
         "links": links,
     }

@@ -12,10 +12,10 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from engine.audio import encode_audio
 from storage import Storage
 from storage.repositories.generations import Spoken
-from storage.samples import install_samples
-from tests.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
+from storage.voices.samples import install_samples
 from tests.paths import CLIP
-from tests.waiting import until
+from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
+from tests.support.waiting import until
 from tests.web.visiting import downloaded, open_tab, picker, player, speak, visit, wait_for
 
 Serve = Callable[..., str]

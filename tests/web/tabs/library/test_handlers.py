@@ -15,10 +15,10 @@ from PIL import Image
 
 from engine.voice import Consent
 from storage import Storage, VoiceLibrary, VoiceRecord
-from storage.repositories.shared_voices import Sample
-from studio.portraits import portrait_url
-from tests.fake_engine import FakeEngine, voice
+from storage.repositories.library.shared_voices import Sample
+from studio.voices.portraits import portrait_url
 from tests.storage.speaking import spoken
+from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import make_context
 from web.context import WebContext
 from web.tabs.library.handlers import LibraryHandlers

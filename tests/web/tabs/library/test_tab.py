@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, FilePayload, FloatRect, Locator, Page, 
 
 from engine.voice import Voice
 from storage import Storage, VoiceLibrary
-from storage.samples import install_samples
-from tests.fake_engine import FakeEngine, Script, voice
+from storage.voices.samples import install_samples
+from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.visiting import downloaded, open_tab, pick, picker, visit, wait_for
 
 Serve = Callable[..., str]

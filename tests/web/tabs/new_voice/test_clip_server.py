@@ -23,9 +23,9 @@ from engine.audio.decode import decode
 from engine.audio.doctor import Finding, Fix, findings
 from engine.engine import Engine
 from engine.errors import EngineBusy
-from tests.fake_engine import FRAME, SAMPLE_RATE
-from tests.looping import run
 from tests.paths import CLIP, MINIATURE
+from tests.support.fake_engine import FRAME, SAMPLE_RATE
+from tests.support.looping import run
 from web.context import WebContext
 from web.tabs.new_voice import views
 from web.tabs.new_voice.clip_server import EACH, ClipServer

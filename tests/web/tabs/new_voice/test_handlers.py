@@ -1,5 +1,6 @@
 """Making a voice of clips: what the form may hold, what is saved of it, and what is said."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,11 +15,11 @@ from engine.errors import UnusableReference
 from engine.families.family import Abilities
 from engine.voice import OwnVoice
 from storage import VoiceLibrary
-from storage.repositories.shared_voices import Sample
-from studio.voice_maker import SAMPLE_TEXT
-from tests.fake_engine import FakeEngine, buzz, reference, voice
-from tests.looping import run
+from storage.repositories.library.shared_voices import Sample
+from studio.voices.voice_maker import SAMPLE_TEXTS
 from tests.paths import CLIP
+from tests.support.fake_engine import FakeEngine, buzz, reference, voice
+from tests.support.looping import run
 from web.context import WebContext
 from web.limits.worker_pool import WorkerPool
 from web.tabs.new_voice.handlers import NewVoiceHandlers, consent_sentence, consenting_speaker
@@ -99,9 +100,10 @@ def test_a_described_voice_is_saved_with_a_sample(
     engine.abilities = Abilities(clones=False, needs_words=False, describes=True)
     engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
 
-    def described(**form: str) -> tuple[Any, ...]:
+    def described(request: Any = None, **form: str) -> tuple[Any, ...]:
         async def steps() -> list[tuple[Any, ...]]:
-            given: Any = (None, form.get("name"), "", False, form.get("description"), None, None)
+            told = (form.get(name) for name in ("description", "language"))
+            given: Any = (None, form.get("name"), "", False, *told, None, request)
             return [updates async for updates in events.save_voice(*given)]
 
         *_, last = run(steps)
@@ -114,11 +116,17 @@ def test_a_described_voice_is_saved_with_a_sample(
     record = library.find("Ben")
     assert (trouble, picker.value, record.description, record.consent) == ("", record.id, "A low voice.", None)
     assert "Saved “Ben”." in said
-    assert library.load(record.id).references[0].transcript == SAMPLE_TEXT
-    assert engine.asked[-1][:2] == (SAMPLE_TEXT, OwnVoice(description="A low voice."))
+    assert library.load(record.id).references[0].transcript == SAMPLE_TEXTS["en"]
+    assert engine.asked[-1][:2] == (SAMPLE_TEXTS["en"], OwnVoice(description="A low voice."))
     spoken = context.voices.ready(record.id, owner="local", instructions="Slowly.")
     assert spoken.voice == OwnVoice(description="A low voice. Slowly.")
     assert "does not clone" in save(events, clip)[0]
+    engine.abilities = replace(engine.abilities, languages=("english", "german", "chinese"))
+    for request, wanted, language in ((GERMAN, "", "de"), (GERMAN, "zh", "zh"), (None, "ja", "en"), (None, "", "en")):
+        described(request, name=f"{wanted} {language} {request is None}", description="A low voice.", language=wanted)
+        text, _, options = engine.asked[-1]
+        assert (text, options.language) == (SAMPLE_TEXTS[language], language)
+    assert {each.language for each in library.list()} == {"de", "zh", "en"}
     engine.abilities = Abilities()
     assert context.voices.ready(record.id, owner="local").voice == library.load(record.id)
 
@@ -329,7 +337,7 @@ def test_voices_are_made_on_threads_of_their_own_whose_line_ends(
     value = {"chosen": 0, "clips": [clip]}
 
     async def saved() -> list[tuple[Any, ...]]:
-        given: Any = (value, "Anna", "", True, "", None, GERMAN)
+        given: Any = (value, "Anna", "", True, "", "", None, GERMAN)
         return [updates async for updates in events.save_voice(*given)]
 
     refusing = WorkerPool(1, 0, 1)

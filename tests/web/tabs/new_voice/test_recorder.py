@@ -13,8 +13,8 @@ import pytest
 import soundfile
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.fake_engine import FakeEngine
 from tests.paths import CLIP
+from tests.support.fake_engine import FakeEngine
 from tests.web.stage import PATIENCE, PLAIN_HTTP_HOST, opened, served
 from tests.web.visiting import begin_recording, recorded_for, skip_countdown
 from web.tabs.new_voice.clip_server import ClipServer

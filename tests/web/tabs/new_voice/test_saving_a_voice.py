@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
 from storage import Storage
-from tests.fake_engine import FakeEngine
 from tests.paths import CLIP
+from tests.support.fake_engine import FakeEngine
 from tests.web.visiting import begin_recording, open_tab, recorded_for, skip_countdown, visit
 
 Serve = Callable[..., str]

@@ -15,12 +15,12 @@ from playwright.sync_api import Browser, Page, expect
 
 from storage import Storage, VoiceLibrary
 from tests.engine.spoiled import silent_film
-from tests.fake_engine import FakeEngine, Script, voice
 from tests.paths import CLIP
-from tests.waiting import until
+from tests.support.fake_engine import FakeEngine, Script, voice
+from tests.support.waiting import until
 from tests.web.stage import PLAIN_HTTP_HOST
 from tests.web.tabs.new_voice.test_clip_server import FORMATS, encoded
-from tests.web.visiting import PATIENCE, SERIOUS, begin_recording, open_tab, picker, violations, visit, wait_for
+from tests.web.visiting import SERIOUS, begin_recording, open_tab, picker, violations, visit, wait_for
 from web.folders import LOCK
 from web.tabs.new_voice.clips import MOST_CLIPS
 from web.tabs.new_voice.reading_texts import READING_TEXTS
@@ -128,28 +128,24 @@ def test_by_keyboard_alone_in_german_over_plain_http(
     soundfile.write(tmp_path / "leise.wav", samples * 0.002, rate, subtype="FLOAT")
     texts = Translations.load().languages["de"]
     url = serve(engine, storage).replace("127.0.0.1", PLAIN_HTTP_HOST)
-    context = chromium.new_context(locale="de-DE")
-    context.set_default_timeout(PATIENCE)
-    page = context.new_page()
-    page.goto(url)
-    page.get_by_role("tab", name=texts["tab.new"], exact=True).click()
-    expect(page.locator(".rp-say")).to_contain_text("Browser erlauben das Mikrofon nur auf sicheren Seiten")
-    expect(page.locator(".rp-say")).to_contain_text("http://localhost:")
-    expect(page.get_by_role("button", name="Aufnehmen")).to_be_disabled()
-    with page.expect_file_chooser() as choosing:
-        page.get_by_role("button", name="Dateien auswählen").press("Enter")
-    choosing.value.set_files(tmp_path / "leise.wav")
-    expect(page.get_by_text("sehr leise")).to_be_visible()
-    page.get_by_role("button", name="Lautstärke angleichen").press("Enter")
-    expect(page.get_by_text("Dieser Clip ist gut zu gebrauchen.")).to_be_visible()
-    page.get_by_label(texts["clip.words"]).press_sequentially("Hello")
-    page.get_by_label(texts["new.name"]).press_sequentially("Änne")
-    page.get_by_role("checkbox", name=re.compile("^Ich bin Änne und willige ein")).press("Space")
-    page.get_by_role("button", name=texts["new.save"]).press("Enter")
-    expect(page.locator("#rp-speak-notice")).to_contain_text("„Änne“ ist gespeichert.")
-    assert library.find("Änne").consent is not None
-    assert "__i18n__" not in page.locator("gradio-app").inner_html()
-    context.close()
+    with visit(chromium, url, locale="de-DE") as page:
+        page.get_by_role("tab", name=texts["tab.new"], exact=True).click()
+        expect(page.locator(".rp-say")).to_contain_text("Browser erlauben das Mikrofon nur auf sicheren Seiten")
+        expect(page.locator(".rp-say")).to_contain_text("http://localhost:")
+        expect(page.get_by_role("button", name="Aufnehmen")).to_be_disabled()
+        with page.expect_file_chooser() as choosing:
+            page.get_by_role("button", name="Dateien auswählen").press("Enter")
+        choosing.value.set_files(tmp_path / "leise.wav")
+        expect(page.get_by_text("sehr leise")).to_be_visible()
+        page.get_by_role("button", name="Lautstärke angleichen").press("Enter")
+        expect(page.get_by_text("Dieser Clip ist gut zu gebrauchen.")).to_be_visible()
+        page.get_by_label(texts["clip.words"]).press_sequentially("Hello")
+        page.get_by_label(texts["new.name"]).press_sequentially("Änne")
+        page.get_by_role("checkbox", name=re.compile("^Ich bin Änne und willige ein")).press("Space")
+        page.get_by_role("button", name=texts["new.save"]).press("Enter")
+        expect(page.locator("#rp-speak-notice")).to_contain_text("„Änne“ ist gespeichert.")
+        assert library.find("Änne").consent is not None
+        assert "__i18n__" not in page.locator("gradio-app").inner_html()
 
 
 def test_with_clips_nothing_sticks_out_and_axe_finds_nothing_serious(

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from storage import Storage
 from studio.script.casting import initial_cast
 from studio.script.runner import ScriptRunner
-from tests.fake_engine import FakeEngine, voice
 from tests.studio.books.making import epub
-from tests.waiting import until
+from tests.support.fake_engine import FakeEngine, voice
+from tests.support.waiting import until
 from tests.web.conftest import make_context
 from web.context import WebContext
 from web.identity.owners import OwnerResolver

@@ -7,8 +7,8 @@ from playwright.sync_api import Browser, expect
 
 from storage import Storage
 from studio import recognition
-from tests.fake_engine import voice
 from tests.studio.script.test_runner import Actor
+from tests.support.fake_engine import voice
 from tests.web.tabs.script.test_tab import card, make, text
 from tests.web.visiting import violations, visit
 

@@ -1,18 +1,21 @@
 """The Script tab as a person uses it: a dialogue from the paste to the file, with a reload in the middle."""
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
+import av
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, Position, expect
 from pyloudnorm import Meter
 from sqlalchemy import select
 
 from storage import Storage
 from storage.models import ScriptRow
-from tests.fake_engine import SAMPLE_RATE, voice
 from tests.studio.script.test_runner import Actor
-from tests.waiting import until
+from tests.support.fake_engine import SAMPLE_RATE, voice
+from tests.support.waiting import until
 from tests.web.conftest import read_wav
 from tests.web.visiting import downloaded, open_tab, visit
 from web.downloads.sounds import sound_id
@@ -72,7 +75,7 @@ def save(page: Page, format: str) -> tuple[str, bytes]:
 
 
 def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
-    chromium: Browser, serve: Serve, storage: Storage, actor: Actor
+    chromium: Browser, serve: Serve, storage: Storage, actor: Actor, tmp_path: Path
 ) -> None:
     actor.hold(HELD)
     with visit(chromium, serve(actor, storage)) as page:
@@ -154,8 +157,20 @@ def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
         page.locator(".rp-script-formats").get_by_label("Loudness of downloads").select_option("16")
         samples, rate = read_wav(downloaded(page, page.get_by_role("button", name="WAV", exact=True))[1])
         assert Meter(rate).integrated_loudness(samples / 32768) == pytest.approx(-16, abs=0.5)
-        name, book = save(page, "M4B")
+        picture = tmp_path / "cover.png"
+        Image.new("RGB", (1500, 900), "teal").save(picture)
+        page.get_by_text("Save as").click()
+        page.get_by_label("Cover of the M4B").set_input_files(picture)
+        name, book = downloaded(page, page.get_by_role("button", name="M4B", exact=True))
         assert (name, book[4:12]) == ("Good morning! Did you sleep_.m4b", b"ftypM4B ")
+        with av.open(io.BytesIO(book)) as read:
+            cover = read.streams.video[0]
+            assert (cover.width, cover.height) == (1000, 600), "made small by the page"
+        picture.write_text("no picture")
+        page.get_by_text("Save as").click()
+        page.get_by_label("Cover of the M4B").set_input_files(picture)
+        page.get_by_role("button", name="M4B", exact=True).click()
+        expect(page.get_by_role("alert").filter(has_text="This cover is not a picture")).to_be_visible()
         name, srt = save(page, "SRT")
         times = [line for line in srt.decode().splitlines() if "-->" in line]
         assert name.endswith(".srt")
@@ -212,10 +227,26 @@ def test_cards_are_written_parted_joined_and_failures_are_told(
         card(page, 3).get_by_role("button", name="Join with the next").click()
         expect(text(page, 3)).to_have_value("How are you? Fine.")
         page.get_by_role("button", name="More for card 2", exact=True).click()
-        card(page, 2).get_by_role("button", name="Delete…").click()
-        card(page, 2).get_by_role("button", name="Delete the card").click()
+        card(page, 2).get_by_role("button", name="Delete", exact=True).click()
+        card(page, 2).get_by_role("button", name="Delete for good?").click()
         expect(text(page, 2)).to_have_value("How are you? Fine.")
         assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+        # A selected word is said in another way.
+        say = page.get_by_role("button", name="Say “Hello” like…")
+        text(page, 1).evaluate("field => { field.focus(); field.setSelectionRange(0, 5); }")
+        expect(card(page, 1).locator(say)).to_be_visible()
+        page.keyboard.press("Tab")
+        expect(card(page, 1).locator(say)).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.get_by_label("Word", exact=True)).to_have_value("Hello")
+        page.keyboard.type("hullo")
+        page.keyboard.press("Enter")
+        expect(page.locator(".rp-dictionary tbody tr")).to_have_count(1)
+        page.keyboard.press("Escape")
+        card(page, 1).get_by_role("button", name="Speak card 1 again").click()
+        until(lambda: actor.said[-1] == "hullo there.")
+        state(page, 1, "spoken")
 
         page.get_by_label("Name of the script").fill("A better name")
         page.keyboard.press("Tab")

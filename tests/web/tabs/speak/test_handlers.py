@@ -11,11 +11,11 @@ import soundfile
 
 from engine.errors import EngineFailed, InvalidOption
 from storage import Storage, VoiceLibrary
-from storage.library import LOCAL
+from storage.voices.library import LOCAL
 from studio.error_sentences import OUR_FAULT
 from studio.takes.running import RunningTakes
-from tests.fake_engine import CHUNK, FRAME, FakeEngine, voice
-from tests.waiting import until
+from tests.support.fake_engine import CHUNK, FRAME, FakeEngine, voice
+from tests.support.waiting import until
 from web.context import WebContext
 from web.tabs.history.handlers import HistoryHandlers
 from web.tabs.speak.handlers import SpeakHandlers, parse_options

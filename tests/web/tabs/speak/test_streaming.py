@@ -6,15 +6,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, cast
 
 import pytest
+from gradio.context import LocalContext
 
 from storage import Storage, VoiceLibrary
-from studio.model_manager import IdleUnload, ModelManager
-from tests.clock import Clock
-from tests.fake_engine import FakeEngine, Script, voice
-from tests.waiting import PATIENCE, until
+from studio.engines.model_manager import IdleUnload, ModelManager
+from tests.support.clock import Clock
+from tests.support.fake_engine import FakeEngine, FakeSpeech, Script, voice
+from tests.support.looping import run
+from tests.support.waiting import PATIENCE, until
 from tests.web import conftest
 from tests.web.visitor import Visitor
 from web.tabs.speak import streaming
@@ -66,6 +69,26 @@ def messages(said: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
                 yield message
         if each["msg"] == "process_completed":
             return
+
+
+class Asking(FakeEngine):
+    """Keeps the sessions of the visitors who speak, as packages that are told nothing find them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sessions: list[str | None] = []
+
+    def speak(self, *given: Any, **more: Any) -> FakeSpeech:
+        request = LocalContext.request.get(None)
+        self.sessions.append(request and request.session_hash)
+        return super().speak(*given, **more)
+
+
+def test_who_speaks_is_known_in_the_threads_of_takes(serve: Serve, storage: Storage, anna: str) -> None:
+    engine = Asking()
+    visitor = Visitor(serve(engine, storage))
+    assert visitor.speak("Hello.", anna)["stop_reason"] == "end"
+    assert engine.sessions == [visitor._session]
 
 
 @pytest.mark.usefixtures("impatient")
@@ -193,3 +216,20 @@ def test_quick_events_do_not_wait_for_takes(serve: Serve, storage: Storage, anna
     assert visitor.arrive()["voices"], "there are fewer threads for what is quick than takes that wait"
     for speech in list(engine.speeches):
         speech.cancel()
+
+
+def test_long_work_runs_in_the_context_of_its_event() -> None:
+    visitor = ContextVar("visitor", default="nobody")
+
+    def work() -> Iterator[dict[str, Any]]:
+        yield {"visitor": visitor.get(), "thread": threading.current_thread().name}
+        yield {"visitor": visitor.get()}
+
+    async def told() -> list[dict[str, Any]]:
+        visitor.set("ann")
+        streams = streaming.TakeStreams(cast(Any, None), cast(Any, None))
+        return [value async for value in streams.steps(work)()]
+
+    first, second = run(told)
+    assert first.pop("thread").startswith("reprise-speak")
+    assert (first, second) == ({"visitor": "ann"}, {"visitor": "ann"})

@@ -6,8 +6,8 @@ from playwright.sync_api import Browser, expect
 
 from storage import Storage, VoiceLibrary
 from storage.pronunciations import Pronunciation
-from storage.samples import install_samples
-from tests.fake_engine import FakeEngine, voice
+from storage.voices.samples import install_samples
+from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.tabs.speak.test_tab import Serve
 from tests.web.visiting import picker, speak, violations, visit, wait_for
 
@@ -17,7 +17,7 @@ def test_a_studio_is_worked_in_with_the_keyboard(
 ) -> None:
     install_samples(library)
     adam, ben = (library.find(name) for name in ("Adam", "Ben"))
-    engine = FakeEngine()
+    engine = FakeEngine(Script(phones=True))
     with visit(
         chromium, serve(engine, storage), viewport={"width": 1280, "height": 800}, reduced_motion="reduce"
     ) as page:
@@ -43,17 +43,29 @@ def test_a_studio_is_worked_in_with_the_keyboard(
 
         # A selected word is said in another way.
         text = page.get_by_label("Text to speak")
-        text.fill("Learn SQL today.")
+        text.fill("Learn SQL today, not GIF.")
         text.evaluate("field => { field.focus(); field.setSelectionRange(6, 9); }")
         page.get_by_role("button", name="Say “SQL” like…").press("Enter")
         expect(focused).to_have_attribute("name", "spoken")
         page.keyboard.type("sequel")
         page.keyboard.press("Enter")
         expect(page.locator(".rp-dictionary tbody tr")).to_have_count(1)
+        page.get_by_label("Word", exact=True).fill("GIF")
+        page.get_by_label("Say it like").fill("/JH IH1 FF/")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("“FF” is no phone of ARPAbet.")
+        page.get_by_label("Say it like").fill("/jh ih1 f/")
+        page.keyboard.press("Enter")
+        gif = page.locator(".rp-dictionary tbody tr", has_text="/JH IH1 F/")
+        expect(gif).to_have_count(1)
+        page.get_by_role("button", name="Delete “GIF”").press("Enter")
+        expect(gif).to_have_count(0)
+        page.get_by_role("dialog").get_by_role("button", name="Undo").press("Enter")
+        expect(gif).to_have_count(1)
         assert violations(page) == []
         page.keyboard.press("Escape")
         expect(page.get_by_role("dialog", name="Pronunciation")).to_be_hidden()
-        assert storage.pronunciations.list() == [Pronunciation("SQL", "sequel")]
+        assert storage.pronunciations.list() == [Pronunciation("GIF", "/JH IH1 F/"), Pronunciation("SQL", "sequel")]
 
         # Three takes, of which one is kept.
         page.locator(".rp-at-once").select_option("3")
@@ -61,11 +73,12 @@ def test_a_studio_is_worked_in_with_the_keyboard(
         group = page.locator(".rp-group-take")
         expect(group).to_have_count(3)
         wait_for(page, "player.finished")
-        assert {asked for asked, _, _ in engine.asked} == {"Learn sequel today."}
-        assert {record.text for record in storage.history.page().records} == {"Learn SQL today."}
+        assert {asked for asked, _, _ in engine.asked} == {"Learn sequel today, not {{jh_ih_f}}."}
+        assert {record.text for record in storage.history.page().records} == {"Learn SQL today, not GIF."}
         page.get_by_role("button", name="Play take C").press("Enter")
         expect(group.last).to_have_attribute("aria-pressed", "true")
         page.get_by_role("button", name="Keep C, delete the others").press("Enter")
+        page.get_by_role("button", name="Delete for good?").press("Enter")
         expect(page.locator(".rp-take")).to_have_count(1)
         expect(page.locator(".rp-group")).to_be_hidden()
         assert len(storage.history.page().records) == 1
@@ -87,7 +100,7 @@ def test_on_a_phone_the_voices_are_a_sheet_and_speech_has_its_speed(
     library.add(voice("Anna"))
     library.add(voice("Ben"))
     phone: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-    with visit(chromium, serve(FakeEngine(), storage), **phone) as page:
+    with visit(chromium, serve(FakeEngine(Script(tells_words=True)), storage), **phone) as page:
         expect(picker(page)).to_have_value("Anna")
         sheet = page.get_by_role("dialog", name="Voices")
         page.get_by_role("button", name="Change").click()
@@ -112,4 +125,18 @@ def test_on_a_phone_the_voices_are_a_sheet_and_speech_has_its_speed(
         assert heard["played"] - once < 0.7 * heard["length"], "half of the samples' time"
         page.get_by_label("Details").click()
         expect(page.locator(".rp-detail-list")).to_contain_text("Ben")
-        expect(page.locator(".rp-now-line [data-now]")).to_have_text("river")
+        marked = page.locator(".rp-now-line [data-now]")
+        expect(marked).to_have_text("river")
+
+        # The words are marked when they are spoken, wherever it is played from, also when the take is played again.
+        for again in (False, True):
+            if again:
+                page.reload()
+                expect(page.get_by_label("Speed")).to_have_value("2")
+                page.locator(".rp-take-play").first.click()
+                wait_for(page, "player.position > 0 && player.position >= player.length - 1")
+            for share, word in ((0.7, "We"), (0.91, "the"), (0.78, "walked")):
+                page.evaluate(
+                    "share => { const { seek, stats } = reprisePlayer; seek(share * stats.length / 22050); }", share
+                )
+                expect(marked).to_have_text(word)

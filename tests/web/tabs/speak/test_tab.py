@@ -3,14 +3,16 @@
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from engine.text import speaking_time
 from storage import Storage, VoiceLibrary
-from storage.samples import install_samples
-from tests.fake_engine import FakeEngine, Script, voice
+from storage.voices.samples import install_samples
+from studio import recognition
+from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.conftest import read_wav
-from tests.web.visiting import downloaded, pick, picker, player, visit, wait_for
+from tests.web.visiting import downloaded, pick, picker, player, violations, visit, wait_for
 
 Serve = Callable[..., str]
 TEXT = "Text to speak"
@@ -122,7 +124,7 @@ def test_takes_are_played_compared_starred_saved_and_deleted(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(voice("Ben"))
-    with visit(chromium, serve(FakeEngine(), storage), accept_downloads=True) as page:
+    with visit(chromium, serve(FakeEngine(), storage)) as page:
         expect(picker(page)).to_have_value("Ben")
         first, second = said(page, "The first of two takes."), said(page, "The second take, a little longer.")
         expect(row(page).locator(".rp-take-facts")).to_contain_text("Ben · ")
@@ -168,13 +170,16 @@ def test_takes_are_played_compared_starred_saved_and_deleted(
         expect(page.get_by_text("Each take appears here.")).to_be_visible()
 
 
-def test_the_same_again_another_take_and_keeping_a_seed(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
+def test_the_same_again_another_take_keeping_a_seed_and_hearing_back(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library.add(voice("Ben"))
+    ready, heard = [False], ["a take with its own feed", *["no"] * 3, "a take with its own seed", "Nothing alike."]
+    monkeypatch.setattr(recognition, "can_transcribe", lambda: ready[0])
+    monkeypatch.setattr(recognition, "transcribe", lambda *_given: heard.pop(0))
     storage.history.change_settings(history=False)
     engine = FakeEngine()
-    with visit(chromium, serve(engine, storage), accept_downloads=True) as page:
+    with visit(chromium, serve(engine, storage)) as page:
         expect(picker(page)).to_have_value("Ben")
         open_settings(page)
         page.locator("#rp-seed input").fill("42")
@@ -199,6 +204,29 @@ def test_the_same_again_another_take_and_keeping_a_seed(
         row(page, 2).get_by_role("button", name="Seed 42").click()
         expect(page.locator("#rp-seed input")).to_have_value("42")
 
+        # Heard back, and mended: the best of the tries comes to the list.
+        row(page).get_by_role("button", name="Hear back").click()
+        dialog = page.get_by_role("dialog", name="Automatic transcripts")
+        expect(dialog).to_contain_text("whoever runs this server enables them")
+        page.keyboard.press("Escape")
+        ready[0] = True
+        row(page).get_by_role("button", name="Hear back").click()
+        expect(row(page).locator("mark")).to_have_text("seed.")
+        expect(row(page)).to_contain_text("Heard: “a take with its own feed”")
+        assert violations(page, "#rp-takes") == []
+        row(page).get_by_role("button", name="Mend").press("Enter")
+        expect(page.get_by_text("A better take is at the top of the list.")).to_be_visible()
+        expect(page.locator(".rp-take")).to_have_count(4)
+        expect(row(page)).to_contain_text("Heard as it is written.")
+        assert len(engine.asked) == 3 + 4
+        page.reload()
+        expect(row(page)).to_contain_text("Heard as it is written.")
+        expect(row(page, 1).locator("mark")).to_have_text("seed.")
+        more(row(page, 2)).click()
+        row(page, 2).get_by_role("button", name="Hear back").click()
+        expect(row(page, 2).locator("mark")).to_have_count(6)
+        assert heard == []
+
 
 def test_what_helps_with_the_text(chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage) -> None:
     install_samples(library)
@@ -213,7 +241,7 @@ def test_what_helps_with_the_text(chromium: Browser, serve: Serve, library: Voic
         text = "Half of this text is a guess, and the other half is not. " * 3
         field.fill(text)
         seconds = round(speaking_time(text.strip()) / 5) * 5
-        expect(page.locator(".rp-count")).to_have_text(f"Characters: {len(text.strip())} · about {seconds} s")
+        expect(page.locator(".rp-count")).to_have_text(f"Characters: {len(text.strip())} · about 0:{seconds:02}")
 
         page.get_by_text("Examples", exact=True).click()
         expect(page.locator(".rp-examples-list button")).to_have_count(4)

@@ -8,8 +8,8 @@ import pytest
 from engine.audio import encode_flac
 from storage import Storage, VoiceLibrary
 from storage.repositories.generations import Spoken
-from storage.samples import install_samples
-from tests.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
+from storage.voices.samples import install_samples
+from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
 from tests.web.conftest import make_context
 from web.context import WebContext
 from web.tabs.speak.handlers import SpeakHandlers

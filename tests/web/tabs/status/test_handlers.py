@@ -12,8 +12,8 @@ import pytest
 from engine.errors import DoesNotFit
 from engine.sentences import Sentence
 from storage import Storage
-from studio.model_manager import ModelCatalog, ModelLoading
-from tests.fake_engine import FakeEngine
+from studio.engines.model_manager import ModelCatalog, ModelLoading
+from tests.support.fake_engine import FakeEngine
 from tests.web.conftest import make_context
 from web.context import WebContext
 from web.tabs.status.handlers import StatusHandlers

@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, expect
 from engine.errors import EngineFailed
 from storage import Storage
 from studio import recognition as module
-from tests.fake_engine import FakeEngine
 from tests.paths import CLIP
+from tests.support.fake_engine import FakeEngine
 from tests.web.conftest import make_context
 from tests.web.visiting import open_tab, violations, visit
 from web.identity.owners import OwnerMode

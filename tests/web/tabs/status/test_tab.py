@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
-from engine.audio.encode import encode_audio
+from engine.audio.output.encode import encode_audio
 from engine.sentences import Sentence
 from storage import Storage
-from studio import origin as origins
-from studio.model_manager import ModelCatalog, ModelManager
-from studio.origin import Origin
-from tests.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
+from studio.engines.model_manager import ModelCatalog, ModelManager
+from studio.provenance import origin as origins
+from studio.provenance.origin import Origin
+from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
 from tests.web import conftest
 from tests.web.visiting import open_tab, picker, speak, visit, wait_for
 

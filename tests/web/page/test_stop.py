@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from storage import Storage, VoiceLibrary
-from tests.fake_engine import FakeEngine, Script, voice
 from tests.storage.speaking import spoken
+from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.tabs.new_voice.test_saving_a_voice import STORY, upload
 from tests.web.visiting import open_tab, picker, player, speak, visit, wait_for
 

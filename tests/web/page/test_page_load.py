@@ -7,9 +7,9 @@ import pytest
 
 from engine.sentences import Sentence
 from storage import Storage, VoiceLibrary, VoiceRecord
-from storage.repositories.shared_voices import Sample
-from tests.fake_engine import FakeEngine, voice
+from storage.repositories.library.shared_voices import Sample
 from tests.storage.speaking import spoken
+from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import make_context
 from web.context import WebContext
 from web.page_load import PageLoadHandlers

@@ -8,10 +8,10 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from storage import Storage, VoiceLibrary
-from storage.samples import install_samples
-from tests.fake_engine import FakeEngine, voice
+from storage.voices.samples import install_samples
 from tests.paths import CLIP
 from tests.storage.speaking import spoken
+from tests.support.fake_engine import FakeEngine, voice
 from tests.web.page_process import PageProcess
 from tests.web.visiting import PATIENCE, answer_held, open_tab, pick, picker, player, speak, visit, wait_for
 
@@ -74,7 +74,7 @@ def server(library: VoiceLibrary, tmp_path: Path) -> Iterator[PageProcess]:
     process = PageProcess(tmp_path / "voices.db", 0.5)
     process.start()
     yield process
-    process.kill()
+    process.close()
 
 
 def test_the_page_outlives_its_server(chromium: Browser, server: PageProcess) -> None:

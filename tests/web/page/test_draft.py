@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from storage import Storage, VoiceLibrary
-from tests.fake_engine import FakeEngine, voice
+from tests.support.fake_engine import FakeEngine, voice
 from tests.web.visiting import open_tab, pick, picker, visit
 
 Serve = Callable[..., str]

@@ -7,9 +7,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from engine.sentences import english
 from storage import Storage, VoiceLibrary
-from storage.samples import install_samples
-from tests.fake_engine import FakeEngine, Script, voice
+from storage.voices.samples import install_samples
 from tests.paths import CLIP
+from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.visiting import downloaded, open_tab, picker, speak, visit, wait_for
 
 Serve = Callable[..., str]

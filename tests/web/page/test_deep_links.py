@@ -5,8 +5,8 @@ from collections.abc import Callable
 from playwright.sync_api import Browser, Page, expect
 
 from storage import Storage
-from tests.fake_engine import FakeEngine, voice
 from tests.storage.speaking import card, spoken
+from tests.support.fake_engine import FakeEngine, voice
 from tests.web.visiting import visit
 
 Serve = Callable[..., str]

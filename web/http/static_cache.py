@@ -1,0 +1,65 @@
+"""Static files as they were sent first: read and compressed once in a process, not for every visitor.
+
+Gradio reads and compresses its scripts, about 150 for the page, with every request.
+"""
+
+from __future__ import annotations
+
+import re
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from engine.byte_lru import ByteLRU
+from web.ui import modules
+
+LIMIT = 32 << 20  # bytes; what the page needs in one encoding is about 2 MB
+# The names below hold hashes of what is in the files: all servers of a process have the same.
+_HASHED = re.compile(rf".*/(assets|{modules.PLACE.strip('/')}/[0-9a-f]{{16}})/[\w./-]+")
+_ENCODINGS = ("br", "gzip")  # as Gradio prefers them
+
+Sent = tuple[list[tuple[bytes, bytes]], bytes]  # headers and body of a response
+_kept: ByteLRU[tuple[str, str], Sent] = ByteLRU(LIMIT)
+
+
+class StaticCache:
+    """ASGI middleware, behind which responses are compressed."""
+
+    def __init__(self, app: ASGIApp, kept: ByteLRU[tuple[str, str], Sent] = _kept) -> None:
+        self._app, self._kept = app, kept
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond with what is kept, or pass the request on and keep a whole response."""
+        headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
+        if scope.get("method") != "GET" or "range" in headers or not _HASHED.fullmatch(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        accepted = headers.get("accept-encoding", "")
+        key = (scope["path"], next((name for name in _ENCODINGS if name in accepted), ""))
+        kept = self._kept.get(key)
+        if kept is None:
+            await self._app(scope, receive, self._keeping(key, send))
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": list(kept[0])})
+        await send({"type": "http.response.body", "body": kept[1]})
+
+    def _keeping(self, key: tuple[str, str], send: Send) -> Send:
+        start: list[tuple[bytes, bytes]] | None = None
+        body = bytearray()
+
+        async def sent(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                start = list(message["headers"])  # those outside add their own
+            elif start is not None:
+                body.extend(message.get("body", b""))
+                if not message.get("more_body", False):
+                    self._keep(key, start, bytes(body))
+            await send(message)
+
+        return sent
+
+    def _keep(self, key: tuple[str, str], start: list[tuple[bytes, bytes]], body: bytes) -> None:
+        headers = [(name, value) for name, value in start if name.lower() != b"content-length"]
+        if not any(name.lower() == b"set-cookie" for name, _ in headers):
+            self._kept.put(key, ([*headers, (b"content-length", str(len(body)).encode())], body), len(body))

@@ -1,0 +1,19 @@
+// What a recogniser heard of a take: the words that differ, marked.
+
+import { button, create } from "./elements.js";
+import { words } from "./words.js";
+
+// heard: as web/ui/heard.py has it, null where it was not heard. status: what is under way, "" for nothing. mend(): has
+// it spoken again; null where it cannot be.
+export function heardLines(heard, status, mend) {
+  const lines = [];
+  if (heard?.right) lines.push(create("p", { class: "rp-heard-right", text: words("script.heard_right") }));
+  else if (heard?.parts.length) {
+    const text = heard.parts.map(([part, wrong]) => (wrong ? create("mark", { text: part }) : document.createTextNode(part)));
+    const said = words(heard.said ? "script.heard_wrong" : "script.heard_nothing", { words: heard.said });
+    lines.push(create("p", {}, ...text), create("p", { class: "rp-heard-said", text: said }));
+  }
+  if (status) lines.push(create("p", { class: "rp-heard-said", role: "status", text: status }));
+  else if (heard && !heard.right && mend) lines.push(button({ class: "rp-heard-mend", text: words("script.mend"), onclick: mend }));
+  return lines;
+}

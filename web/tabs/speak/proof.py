@@ -1,0 +1,88 @@
+"""Handlers that hear takes back. They are generators, so that the page is told how far they are."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Generator, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from engine.text import speaking_time
+from web.tabs.speak.take_list import ShownTakes, list_value
+from web.ui.messages import error_message
+from web.ui.payloads import Id, Ticket, UnexpectedPayload, parse_payload
+
+if TYPE_CHECKING:
+    from web.context import WebContext
+    from web.identity.owners import Owner
+
+Value = dict[str, Any]
+
+
+class TakeProof(ShownTakes):
+    """A take to hear back, and to speak again where words are wrong if `mend`. ticket: for `stop`."""
+
+    id: Id
+    mend: bool
+    ticket: Ticket
+
+
+class TakeProofHandlers:
+    """Event handlers of hearing takes back. Their output is the list of takes."""
+
+    def __init__(self, context: WebContext) -> None:
+        self._context = context
+
+    def prove(self, token: Any, request: gr.Request, event: gr.EventData) -> Iterator[Value]:
+        """Yields values with `proof`, and with the last one the list of takes. Never raises.
+
+        proof: the take's id; attempt, how often it is being spoken again, 0 while it is heard; and in the last one
+        over, and what came of it: offer, whether a recogniser has to be installed first; added, the id of a better
+        take; said, a sentence; problem, whether it is an error.
+        """
+        words = self._context.words(request)
+        try:
+            asked = parse_payload(TakeProof, event)
+        except UnexpectedPayload:
+            return
+        owner, added = None, None
+        end: Value = {"id": asked.id, "over": True}
+        try:
+            owner = self._context.owner(token, request)
+            if not self._context.recognition.ready:
+                yield _value({**end, "offer": True})
+                return
+            session = getattr(request, "session_hash", None) or ""
+            text = self._context.takes.get(asked.id, owner=owner.key).text
+            budget = self._context.budgets.reserve_take(owner, speaking_time(text), words)
+            with budget as reservation, self._context.running.register(asked.ticket, session):
+                added = yield from self._steps(asked, owner)
+                reservation.spoken = speaking_time(text)
+            if asked.mend:
+                end |= {"added": added, "said": words("takes.mended" if added else "takes.not_mended")}
+        except Exception as error:
+            end |= {"said": error_message(error, words), "problem": True}
+        listed = list_value(self._context, owner, [*asked.ids, *([added] if added else [])]) if owner else {}
+        yield {**listed, **_value(end)}
+
+    def _steps(self, asked: TakeProof, owner: Owner) -> Generator[Value, None, str | None]:
+        """Yields the progress; returns the id of a better take."""
+        proofs = self._context.take_proofs
+        yield _value({"id": asked.id, "attempt": 0})
+        heard = proofs.hearing(asked.id, owner=owner.key)
+        if heard is None or not asked.mend:
+            proofs.hear(asked.id, owner=owner.key)
+        if not asked.mend:
+            return None
+        tries = proofs.mend(asked.id, owner=owner.key, attach=partial(self._context.running.attach, asked.ticket))
+        while True:
+            try:
+                yield _value({"id": asked.id, "attempt": next(tries)})
+            except StopIteration as over:
+                return over.value.id if over.value else None
+
+
+def _value(proof: Value) -> Value:
+    return {"proof": proof, "once": secrets.token_hex(4)}

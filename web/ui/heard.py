@@ -1,0 +1,24 @@
+"""What a recogniser heard of a take, as heard.js takes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from storage.repositories.script.hearings import Hearing
+
+
+def heard_view(text: str, hearing: Hearing, *, under_way: bool = False) -> dict[str, Any]:
+    """The text in parts, each with whether it is wrong. under_way: whether it is being heard, or mended."""
+    parts: list[tuple[str, bool]] = []
+    end = 0
+    for start, stop in hearing.marks:
+        parts += [(text[end:start], False), (text[start:stop], True)]
+        end = stop
+    parts.append((text[end:], False))
+    return {
+        "parts": [part for part in parts if part[0]],
+        "said": hearing.heard,
+        "right": not hearing.word_error,
+        "under_way": under_way,
+    }
