@@ -50,7 +50,9 @@ bench: $(VENV)/.dev  ## speed, memory and exactness on this machine, and docs/pe
 	$(PYTHON) -m benchmarks.speed.reference_baseline $(ARGS)
 	$(PYTHON) -m benchmarks.speed.speaking $(ARGS)
 	$(PYTHON) -m benchmarks.speed.first_audio $(ARGS)
+	$(PYTHON) -m benchmarks.speed.http_latency $(ARGS)
 	$(PYTHON) -m benchmarks.speed.page_latency
+	$(PYTHON) -m benchmarks.speed.page_weight
 	$(PYTHON) -m benchmarks.speed.throughput $(ARGS)
 	$(PYTHON) -m benchmarks.speed.floor $(ARGS)
 	$(PYTHON) -m benchmarks.speed.kernels

@@ -26,7 +26,8 @@ from cli.library import library
 from cli.speak import speak
 from cli.terminal import exit_on_error, say
 from cli.voices import voices
-from studio.zero_gpu import prepare as prepare_zero_gpu
+from studio.engines.zero_gpu import prepare as prepare_zero_gpu
+from studio.packages import MCP
 
 main = typer.Typer(
     help="Clone a voice from a clip, hear it speak as speech is made. Without a command: serve the page.",
@@ -138,7 +139,7 @@ def mcp(
     """Offer tools to a language model's program, by MCP over standard input and output."""
     command = context_of(context, model=model, device=device, database=database)
     with exit_on_error():
-        require("mcp")
+        require("mcp", MCP)
         with command.services() as services, suppress(KeyboardInterrupt):
             from api.assistants.mcp import create_mcp
             from api.context import ApiContext

@@ -14,7 +14,16 @@ from typing import Any
 from benchmarks import _report
 from benchmarks._report import Cell
 from benchmarks.memory import usage as memory
-from benchmarks.speed import first_audio, floor, kernels, page_latency, throughput
+from benchmarks.speed import (
+    first_audio,
+    floor,
+    http_latency,
+    kernels,
+    page_latency,
+    page_weight,
+    qwen3_tts,
+    throughput,
+)
 from benchmarks.speed._shared import Table
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "performance.md"
@@ -119,13 +128,7 @@ def _qwen3_tts(found: Result) -> list[Table]:
     title = f"The speech tokenizer at the release's sizes, random weights; the file has {found['file_mib']:,.1f} MiB"
     tables = [Table(title, ["view", "weights, MiB", "process grew, MiB", "bit-identical to the whole"], views)]
     if found["frames_per_second"]["package"]:
-        speeds = found["frames_per_second"]
-        rounds = [
-            [i + 1, f"{one:.3f}", f"{other:.3f}", f"× {other / one:.2f}"]
-            for i, (one, other) in enumerate(zip(speeds["package"], speeds["Reprise"], strict=True))
-        ]
-        title = f"Frames a second at the sizes of Qwen3-TTS-12Hz-0.6B, random weights, {found['dtype']}, one listener"
-        tables.append(Table(title, ["round", "package", "Reprise", "Reprise ahead"], rounds))
+        tables.append(Table(*qwen3_tts.speed_table(found)))
     return tables
 
 
@@ -167,12 +170,29 @@ SECTIONS = (
         lambda found: [first_audio.table(found)],
     ),
     Section(
+        "benchmarks.speed.http_latency",
+        "http_latency",
+        "Over HTTP",
+        "From the request to the first byte of `POST /v1/audio/speech`, against the first encoded bytes in process: "
+        "the same sentence in the same voice, in turns. The client is a process of its own.",
+        http_latency.tables,
+    ),
+    Section(
         "benchmarks.speed.page_latency",
         "page_latency",
         "In the browser",
         "From the click to the first sample that the browser plays: Reprise's player (events into an audio worklet) "
         "against Gradio's streaming, on the same stream.",
         lambda found: [page_latency.table(found)],
+        on_gpu=False,
+    ),
+    Section(
+        "benchmarks.speed.page_weight",
+        "page_weight",
+        "Opening the page",
+        "What a first visit loads, compressed, and the times until something is seen, until Speak can be pressed and "
+        "heard, and until the browser has become quiet (Time to Interactive), with an empty cache and with a full one.",
+        lambda found: [page_weight.table(found)],
         on_gpu=False,
     ),
     Section(

@@ -11,7 +11,7 @@ from cli.context import context_of
 from cli.terminal import exit_on_error, say
 
 if TYPE_CHECKING:
-    from studio.origin import Checked
+    from studio.provenance.origin import Checked
 
 NOT_OURS = 3  # exit status
 
@@ -24,7 +24,7 @@ def check(
     """Say whether a file was made with Reprise. The exit status is 3 where nothing says so."""
     command = context_of(context, database=database)
     with exit_on_error():
-        from studio.origin import check_file, voice_names
+        from studio.provenance.origin import check_file, voice_names
 
         checked = check_file(file)
         names: tuple[str, ...] = ()

@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +16,16 @@ import typer
 
 from cli.terminal import status_line
 from engine.errors import InvalidOption
+from studio.packages import has_package
 
 if TYPE_CHECKING:
     from engine.sentences import Sentence
     from storage import Storage, VoiceLibrary
     from studio.context import AppContext
-    from studio.model_manager import ModelManager
-    from studio.speech_engine import SpeechEngine
-    from studio.watermark import Watermark
+    from studio.engines.model_manager import ModelManager
+    from studio.engines.speech_engine import SpeechEngine
+    from studio.provenance.watermark import Watermark
+    from studio.voices.available_voices import ModelVoice
 
 LoadingProgress = Callable[[str, float], None]
 
@@ -57,7 +58,7 @@ class CommandContext:
     def storage(self) -> Iterator[Storage]:
         """The database, with the sample voices installed."""
         from storage import Storage
-        from storage.samples import install_samples
+        from storage.voices.samples import install_samples
 
         with Storage.open(self._place(), sounds=self.sounds) as storage:
             install_samples(storage.voices)
@@ -83,9 +84,9 @@ class CommandContext:
         """
         from engine.release.hub import find_release
         from engine.serving.memory import release_memory
-        from studio.model_manager import IdleUnload, ModelCatalog, ModelManager
+        from studio.engines.model_manager import IdleUnload, ModelCatalog, ModelManager
+        from studio.engines.zero_gpu import is_zero_gpu
         from studio.periodic import every
-        from studio.zero_gpu import is_zero_gpu
 
         def load(model: str, progress: LoadingProgress) -> SpeechEngine:
             release_memory()  # of the previous model, before the next one measures what is free
@@ -116,9 +117,20 @@ class CommandContext:
 
     def watermark(self) -> Watermark | None:
         """The watermark for files, where it is asked for. Raises InvalidOption where it is not installed."""
-        from studio.watermark import load_watermark
+        from studio.provenance.watermark import load_watermark
 
         return load_watermark() if self.watermarked else None
+
+    def own_voices(self) -> list[ModelVoice] | None:
+        """The voices of the model's own, without loading it; None for one that is not on this machine."""
+        from studio.voices.available_voices import voices_of
+
+        return voices_of(self.model)
+
+    def has_own_voice(self, name: str) -> bool | None:
+        """Whether the model has a voice of its own with this name; None for one that is not on this machine."""
+        own = self.own_voices()
+        return None if own is None else any(voice.is_called(name) for voice in own)
 
     def _place(self) -> str | Path:
         """File or URL of the library."""
@@ -162,7 +174,7 @@ class CommandContext:
         if self.cluster:
             return self._connect(self.cluster, given)
         from engine.engine import Engine
-        from studio.zero_gpu import ZeroGpuEngine, is_zero_gpu
+        from studio.engines.zero_gpu import ZeroGpuEngine, is_zero_gpu
 
         if is_zero_gpu():
             return ZeroGpuEngine(Engine.load(model, self.device, progress=progress, start=False, **given))
@@ -171,11 +183,11 @@ class CommandContext:
     def _connect(self, address: str, given: dict[str, Any]) -> SpeechEngine:
         """The engine on a cluster. Raises InvalidOption, EngineFailed."""
         require("ray")
-        from studio.cluster.deployment import ClusterSettings, connect
-        from studio.cluster.messages import EngineSettings
+        from studio.cluster.deployment import connect
+        from studio.cluster.messages import DeploymentSettings, EngineSettings
 
-        settings = EngineSettings(self.model, self.device, **given)
-        return connect(ClusterSettings(address, settings, parse_replicas(self.replicas), self.replica_gpus))
+        engine = EngineSettings(self.model, self.device, **given)
+        return connect(address, DeploymentSettings(engine, parse_replicas(self.replicas), self.replica_gpus))
 
 
 def parse_replicas(text: str) -> tuple[int, int]:
@@ -192,9 +204,12 @@ def context_of(context: typer.Context, **options: str | None) -> CommandContext:
     return replace(shared, **{name: value for name, value in options.items() if value})  # type: ignore[arg-type]
 
 
-def require(package: str) -> None:
-    """Raises InvalidOption for a package that a command needs and that is not installed."""
-    if find_spec(package) is None:
+def require(package: str, least: int = 0) -> None:
+    """Raises InvalidOption for a package that a command needs and that is not installed, or too old.
+
+    least: the first major version that will do.
+    """
+    if not has_package(package, least):
         raise InvalidOption(
             f"This command needs the package “{package}”: install it with “pip install -r requirements-extra.txt”."
         )

@@ -204,7 +204,7 @@ AudioOutput = Annotated[
         "-o", "--output", help=f"File to write ({', '.join(AUDIO_SUFFIXES)}); audio that is there is replaced."
     ),
 ]
-VoiceName = Annotated[str | None, typer.Option(help="Name of a saved voice or a sample voice.")]
+VoiceName = Annotated[str | None, typer.Option(help="Name of a saved voice, a sample voice or one of the model's own.")]
 ReferenceClip = Annotated[
     Path | None,
     typer.Option(help="A clip to speak like, instead of a saved voice.", exists=True, dir_okay=False),
@@ -213,6 +213,14 @@ ReferenceTranscript = Annotated[str, typer.Option(help="The words spoken in the 
 Seed = Annotated[int | None, typer.Option(help="The same seed gives the same speech. Default: a new one.")]
 Temperature = Annotated[
     float | None, typer.Option(help="0 to 2; higher is livelier. Default: the model's own.", show_default=False)
+]
+Lufs = Annotated[
+    float | None,
+    typer.Option(
+        help="Loudness of the file in LUFS: -16 for podcasts and audio books, -23 for broadcasting. Default: as it is "
+        "spoken.",
+        show_default=False,
+    ),
 ]
 TopP = Annotated[float, typer.Option(help="Share of likely choices kept, up to 1.")]
 TopK = Annotated[int, typer.Option(help="How many choices are kept at most.")]

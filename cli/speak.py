@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,17 +15,18 @@ from cli.context import CommandContext, context_of
 from cli.options import AUDIO_SUFFIXES
 from cli.outputs import AUDIO, check_output, write
 from cli.terminal import exit_on_error, on_ctrl_c, say, status_line
-from engine.errors import InvalidInput, InvalidOption
+from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular
 
 if TYPE_CHECKING:
     from engine.engine import SpeakOptions
     from engine.request import SpeechResult
-    from engine.voice import Voice
-    from studio.origin import Origin
-    from studio.speech_engine import SpeechEngine
+    from engine.voice import OwnVoice, Voice
+    from studio.engines.speech_engine import SpeechEngine
+    from studio.provenance.origin import Origin
+    from studio.provenance.watermark import Watermark
     from studio.takes.buffer import TakeBuffer
-    from studio.watermark import Watermark
+    from studio.voices.available_voices import ReadyVoice
 
 
 def speak(
@@ -38,6 +40,7 @@ def speak(
     temperature: options.Temperature = None,
     top_p: options.TopP = 0.8,
     top_k: options.TopK = 30,
+    lufs: options.Lufs = None,
     model: options.ModelAfter = None,
     device: options.DeviceAfter = None,
     database: options.DatabaseAfter = None,
@@ -46,32 +49,56 @@ def speak(
     command = context_of(context, model=model, device=device, database=database)
     with exit_on_error():
         _check_request(output, voice, reference, transcript)
+        _check_loudness(lufs)
         from engine.engine import SpeakOptions
-        from studio.origin import Origin
+        from studio.provenance.origin import Origin
 
         how = SpeakOptions(top_p=top_p, top_k=top_k, seed=seed)
         if temperature is not None:
             how = replace(how, temperature=temperature)
-        saved = _voice_id(command, voice) if voice else None
+        if voice:
+            _check_voice(command, voice)
         watermark = command.watermark()
         with command.engine() as engine:
-            speaker = _saved_voice(command, engine, saved) if saved else _one_off_voice(engine, reference, transcript)
+            speaker = _saved_or_own(command, engine, voice) if voice else _one_off_voice(engine, reference, transcript)
             if temperature is None:
                 how = replace(how, temperature=engine.default_options.temperature)
-            take, result = _speak(engine, text, speaker, how, watermark)
-        finish(take, result, output, Origin.of(command.model, saved, result.seed))
+            take, result = _speak(engine, text, speaker.voice, how, watermark)
+        finish(take, result, output, Origin.of(command.model, speaker.id, result.seed), lufs)
 
 
-def finish(take: TakeBuffer, result: SpeechResult, output: Path, origin: Origin) -> None:
-    """Write the file, with its origin, and report on it. Raises typer.Exit with status 130 after Ctrl-C."""
+def finish(take: TakeBuffer, result: SpeechResult, output: Path, origin: Origin, lufs: float | None = None) -> None:
+    """Write the file, with its origin, and report on it. lufs: its loudness; None as it was spoken.
+
+    Raises typer.Exit with status 130 after Ctrl-C.
+    """
     ending = report.ending(result)
     if take.length:
-        write(output, take.encode(output.suffix.lower().removeprefix("."), origin), AUDIO)  # type: ignore[arg-type]
+        write(output, _encoded(take, output.suffix.lower().removeprefix("."), origin, lufs), AUDIO)
         say(f"{ending}. {report.figures(result)}. Wrote {output}.")
     else:
         say(ending)
     if result.stop_reason == "cancelled":
         raise typer.Exit(130)
+
+
+def _encoded(take: TakeBuffer, format: Any, origin: Origin, lufs: float | None) -> bytes:
+    if lufs is None:
+        return take.encode(format, origin)
+    from engine.audio.output.concatenate import TakeAudio
+    from studio.script.export import write_takes
+
+    file = BytesIO()
+    write_takes(file, [TakeAudio(take.encode("flac"))], format, origin.tags(), lufs)
+    return file.getvalue()
+
+
+def _check_loudness(lufs: float | None) -> None:
+    """Raises InvalidOption."""
+    from engine.audio.output.mastering import LOUDEST, SOFTEST
+
+    if lufs is not None and not SOFTEST <= lufs <= LOUDEST:
+        raise InvalidOption(f"The loudness is {lufs:g} LUFS; choose one from {SOFTEST:g} to {LOUDEST:g}.")
 
 
 def _check_request(output: Path, voice: str | None, reference: Path | None, transcript: str) -> None:
@@ -90,26 +117,37 @@ def _check_request(output: Path, voice: str | None, reference: Path | None, tran
         raise InvalidInput("The output would replace the reference; name another file with -o.")
 
 
-def _voice_id(command: CommandContext, name: str) -> str:
+def _check_voice(command: CommandContext, name: str) -> None:
+    """Raises VoiceNotFound before the model is loaded, where that is known before."""
     with command.library() as library:
-        return library.find(name).id
+        try:
+            library.find(name)
+        except VoiceNotFound:
+            if command.has_own_voice(name) is False:
+                raise
 
 
-def _saved_voice(command: CommandContext, engine: SpeechEngine, voice_id: str) -> Voice:
+def _saved_or_own(command: CommandContext, engine: SpeechEngine, name: str) -> ReadyVoice:
+    from storage.voices.library import LOCAL
+    from studio.voices.available_voices import AvailableVoices
+
     with command.library() as library:
-        return library.ready(voice_id, engine.codec_fingerprint, engine.reencode)
+        voices = AvailableVoices(engine, library)
+        return voices.ready(voices.find(name, owner=LOCAL).id, owner=LOCAL)
 
 
-def _one_off_voice(engine: SpeechEngine, reference: Path | None, transcript: str) -> Voice:
+def _one_off_voice(engine: SpeechEngine, reference: Path | None, transcript: str) -> ReadyVoice:
     assert reference is not None, "checked before the engine was loaded"
+    from studio.voices.available_voices import ReadyVoice
+
     made = engine.encode_voice("reference", [(reference, transcript)])
     for note in made.notes:
         say(str(note))
-    return made.voice
+    return ReadyVoice(made.voice.name, made.voice.language, made.voice, None)
 
 
 def _speak(
-    engine: SpeechEngine, text: str, voice: Voice, how: SpeakOptions, watermark: Watermark | None
+    engine: SpeechEngine, text: str, voice: Voice | OwnVoice, how: SpeakOptions, watermark: Watermark | None
 ) -> tuple[TakeBuffer, SpeechResult]:
     from studio.takes.buffer import TakeBuffer
 

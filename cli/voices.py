@@ -27,15 +27,25 @@ voices = typer.Typer(help="Keep voices: list, add, rename, delete, export, impor
 
 
 @voices.command("list")
-def list_voices(context: typer.Context, search: options.Search = "", database: options.DatabaseAfter = None) -> None:
-    """List the saved voices, then the sample voices."""
-    command = context_of(context, database=database)
+def list_voices(
+    context: typer.Context,
+    search: options.Search = "",
+    model: options.ModelAfter = None,
+    database: options.DatabaseAfter = None,
+) -> None:
+    """List the voices of the model's own, where it has some, then the saved voices and the sample voices."""
+    command = context_of(context, model=model, database=database)
     with exit_on_error(), command.library() as library:
+        # The bundled model has none, and so nothing has to be read.
+        own = [] if command.model == "bundled" else command.own_voices() or []
+        own = [each for each in own if search.casefold() in each.name.casefold()]
+        for each in own:
+            typer.echo(f"{each.name}\t\tmodel")
         found = library.list(search=search)
         for record in found:
             since = "sample" if record.shared else f"{record.created:%Y-%m-%d}"
             typer.echo(f"{record.name}\t{record.duration:.1f} s\t{since}")
-        if not found:
+        if not found and not own:
             say("No voice matches." if search else "There are no voices yet.")
 
 

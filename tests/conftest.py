@@ -15,11 +15,13 @@ from hypothesis import settings
 
 from storage import Storage, VoiceLibrary
 from tests.paths import FIXTURES, ROOT, in_memory
-from tests.quick_migrations import quick_migrations
+from tests.support.quick_migrations import quick_migrations
 
 if TYPE_CHECKING:
     from engine import Engine
 
+# Nothing that is imported is garbage, but to find that out takes seconds; see `pytest_collection_finish`.
+gc.disable()
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
@@ -50,6 +52,7 @@ def pytest_collection_finish() -> None:
     """Leave what is imported out of all garbage collections, which would spend most of their time on it."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -21,18 +21,21 @@ import app
 from cli import terminal
 from cli.context import CommandContext, LoadingProgress, model_notices
 from cli.speak import finish
-from engine import Engine
+from engine import Engine, request
 from engine.audio import wav_bytes
+from engine.audio.output.mastering import loudness_of
+from engine.audio.output.tags import read_tags
 from engine.errors import InvalidOption, ReleaseNotFound
 from engine.release.hub import BUNDLED
 from engine.release.profile import Profile
 from engine.request import AudioChunk, SpeechResult
 from engine.sentences import Sentence
 from engine.voice import Voice
-from studio import origin as origins
-from studio import watermark
-from studio.origin import Origin
+from studio.provenance import origin as origins
+from studio.provenance import watermark
+from studio.provenance.origin import Origin
 from studio.takes.buffer import TakeBuffer
+from tests.engine.families.qwen3_tts.conftest import as_kind
 from tests.paths import ROOT
 
 CLIP = ROOT / "tests" / "fixtures" / "speech" / "flite_slt.flac"
@@ -172,6 +175,7 @@ def test_what_is_no_regular_file_is_refused_before_anything_is_loaded(run: Run, 
         (["--voice", "Anna", "--temperature", "9"], "temperature is 9"),
         (["--reference", CLIP, "--transcript", WORDS, "--model", "nowhere/at/all"], "nowhere/at/all"),
         (["--voice", "Nobody"], "no voice"),
+        (["--voice", "Adam", "--lufs", "3"], "The loudness is 3 LUFS; choose one from -31 to -14."),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_a_sentence(run: Run, arguments: list[str], says: str) -> None:
@@ -251,10 +255,29 @@ def test_voices_are_kept_renamed_moved_and_deleted(run: Run) -> None:
 
 
 def test_a_sample_speaks_on_a_fresh_machine(run: Run) -> None:
-    spoken = run("speak", "Good morning.", "--voice", "adam", "--seed", 5)
+    spoken = run("speak", "Good morning.", "--voice", "adam", "--seed", 5, "--lufs", "-23")
     assert spoken.exit_code == 0, spoken.stderr
-    assert len(soundfile.read("out.wav")[0]) > 0
+    samples, rate = soundfile.read("out.wav", dtype="int16")
+    assert loudness_of([samples], rate) == pytest.approx(-23, abs=0.2)
     assert listed(run("voices", "list"), samples=True) == SAMPLES
+
+
+def test_a_models_own_voices_are_listed_mapped_and_spoken(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budget = request.frame_budget
+    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(4, budget(text, rate)))
+    model = as_kind(tmp_path / "custom", "custom_voice")
+    found = run("voices", "list", "--model", model).stdout.splitlines()
+    assert found[:3] == ["Vivian\t\tmodel", "Dylan\t\tmodel", "Ryan\t\tmodel"]
+    assert run("voices", "list", "VIV", "--model", model).stdout == "Vivian\t\tmodel\n"
+    assert run("keys", "create", "Home", "--voice", "alloy=ryan", "--model", model).exit_code == 0
+    refused(run("keys", "create", "Other", "--voice", "alloy=Ryan"), "no voice called “Ryan”")
+    spoken = run("--graphs", "off", "speak", "Hello.", "--voice", "ryan", "--model", model)
+    assert spoken.exit_code == 0, spoken.stderr
+    assert read_tags("out.wav")["comment"].count("voice=model:ryan") == 1
+    refused(run("speak", "Hello.", "--voice", "Clara", "--model", model), "does not clone")
+    refused(run("speak", "Hello.", "--voice", "Nobody", "--model", model), "no voice called “Nobody”")
 
 
 def test_samples_are_nobodys_to_change(run: Run) -> None:

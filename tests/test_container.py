@@ -1,6 +1,10 @@
 """The files that containers and Spaces are made of agree with the rest of the repository."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +20,8 @@ from tests.test_imports import RUN_TIME
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
 # Read by the libraries, or by the page where there is no option.
-OTHER_VARIABLES = {"HF_TOKEN", "HF_HOME", "PATH", "PYTHONUNBUFFERED"}
+OTHER_VARIABLES = {"HF_TOKEN", "HF_HOME", "PATH", "PYTHONUNBUFFERED", "FORWARDED_ALLOW_IPS", "REPRISE_AUTH"}
+DEPLOY = (ROOT / "docs" / "deploy.md").read_text("utf-8")
 
 
 def variables() -> set[str]:
@@ -41,6 +46,7 @@ def test_variables_of_image_and_compose_are_options() -> None:
     block = re.search(r"^ENV PATH=.*?[^\\]$", DOCKERFILE, re.M | re.S)
     assert block is not None
     named |= set(re.findall(r"(\w+)=", block.group()))
+    named |= set(re.findall(r"\bREPRISE_\w+", DEPLOY))
     assert named - OTHER_VARIABLES <= variables()
     assert compose["services"].keys() == {"app", "database"}
 
@@ -52,6 +58,22 @@ def test_the_lock_has_a_fitting_version_of_each_requirement() -> None:
         if text := line.partition("#")[0].strip():
             wanted = Requirement(text)
             assert wanted.specifier.contains(Version(locked[canonicalize_name(wanted.name)])), text
+
+
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("systemd-analyze is not installed (Debian: apt-get install systemd)")
+    found = re.search(r"```ini\n(.*?)```", DEPLOY, re.S)
+    assert found is not None
+    unit = tmp_path / "reprise.service"
+    unit.write_text(found.group(1).replace("%h/reprise/.venv/bin/python", sys.executable))
+    verified = subprocess.run(
+        ["systemd-analyze", "verify", "--user", unit],
+        env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (verified.returncode, verified.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", ["app_file", "sdk_version", "python_version", "hf_oauth"])

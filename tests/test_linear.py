@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.linear import LEAST, assert_linear, faults, repeated
+from tests.support.linear import LEAST, assert_linear, faults, repeated
 
 
 def linear(text: str) -> int:

@@ -17,16 +17,16 @@ from web.ui.i18n import Translations
 TRANSLATIONS = Translations.load()
 # Read in a terminal or by programs only: these speak English.
 ENGLISH_ONLY = (
-    "engine/audio/stream.py",
+    "engine/audio/output/stream.py",
     "engine/files/replacement.py",
     "engine/text/growing.py",
     "storage/api_keys.py",
     "storage/copying.py",
     "storage/repositories/api_keys.py",
-    "storage/repositories/voice_consents.py",
-    "storage/voice_consents.py",
+    "storage/repositories/library/voice_consents.py",
+    "storage/voices/voice_consents.py",
     "studio/access.py",
-    "studio/consents.py",
+    "studio/voices/consents.py",
     "studio/speech_service.py",
     "web/http/hosts.py",
     "web/identity/account",

@@ -17,8 +17,9 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
+from engine.errors import EngineBusy
 from engine.text import Segment
-from studio import zero_gpu
+from studio.engines import zero_gpu
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.slow
@@ -74,6 +75,14 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+def packages_beside_gradio(folder: Path) -> Path:
+    """A Space installs `gradio[oauth,mcp]`, and with it a version of `mcp` that is older than ours."""
+    for path, content in (("mcp/__init__.py", ""), ("mcp-1.27.0.dist-info/METADATA", "Name: mcp\nVersion: 1.27.0\n")):
+        (folder / path).parent.mkdir(parents=True)
+        (folder / path).write_text(content)
+    return folder
+
+
 def test_a_space_speaks_and_tells_when_there_is_no_quota(lender: GpuLender, tmp_path: Path) -> None:
     pytest.importorskip("spaces", reason="the package of Hugging Face Spaces is not installed (pip install spaces)")
     space = {
@@ -82,12 +91,13 @@ def test_a_space_speaks_and_tells_when_there_is_no_quota(lender: GpuLender, tmp_
         "SPACES_ZERO_GPU": "true",
         "SPACES_ZERO_DEVICE_API_URL": f"http://127.0.0.1:{lender.server_port}",
         "HOME": str(tmp_path),
+        "PYTHONPATH": str(packages_beside_gradio(tmp_path / "packages")),
     }
     kept = tmp_path / "kept"
     arguments = ["--port", str(free_port()), "--device", "cpu", "--no-open", "--snapshots", str(kept)]
     arguments += ["--database", str(tmp_path / "local" / "voices.db")]
     app = subprocess.Popen(
-        [sys.executable, "-m", "tests.space_process", *arguments],
+        [sys.executable, "-m", "tests.support.space_process", *arguments],
         cwd=ROOT,
         env={**os.environ, **space},
         stdout=subprocess.PIPE,
@@ -116,6 +126,20 @@ def test_a_space_speaks_and_tells_when_there_is_no_quota(lender: GpuLender, tmp_
         reader.join()
         app.stdout.close()
     assert len(list(kept.glob("library-*.sqlite"))) == 1
+
+
+def test_a_refusal_with_html_is_told_as_text() -> None:
+    class Html(str):
+        def __str__(self) -> str:
+            return "No GPU was available after 60s."
+
+    def refuse() -> None:
+        error = RuntimeError()
+        error.message = Html("No GPU <a href='join'>now</a>")  # type: ignore[attr-defined]
+        raise error
+
+    with pytest.raises(EngineBusy, match=r"^This Space lends no GPU now: No GPU was available after 60s\.$"):
+        zero_gpu._translated(refuse)
 
 
 def test_long_texts_take_several_calls_of_bounded_length() -> None:

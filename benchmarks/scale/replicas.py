@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks._report import machine, print_table, save
 from engine.engine import Engine, SpeakOptions
-from storage.samples import read_samples
+from storage.voices.samples import read_samples
 
 TEXTS = ("The rain has stopped.", "The children play in the garden.", "We walk to the river in the morning.")
 
@@ -40,13 +40,11 @@ def engine(replicas: int) -> Iterator[Any]:
         with closing(Engine.load("bundled", "cpu", slots=4)) as made:
             yield made
         return
-    from studio.cluster.deployment import LOCAL, ClusterSettings, connect
-    from studio.cluster.messages import EngineSettings
+    from studio.cluster.deployment import LOCAL, connect
+    from studio.cluster.messages import DeploymentSettings, EngineSettings
 
-    settings = EngineSettings("bundled", "cpu", slots=4)
-    with closing(
-        connect(ClusterSettings(LOCAL, settings, (replicas, replicas), gpus=0.0, cpus=0.5, cluster_cpus=4))
-    ) as made:
+    engine = EngineSettings("bundled", "cpu", slots=4)
+    with closing(connect(LOCAL, DeploymentSettings(engine, (replicas, replicas), gpus=0.0, cpus=0.5), cpus=4)) as made:
         yield made
 
 

@@ -32,6 +32,7 @@ from benchmarks.speed.ways import (
     Way,
     build,
     frames_per_second,
+    fuse_model,
     has_compiler,
     new_runner,
     record,
@@ -64,6 +65,8 @@ def measure(bench: Bench, way: Way) -> dict[str, Any]:
     if way.compiled and not has_compiler():
         raise RuntimeError("no C compiler was found (CC, cc, gcc or clang)")
     model = build(bench, way.precision)
+    if way.fused and (why := fuse_model(model, bench.sizes)):
+        raise RuntimeError(why)
     runner = new_runner(bench, model, way.mode, slots=1)
     if way.compiled:
         compile_blocks(model.slow)

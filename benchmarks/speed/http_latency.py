@@ -4,11 +4,16 @@
 
 Both say the same sentence in the same voice with the same encoder, in turns, so that whatever else the machine does
 affects both alike: the difference is what the server adds. HTTP is measured from the request on an open connection to
-the first byte of the response's body, through the gate, keys and limits of the real server.
+the first byte of the response's body, through the gate, keys and limits of the real server, by a client in a process
+of its own.
 """
 
+import subprocess
+import sys
 import time
+from argparse import SUPPRESS
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,12 +24,12 @@ import httpx
 from api.app import create_api
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name, spread
 from engine import Engine
-from engine.audio.stream import StreamEncoder, StreamFormat
+from engine.audio.output.stream import StreamEncoder, StreamFormat
 from storage import Storage
-from storage.samples import install_samples
+from storage.voices.samples import install_samples
 from studio.access import Access, Caller
 from studio.context import AppContext
-from studio.model_manager import ModelManager
+from studio.engines.model_manager import ModelManager
 from studio.speech_service import SpeechService, SpokenBy
 from web.http.gate import GatePolicy
 from web.http.hosts import AllowedHosts, is_local
@@ -50,7 +55,33 @@ def in_process(service: SpeechService, format: StreamFormat, seed: int) -> float
     return took
 
 
-def over_http(client: httpx.Client, format: StreamFormat, seed: int) -> float:
+class Client:
+    """A process that asks over HTTP on one connection."""
+
+    def __init__(self, url: str) -> None:
+        command = [sys.executable, "-m", "benchmarks.speed.http_latency", "--ask", url]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def seconds(self, format: StreamFormat, seed: int) -> float:
+        """Seconds to the first byte of the response's body."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(format, seed, file=self._process.stdin, flush=True)
+        return float(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+def ask(url: str) -> None:
+    """The client's process: a format and a seed a line in, seconds out."""
+    with httpx.Client(base_url=url, timeout=120) as client:
+        for line in sys.stdin:
+            format, seed = line.split()
+            print(over_http(client, format, int(seed)), flush=True)
+
+
+def over_http(client: httpx.Client, format: str, seed: int) -> float:
     """Seconds to the first byte of the response's body."""
     asked = {"model": "tts-1", "input": TEXT, "voice": VOICE, "response_format": format, "seed": seed}
     began = time.perf_counter()
@@ -72,11 +103,11 @@ def measure(app: AppContext, runs: int) -> dict[str, Any]:
     url = launch(demo, policy=policy, api=create_api(app, is_local))
     found: dict[str, Any] = {}
     try:
-        with httpx.Client(base_url=url, timeout=120) as client:
+        with closing(Client(url)) as client:
             for format in FORMATS:
                 inside, outside = [], []
                 for seed in range(-2, runs):  # two to warm up
-                    pair = in_process(service, format, abs(seed)), over_http(client, format, abs(seed))
+                    pair = in_process(service, format, abs(seed)), client.seconds(format, abs(seed))
                     if seed >= 0:
                         inside.append(pair[0])
                         outside.append(pair[1])
@@ -105,7 +136,11 @@ def tables(found: Mapping[str, Any]) -> list[Table]:
 def main(arguments: Sequence[str] | None = None) -> None:
     options = engine_parser(__doc__)
     options.add_argument("--runs", type=int, default=30)
+    options.add_argument("--ask", help=SUPPRESS)
     chosen = options.parse_args(arguments)
+    if chosen.ask:
+        ask(chosen.ask)
+        return
     engine = Engine.load(chosen.model, chosen.device)
     with TemporaryDirectory() as folder, Storage.open(Path(folder) / "voices.db") as storage:
         install_samples(storage.voices)

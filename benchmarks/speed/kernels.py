@@ -2,9 +2,10 @@
 
     python -m benchmarks.speed.kernels [--positions 512]
 
-S2-Pro's sizes in bf16, on meta tensors: every operation that is not a view counts as one kernel, and its tensors as
-the bytes that it moves; of a table it moves the rows that it looks up. The plain frame attends to a masked span, the
-fused one to exact lengths. Counting says nothing about time.
+S2-Pro's sizes, weights in bf16 or 8 bits, on meta tensors: every operation that is not a view counts as one kernel,
+and its tensors as the bytes that it moves; of a table it moves the rows that it looks up. The plain frame attends to a
+masked span and widens weights of 8 bits before each product; the fused one attends to exact lengths and widens nothing.
+Counting says nothing about time.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,8 +23,9 @@ from torch.utils._pytree import tree_leaves
 from benchmarks.memory.sizes import random_dual_ar, s2_pro
 from benchmarks.speed._shared import Table, keep, parser
 from engine.models.frame_step import DecodeState, FrameStep
-from engine.models.fused import FusedRun
+from engine.models.fused import FusedRun, FusedSampling
 from engine.models.kv_cache import StaticRowsView
+from engine.models.quantization import Precision, quantize_block
 
 META = torch.device("meta")
 # Operations that only look up rows of their first tensor.
@@ -83,7 +85,8 @@ class _Launched:
 @contextmanager
 def _counting(counted: Counted, positions: int) -> Iterator[None]:
     """Count within the block. positions: that each row attends to."""
-    from engine.models.kernels import attention, elementwise, products  # published figures are read without Triton
+    # Published figures are read without Triton.
+    from engine.models.kernels import attention, elementwise, products, sampling
 
     def attended(q: Tensor, k: Tensor, v: Tensor, *more: Any, **options: Any) -> Tensor:
         counted.add("attention", _bytes([q, q, k, v, *more]))
@@ -112,7 +115,9 @@ def _counting(counted: Counted, positions: int) -> Iterator[None]:
         (attention, "_place", one),
         (attention, "_attend", read),
         (attention, "_join", whole),
-        (products, "_int8_product", whole),
+        (products, "_row_product", whole),
+        (sampling, "_noise", whole),
+        (sampling, "_draw", whole),
     ]
     patches: list[Any] = [
         patch.object(module, name, _Launched(counted, name, extent)) for module, name, extent in stand_ins
@@ -129,15 +134,24 @@ def _counting(counted: Counted, positions: int) -> Iterator[None]:
 
 
 @torch.no_grad()  # in inference mode copies and products come undivided
-def count(positions: int, *, merged: bool, fused: bool) -> Counted:
-    """Count a frame at S2-Pro's sizes behind so many positions. merged: whether w1 and w3 are one product."""
+def count(
+    positions: int, *, merged: bool, fused: bool, sampling: bool = False, precision: Precision = "bf16"
+) -> Counted:
+    """Count a frame at S2-Pro's sizes behind so many positions.
+
+    merged: whether w1 and w3 are one product. fused, sampling: whether blocks, and draws, run in fused kernels.
+    """
     sizes = s2_pro()
     slow, fast = random_dual_ar(sizes.dual_ar, torch.bfloat16, META, seed=0)
+    quantize_block(slow, precision, stack="slow")
+    quantize_block(fast, precision, stack="fast")
     for stack in (slow, fast):
         if merged:
             stack.arrange_for_rows()
         if fused:
             stack.fused = FusedRun(stack)
+    if sampling:
+        slow.fused_sampling = FusedSampling()
     frame = FrameStep(slow, fast, sizes.residual_size)
     cache, state, counted = slow.new_cache(1, positions), DecodeState.idle(1, slow, META), Counted()
     with _counting(counted, positions):
@@ -150,10 +164,14 @@ def count(positions: int, *, merged: bool, fused: bool) -> Counted:
 
 def run(positions: int) -> dict[str, Any]:
     """Count the ways of a frame."""
-    ways = {
-        "plain, w1 and w3 apart": {"merged": False, "fused": False},
-        "plain": {"merged": True, "fused": False},
-        "fused": {"merged": True, "fused": True},
+    merged, fused = {"merged": True, "fused": False}, {"merged": True, "fused": True}
+    ways: dict[str, dict[str, Any]] = {
+        "bf16, plain, w1 and w3 apart": {"merged": False, "fused": False},
+        "bf16, plain": merged,
+        "bf16, fused blocks": fused,
+        "bf16, fused blocks and draws": {**fused, "sampling": True},
+        "int8, plain": {**merged, "precision": "int8"},
+        "int8, fused blocks and draws": {**fused, "sampling": True, "precision": "int8"},
     }
     found = {}
     for name, way in ways.items():
@@ -165,7 +183,7 @@ def run(positions: int) -> dict[str, Any]:
 def table(found: dict[str, Any]) -> Table:
     """The printed and published table."""
     rows = [[name, f"{way['kernels']:,}", f"{way['bytes'] / 1e9:.3f}"] for name, way in found["ways"].items()]
-    title = f"A frame of S2-Pro in bf16 behind {found['positions']} positions, counted on meta tensors"
+    title = f"A frame of S2-Pro behind {found['positions']} positions, counted on meta tensors"
     return Table(title, ["", "kernels", "GB moved"], rows, ["No GPU has run these kernels yet."])
 
 

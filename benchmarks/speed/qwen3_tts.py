@@ -1,11 +1,13 @@
 """Qwen3-TTS on Reprise and in its own package, on one machine, with the same random weights at a release's sizes.
 
     python -m benchmarks.speed.qwen3_tts --package ENV/bin/python [--frames 8] [--rounds 2] [--dtype fp32]
+        [--precision int8]
 
 ENV has qwen-tts 0.1.1. The package writes a release of Qwen3-TTS-12Hz-0.6B-Base's sizes, random weights, but for
 the table of text tokens, of which a frame reads one row. Then frames a second are measured in turn, package, Reprise,
 package, Reprise, each in its own process, behind the same prompt of a cloned voice, and MiB of the speech tokenizer's
-views.
+views. Reprise's frames are also compared with the memory's floor: the measured bandwidth by the bytes of a frame. Its
+weights have the package's dtype, or the precision that is given.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,20 +101,23 @@ def package(folder: Path, frames: int, dtype: str) -> float:
     return frames / (seconds(frames + 1) - seconds(1))
 
 
-def reprise(folder: Path, frames: int, dtype: str) -> float:
-    """Frames a second of the engine's runner."""
+def reprise(folder: Path, frames: int, precision: Any) -> dict[str, float]:
+    """Frames a second of the engine's runner, the bytes that a frame reads, and the bytes a second of the memory."""
     import torch
 
+    from benchmarks.speed.floor import bandwidths
     from engine.families.family import PromptReference, PromptVoice
     from engine.families.qwen3_tts.release import Qwen3TTSRelease
     from engine.models.sampling import SamplingOptions
+    from engine.serving.memory import activation_dtype
     from engine.serving.runner.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
     from engine.serving.runner.model_runner import ModelRunner
     from engine.serving.runner.prefix_cache import PrefixCache
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    bandwidth = max(bandwidths(device).values())
     release = Qwen3TTSRelease(folder)
-    model = release.load_model({"fp32": torch.float32, "bf16": torch.bfloat16}[dtype], device, None)
+    model = release.load_model(activation_dtype(precision, device), device, precision)
     for stack in (model.slow, model.fast):
         stack.arrange_for_rows()
     capture: GraphCapture = CudaGraphCapture(device) if device.type == "cuda" else TorchScriptCapture()
@@ -124,13 +130,27 @@ def reprise(folder: Path, frames: int, dtype: str) -> float:
     voice = PromptVoice([PromptReference(WORDS, codes, torch.zeros(1024))])
     prompt, _ = release.prompts.conversation(voice, 512, 0).prompt_for(TEXT, 64)
     runner.begin(0, prompt, SamplingOptions(0.9, 1.0, 50), key=1)
-    while not runner.prefill(0):
+    while not runner.prefill([0]):
         pass
     runner.step([0]).frames()
     began = time.perf_counter()
     for _ in range(frames):
         runner.step([0]).frames()
-    return frames / (time.perf_counter() - began)
+    speed = frames / (time.perf_counter() - began)
+    return {"frames": speed, "frame_bytes": frame_bytes(model, prompt.columns.shape[1]), "bandwidth": bandwidth}
+
+
+def frame_bytes(model: Any, seen: int) -> int:
+    """Least bytes that one frame reads: the talker once, the predictor's blocks in one pass for each residual codebook,
+    each of its heads once, and the keys and values of the positions seen.
+    """
+    from engine.serving.memory import held_bytes
+
+    slow, fast, config = model.slow, model.fast, model.slow.config
+    position = 2 * config.n_layer * config.n_local_heads * config.head_dim * slow.norm.weight.itemsize
+    talker = sum(map(held_bytes, (slow.layers, slow.norm, slow.head, slow.text_projection)))
+    a_pass = sum(map(held_bytes, (fast.layers, fast.norm, fast.project)))
+    return talker + (fast.codebooks - 1) * a_pass + held_bytes(fast.heads) + seen * position
 
 
 def resident() -> float:
@@ -167,7 +187,7 @@ def view(folder: Path, name: str) -> dict[str, Any]:
 def run(python: str, task: str, folder: Path, options: argparse.Namespace) -> Any:
     """The result of a task in a new process of that Python."""
     command = [python, "-m", "benchmarks.speed.qwen3_tts", "--task", task, "--folder", str(folder)]
-    command += ["--frames", str(options.frames), "--dtype", options.dtype]
+    command += ["--frames", str(options.frames), "--dtype", options.dtype, "--precision", options.precision]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=dict(os.environ))
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -189,17 +209,35 @@ def report(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         [[name, *(f"{each[key]:,.1f}" for key in ("weights_mib", "loaded_mib")), each.get("bit_identical")]
          for name, each in views.items()],
     )  # fmt: skip
-    speeds: dict[str, list[float]] = {"package": [], "Reprise": []}
+    speeds: dict[str, list[float]] = {"package": [], "Reprise": [], "floor": []}
     for _ in range(options.rounds):
         speeds["package"].append(run(options.package, "package", folder, options))
-        speeds["Reprise"].append(run(sys.executable, "reprise", folder, options))
+        ours = run(sys.executable, "reprise", folder, options)
+        speeds["Reprise"].append(ours["frames"])
+        speeds["floor"].append(ours["bandwidth"] / ours["frame_bytes"])
+    found = {
+        "file_mib": size, "views": views, "frames_per_second": speeds,
+        "dtype": options.dtype, "precision": options.precision,
+    }  # fmt: skip
     if options.rounds:
-        print_table(
-            f"Frames a second at Qwen3-TTS-12Hz-0.6B's sizes, {options.dtype}, one listener; real time is 12.5",
-            ["round", *speeds],
-            [[i + 1, *(f"{each[i]:.3f}" for each in speeds.values())] for i in range(options.rounds)],
+        print_table(*speed_table(found))
+    return found
+
+
+def speed_table(found: Mapping[str, Any]) -> tuple[str, list[str], list[list[Any]]]:
+    """Title, columns and rows of the frames a second."""
+    speeds, kinds = found["frames_per_second"], (found["dtype"], found["precision"])
+    kind = kinds[0] if kinds[0] == kinds[1] else f"the package in {kinds[0]}, Reprise in {kinds[1]}"
+    rows = [
+        [i + 1, f"{package:.3f}", f"{ours:.3f}", f"× {ours / package:.2f}", f"{floor:.2f}", f"{ours / floor:.0%}"]
+        for i, (package, ours, floor) in enumerate(
+            zip(speeds["package"], speeds["Reprise"], speeds["floor"], strict=True)
         )
-    return {"file_mib": size, "views": views, "frames_per_second": speeds, "dtype": options.dtype}
+    ]
+    title = (
+        f"Frames a second at the sizes of Qwen3-TTS-12Hz-0.6B, random weights, {kind}, one listener; real time is 12.5"
+    )
+    return title, ["round", "package", "Reprise", "Reprise ahead", "memory's floor", "Reprise's share of it"], rows
 
 
 def main() -> None:
@@ -209,9 +247,11 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--dtype", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--precision", choices=("fp32", "bf16", "int8"), help="of Reprise; by default the dtype")
     parser.add_argument("--folder", type=Path, help="keep the release here instead of in a temporary folder")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    options.precision = options.precision or options.dtype
     if options.task is None:
         with tempfile.TemporaryDirectory() as temporary:
             save("qwen3_tts", report(options.folder or Path(temporary), options))
@@ -219,9 +259,10 @@ def main() -> None:
         print(json.dumps(write(options.folder)))
     elif options.task.startswith("view-"):
         print(json.dumps(view(options.folder, options.task.removeprefix("view-"))))
+    elif options.task == "package":
+        print(json.dumps(package(options.folder, options.frames, options.dtype)))
     else:
-        run_speed = {"package": package, "reprise": reprise}[options.task]
-        print(json.dumps(run_speed(options.folder, options.frames, options.dtype)))
+        print(json.dumps(reprise(options.folder, options.frames, options.precision)))
 
 
 if __name__ == "__main__":

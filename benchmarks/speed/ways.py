@@ -15,6 +15,7 @@ from benchmarks.memory.sizes import Sizes, random_dual_ar
 from engine.engine import POSITIONS
 from engine.families.family import Architecture
 from engine.families.s2.dual_ar import DualAR
+from engine.models.fused import fuse, fuse_sampling
 from engine.models.prompt import Prompt
 from engine.models.quantization import Precision, quantize_block
 from engine.models.sampling import SamplingOptions
@@ -37,6 +38,7 @@ class Way:
     precision: Precision
     mode: GraphMode = "off"
     compiled: bool = False
+    fused: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,10 @@ def ways(device: torch.device, architecture: Architecture) -> list[Way]:
         Way("eager", usual),
         Way("Fast-AR graph", usual, "fast"),
         Way("frame graph", usual, "frame"),
+        Way("frame graph, fused", usual, "frame", fused=True),
         Way("frame graph, compiled", usual, "frame", compiled=True),
         *(Way("frame graph", precision, "frame") for precision in smaller),
+        *(Way("frame graph, fused", precision, "frame", fused=True) for precision in smaller),
         *(Way("frame graph, compiled", precision, "frame", compiled=True) for precision in smaller),
     ]
 
@@ -83,6 +87,13 @@ def build(bench: Bench, precision: Precision) -> DualAR:
     slow.arrange_for_rows()
     fast.arrange_for_rows()
     return DualAR(bench.sizes.dual_ar, None, slow, fast)  # type: ignore[arg-type]  # nothing here has words
+
+
+def fuse_model(model: DualAR, sizes: Sizes) -> str | None:
+    """Give a model the kernels that an engine gives it on a GPU. Returns why some are not used, or None."""
+    whys = [fuse(stack) for stack in (model.slow, model.fast)]
+    whys.append(fuse_sampling(model.slow, (model.slow.semantic_codebook_size + 1, sizes.residual_size)))
+    return "; ".join(filter(None, whys)) or None
 
 
 def new_runner(bench: Bench, model: DualAR, mode: GraphMode, slots: int) -> ModelRunner:
@@ -113,7 +124,7 @@ def frames_per_second(runner: ModelRunner, bench: Bench) -> float:
     """One listener's frames behind a prompt."""
     columns = torch.zeros(bench.sizes.dual_ar.num_codebooks + 1, bench.prompt, dtype=torch.long)
     runner.begin(0, Prompt(columns), SamplingOptions(), key=1)
-    while not runner.prefill(0):
+    while not runner.prefill([0]):
         pass
     for _ in range(WARM_UP):
         runner.step([0]).frames()

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import _report
-from tests.attack import guard, report
-from tests.attack.inside import FINDINGS, RESULTS
-from tests.attack.outcome import tally_of
+from tests.attack.running import guard, report
+from tests.attack.running.inside import FINDINGS, RESULTS
+from tests.attack.running.outcome import tally_of
 
 ROOT = Path(__file__).parents[2]
 _KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TERM", "PLAYWRIGHT_BROWSERS_PATH")
@@ -60,7 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parsed(arguments)
     folder = Path(tempfile.mkdtemp(prefix="reprise-attack-")).resolve()
     before = guard.snapshot(ROOT)
-    command = [sys.executable, "-c", "from tests.attack import inside; inside.main()", json.dumps(vars(options))]
+    command = [
+        sys.executable,
+        "-c",
+        "from tests.attack.running import inside; inside.main()",
+        json.dumps(vars(options)),
+    ]
     try:
         done = subprocess.run(command, cwd=folder, env=environment(folder), check=False)
         outside = guard.escapes(folder) + [f"changed: {path}" for path in guard.changed(before, guard.snapshot(ROOT))]

@@ -11,7 +11,7 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile, ZipI
 
 from engine.errors import RepriseError
 from engine.voice import Voice
-from studio.voice_archive import MOST_BYTES, MOST_FILES, VoiceArchive
+from studio.voices.voice_archive import MOST_BYTES, MOST_FILES, VoiceArchive
 from tests.attack.attack import Attack, Broken, randoms
 from tests.attack.mutations import spoiled
 from tests.storage.making import voice

@@ -51,7 +51,7 @@ def _script(ending: str) -> Try:
 
 
 def _archive() -> Try:
-    from studio.voice_archive import VoiceArchive
+    from studio.voices.voice_archive import VoiceArchive
 
     path = Path(tempfile.mkdtemp()) / "archive.zip"
 
@@ -194,7 +194,7 @@ def main() -> None:
     import atheris
 
     with atheris.instrument_imports(include=OURS):
-        for name in ("studio.script", "engine.voice", "web.downloads.links", "studio.voice_archive"):
+        for name in ("studio.script", "engine.voice", "web.downloads.links", "studio.voices.voice_archive"):
             import_module(name)
         attempt = TARGETS[sys.argv[1]]()
     atheris.Setup([sys.argv[0], *sys.argv[2:]], lambda data: _ours(attempt, data))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.attack import worker
 from tests.attack.attack import Attack, found
-from tests.attack.outcome import WRONG
+from tests.attack.running import worker
+from tests.attack.running.outcome import WRONG
 
 SLICE = 8  # cases of each attack
 # Take longer; tests of the parsers, and tests/attack/storage/test_storage_attack.py, hold what these look for.

@@ -24,7 +24,7 @@ import numpy as np
 from engine.audio import decode_audio, encode_flac
 from engine.errors import InvalidInput
 from engine.voice import MAX_CODEBOOKS, MAX_FRAMES, Reference, Voice
-from studio.voice_archive import VoiceArchive
+from studio.voices.voice_archive import VoiceArchive
 from tests.attack.mutations import spoiled
 from web.downloads.sounds import converted
 from web.ui.i18n import Translations, Words

@@ -1,12 +1,11 @@
 """What commands open, and options that do not go together."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
 from cli import context
-from cli.context import CommandContext, parse_replicas
+from cli.context import CommandContext, parse_replicas, require
 from engine.errors import InvalidOption
 from storage import Storage
 from tests.storage.making import voice
@@ -24,13 +23,18 @@ def test_what_is_no_number_of_replicas_is_told(text: str) -> None:
 
 
 def test_a_cluster_without_ray_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = importlib.util.find_spec
-    monkeypatch.setattr(context, "find_spec", lambda name: None if name == "ray" else found(name))
+    monkeypatch.setattr(context, "has_package", lambda _name, _least: False)
     with (
         pytest.raises(InvalidOption, match="needs the package “ray”"),
         CommandContext("bundled", "cpu", cluster="auto").engine(),
     ):
         pass
+
+
+def test_a_package_that_is_too_old_is_told() -> None:
+    require("typer")
+    with pytest.raises(InvalidOption, match="needs the package “typer”"):
+        require("typer", 99)
 
 
 def test_a_space_restores_its_library_and_saves_it_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import soundfile
 from cli.outputs import AUDIO, VOICE, Kind, check_output, write
 from engine.audio import encode_audio
 from engine.errors import InvalidInput
-from tests.fake_engine import voice
+from tests.support.fake_engine import voice
 
 SAMPLES = np.sin(np.arange(12_000) / 20) / 2
 

@@ -1,7 +1,7 @@
 """The pipeline from nothing, at its tiny setting: killed on the way, gone on with, and what it leaves."""
 
 import json
-import os
+import multiprocessing
 import signal
 import subprocess
 import sys
@@ -126,13 +126,23 @@ def test_other_numbers_want_another_folder(work: Path) -> None:
 
 
 @needs_synthesizers
-def test_the_speech_is_the_same_bytes_whatever_the_number_of_processes(work: Path, tmp_path: Path) -> None:
-    another_number = 1 if len(os.sched_getaffinity(0)) > 1 else 2
-    synthesize.synthesize(tmp_path, TINY.speech, SEED, another_number)
-    names = {file.name for file in (tmp_path / "data").iterdir()}
-    assert {"audio-000.npy", "audio-001.npy", "audio-002.npy", "speakers.json"} < names
+def test_a_shard_is_the_same_bytes_whatever_the_number_of_processes_and_of_shards_before_it(
+    work: Path, tmp_path: Path
+) -> None:
+    """The last shard, alone in a process: the run had more shards than processes, or one process for all."""
+    process = multiprocessing.get_context("forkserver").Process(
+        target=synthesize.write_shard,
+        args=(TINY.speech.shards,),
+        kwargs={"folder": tmp_path, "seed": SEED, "extent": TINY.speech},
+    )
+    process.start()
+    process.join()
+    names = {file.name for file in tmp_path.iterdir()}
+    assert names == {"audio-002.npy", "index-002.jsonl"}
     for name in names:
-        assert (tmp_path / "data" / name).read_bytes() == (work / "data" / name).read_bytes(), name
+        assert (tmp_path / name).read_bytes() == (work / "data" / name).read_bytes(), name
+    files = {file.name for file in (work / "data").iterdir()}
+    assert {"audio-000.npy", "audio-001.npy", "speakers.json", *names} < files
 
 
 @needs_synthesizers

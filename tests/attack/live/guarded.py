@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from tests.attack import guard
+from tests.attack.running import guard
 
 APP = Path(__file__).parents[3] / "app.py"
 _PR_SET_PDEATHSIG = 1

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.attack import guard, worker
 from tests.attack.attack import Attack
 from tests.attack.live import gate, owners, programs, server
-from tests.attack.outcome import WRONG
+from tests.attack.running import guard, worker
+from tests.attack.running.outcome import WRONG
 
 
 @pytest.fixture(scope="module", autouse=True)

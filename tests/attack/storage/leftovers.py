@@ -11,7 +11,7 @@ from pathlib import Path
 from engine.sentences import Sentence
 from engine.voice import Voice
 from storage import Storage
-from storage.library import TRASH_RETENTION
+from storage.voices.library import TRASH_RETENTION
 from tests.attack.storage.marked import Marker, left_over
 from tests.attack.storage.tally import Tally
 from tests.storage.scratch import scratch

@@ -19,7 +19,7 @@ from alembic import command
 from sqlalchemy import create_engine, text
 
 from storage import Storage, migrations
-from storage.library import TRASH_RETENTION
+from storage.voices.library import TRASH_RETENTION
 from tests.attack.storage.marked import Marker
 from tests.attack.storage.power import contents
 from tests.storage.scratch import scratch

@@ -14,10 +14,12 @@ A_LAYER, SLOW, FAST, FAST_PASSES = 9, 36, 4, 8
 
 def test_kernels_of_a_frame() -> None:
     found = run(512)
-    before, merged, fused = found["ways"].values()
-    assert before["kernels"] > merged["kernels"] > fused["kernels"]
+    before, merged, blocks, fused, narrow, narrow_fused = found["ways"].values()
+    assert before["kernels"] > merged["kernels"] > blocks["kernels"] > fused["kernels"]
+    assert narrow["kernels"] > merged["kernels"]  # weights are widened by kernels of their own
+    assert narrow_fused["kernels"] < narrow["kernels"] / 2
     in_layers = SLOW * (A_LAYER + 1) + FAST * FAST_PASSES * A_LAYER
-    assert in_layers < fused["kernels"] < 1000
+    assert in_layers < fused["kernels"] < 850
     assert {name: fused["by_name"][name] for name in ("_add_norm", "_place", "_attend", "_gate", "_join")} == {
         "_add_norm": 2 * (SLOW + FAST * FAST_PASSES),
         "_place": SLOW + FAST * FAST_PASSES,
@@ -25,8 +27,13 @@ def test_kernels_of_a_frame() -> None:
         "_gate": SLOW + FAST * FAST_PASSES,
         "_join": SLOW,
     }
+    assert (fused["by_name"]["_noise"], fused["by_name"]["_draw"]) == (1, FAST_PASSES + 2)
+    # Quantized, w1 and w3 stay apart.
+    assert narrow_fused["by_name"]["_row_product"] == 5 * (SLOW + FAST * FAST_PASSES)
     sizes = s2_pro()
     stacks = random_dual_ar(sizes.dual_ar, torch.bfloat16, "meta", seed=0)
     least = frame_bytes(*stacks, sizes.residual_size, 512).total
-    assert all(least < way["bytes"] < 1.05 * least for way in found["ways"].values())
+    assert all(least < way["bytes"] < 1.05 * least for way in (before, merged, blocks, fused))
+    assert narrow_fused["bytes"] < 0.65 * fused["bytes"]
+    assert narrow["bytes"] > 2 * fused["bytes"]
     assert f"{fused['kernels']:,}" in table(found).markdown()

@@ -13,7 +13,7 @@ from benchmarks import _report, document
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.memory import usage as memory
 from benchmarks.memory.sizes import Sizes
-from benchmarks.speed import _shared, first_audio, floor, throughput
+from benchmarks.speed import _shared, first_audio, floor, page_weight, throughput
 from benchmarks.speed.throughput import Take
 from benchmarks.speed.ways import Bench, Way, build, new_runner, record, ways
 from engine.audio import decode_audio
@@ -242,6 +242,18 @@ def test_what_grows_is_not_flat() -> None:
     assert not growing["flat"]
     assert growing["growth_mib"] == 6
     assert growing["last_mib"] - growing["first_mib"] == growing["growth_mib"]
+
+
+# The page
+
+
+def test_the_times_of_a_visit_stand_beside_those_of_another() -> None:
+    times = {name: {"median": 1.0, "worst": 2.0} for name in page_weight.TIMES}
+    found = {"runs": 3, "bytes": {"fonts": 48_000.0, "ours": 112_200.0}, "first": times, "again": times}
+    rows = page_weight.table(found).rows
+    assert rows[1] == ["sent, ours", "112 kB", None]
+    assert rows[-1] == ["interactive", "1.00 s (worst 2.00 s)", "1.00 s (worst 2.00 s)"]
+    assert page_weight.kind_of("http://h/reprise/static/1/main.js") == "ours"
 
 
 # The document

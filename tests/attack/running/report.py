@@ -7,9 +7,9 @@ from typing import Any
 
 from benchmarks import _report
 from benchmarks._report import Cell
-from tests.attack.outcome import WRONG, Tally, tally_of
+from tests.attack.running.outcome import WRONG, Tally, tally_of
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "security.md"
 BEGIN, END = "<!-- attack -->", "<!-- /attack -->"
 COLUMNS = ("attack", "tries", "wrong answer", "too slow", "too large", "died", "slowest", "largest growth")
 

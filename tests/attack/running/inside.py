@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.attack import guard
 from tests.attack.attack import Attack, found
-from tests.attack.findings import Findings
-from tests.attack.outcome import WRONG, Outcome, Tally
-from tests.attack.runner import Job, Runner
+from tests.attack.running import guard
+from tests.attack.running.findings import Findings
+from tests.attack.running.outcome import WRONG, Outcome, Tally
+from tests.attack.running.runner import Job, Runner
 
 RESULTS, FINDINGS = "results.json", "findings"
 _HEARTBEAT = 10.0  # seconds between two lines about how far an attack is

@@ -12,8 +12,9 @@ from engine.audio import encode_audio, prepare_reference
 from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
 from engine.errors import InvalidInput
 from engine.families.family import Abilities
-from engine.request import AudioChunk, SegmentResult, SpeechResult
+from engine.request import AudioChunk, SegmentResult, SpeechResult, WordTime
 from engine.sentences import Sentence
+from engine.text.marks import word_spans
 from engine.voice import Consent, Reference, Voice
 
 SAMPLE_RATE = 22_050
@@ -25,7 +26,9 @@ CHUNK = 8  # frames
 class Script:
     """How the fake speaks. `pace`: seconds of waiting for one of speech; `retry_at`: a segment said twice.
 
-    `line`: whether a speech waits until fewer than `slots` of those before it are under way.
+    `line`: whether a speech waits until fewer than `slots` of those before it are under way. `tells_words`: whether it
+    knows when words are spoken; the first of a segment takes three quarters of it, and the others share the rest.
+    `phones`: whether it takes phones.
     """
 
     pace: float = 0.0
@@ -36,6 +39,8 @@ class Script:
     failure: Exception | None = None
     notice: str = "A fake engine that buzzes."
     line: bool = False
+    tells_words: bool = False
+    phones: bool = False
 
 
 class FakeSpeech:
@@ -49,6 +54,7 @@ class FakeSpeech:
         self.cancelled = self.closed = False
         self._segments = [part.strip() for part in text.split(".") if part.strip()] or [text]
         self._script = script
+        self._tells_words = options.word_times
         self._began = time.perf_counter()
         self._before = before
         self._chunks = self._chunked()
@@ -100,6 +106,9 @@ class FakeSpeech:
                     yield AudioChunk(samples, start, b - a, elapsed, index, len(self._segments), text)
                     start += len(samples)
                     count += 1
+            if self._tells_words and not self.cancelled:
+                words = words_of(text, index, begin / SAMPLE_RATE, (start - begin) / SAMPLE_RATE)
+                yield AudioChunk(np.zeros(0, np.float32), start, 0, 0.0, index, len(self._segments), text, words=words)
             reason = "cancelled" if self.cancelled else self._script.stop_reason
             done.append(SegmentResult(text, reason, (start - begin) // FRAME, attempts))
             if self.cancelled:
@@ -109,6 +118,16 @@ class FakeSpeech:
             elapsed=time.perf_counter() - self._began, first_audio=first, seed=self.seed,
             segments=tuple(done),
         )  # fmt: skip
+
+
+def words_of(text: str, segment: int, begin: float, seconds: float) -> tuple[WordTime, ...]:
+    """The words of a segment, of which the first takes three quarters."""
+    spans = word_spans(text)
+    edges = np.cumsum([0.0, 0.75, *[0.25 / max(1, len(spans) - 1)] * (len(spans) - 1)]) * seconds + begin
+    return tuple(
+        WordTime(text[start:end], float(edges[at]), float(edges[at + 1]), segment, start)
+        for at, (start, end) in enumerate(spans)
+    )
 
 
 def buzz(start: int, count: int, pitch: float) -> np.ndarray:
@@ -129,11 +148,11 @@ class FakeEngine:
     slots = 1
     style_tags = False
     english_only = True
-    abilities = Abilities(english_only=True)
 
     def __init__(self, script: Script | None = None, prepare: Callable | None = None) -> None:
         self.script = script or Script()
         self.notice = Sentence(self.script.notice)
+        self.abilities = Abilities(english_only=True, word_times=self.script.tells_words, phones=self.script.phones)
         self.default_options = SpeakOptions(temperature=0.6)
         self.codec_fingerprint = "fake-1"
         self.speeches: list[FakeSpeech] = []

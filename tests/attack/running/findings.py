@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.attack.attack import Attack
-from tests.attack.outcome import Outcome
+from tests.attack.running.outcome import Outcome
 
 _SHOWN = 4_000  # characters of a case that is no bytes
 MOST = 20  # findings saved per attack and kind

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.attack.attack import Attack
-from tests.attack.outcome import Outcome
-from tests.attack.worker import PATIENCE, serve
+from tests.attack.running.outcome import Outcome
+from tests.attack.running.worker import PATIENCE, serve
 
 Report = Callable[[Attack, int, Any, Outcome], None]
 _WRITING = 1.0  # seconds for a process to write where it is
@@ -38,7 +38,9 @@ class Runner:
     def __init__(self, folder: Path, *, workers: int = 1, attacks: dict[str, Attack] | None = None) -> None:
         self._folder, self._count, self._attacks = folder, workers, attacks
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["tests.attack.preload"] if attacks is None else ["tests.attack.worker"])
+        self._context.set_forkserver_preload(
+            ["tests.attack.running.preload"] if attacks is None else ["tests.attack.running.worker"]
+        )
         self._idle: list[_Worker] = []
 
     def __enter__(self) -> "Runner":

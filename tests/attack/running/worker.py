@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import RepriseError
-from tests.attack import guard
 from tests.attack.attack import Attack, Skipped, found
-from tests.attack.outcome import Outcome
+from tests.attack.running import guard
+from tests.attack.running.outcome import Outcome
 
 _MIB = 1 << 20
 _ADDRESSES = 2_048 * _MIB  # over the limit of a case: what is mapped is not yet used

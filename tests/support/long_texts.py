@@ -1,6 +1,6 @@
 """Nasty long texts, and all that reads them: what takes time that grows faster than a text's length shows here.
 
-`python -m tests.long_texts` prints the slowest of them at the largest size that is accepted, for every reader.
+`python -m tests.support.long_texts` prints the slowest of them at the largest size that is accepted, for every reader.
 """
 
 import random
@@ -15,8 +15,8 @@ from engine.text.english import normalization
 from engine.text.english.pronunciation import Lexicon
 from studio.script import cues, parse, parse_file, to_srt, to_vtt
 from studio.script.formats.decode import MAX_CHARACTERS
-from tests.linear import LEAST, repeated, seconds
 from tests.paths import BUNDLED
+from tests.support.linear import LEAST, repeated, seconds
 
 LARGEST = MAX_CHARACTERS  # storage.repositories.generations.MAX_TEXT is the same
 LIMIT = 2.0  # seconds for it

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from engine.errors import InvalidInput
-from tests.attack import guard, report
 from tests.attack.attack import Attack, Broken, Skipped, found, once
-from tests.attack.findings import MOST, Findings
-from tests.attack.outcome import Outcome, Tally, tally_of
-from tests.attack.runner import Job, Runner
+from tests.attack.running import guard, report
+from tests.attack.running.findings import MOST, Findings
+from tests.attack.running.outcome import Outcome, Tally, tally_of
+from tests.attack.running.runner import Job, Runner
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def _refuse(_: Any) -> None:
@@ -101,7 +101,7 @@ def test_each_way_of_going_wrong_is_seen_and_the_others_go_on(tmp_path: Path) ->
 
 
 def test_what_does_not_come_back_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.attack.runner._STARTING", 2.0)
+    monkeypatch.setattr("tests.attack.running.runner._STARTING", 2.0)
     [outcome] = outcomes(tmp_path, attack(_hang))["_hang"]
     assert outcome.kind == "slow"
     assert "in _hang" in outcome.detail
@@ -137,7 +137,7 @@ def test_who_writes_outside_of_the_folder_is_stopped_and_noted(tmp_path: Path) -
 )
 def test_what_the_guard_lets_through(code: str, allowed: bool) -> None:
     program = (
-        "import os, pathlib, shutil, socket, sqlite3, sys; from tests.attack import guard\n"
+        "import os, pathlib, shutil, socket, sqlite3, sys; from tests.attack.running import guard\n"
         f"guard.install(pathlib.Path.cwd())\n{code}"
     )
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # files in memory are free to all

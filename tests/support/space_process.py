@@ -1,6 +1,6 @@
 """A process of the app as a ZeroGPU Space starts it, on a machine without a GPU.
 
-python -m tests.space_process ARGUMENTS
+python -m tests.support.space_process ARGUMENTS
 
 The package `spaces` is the real one. Left out is what needs a GPU: forked processes neither find it
 nor move the weights to it.

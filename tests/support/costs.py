@@ -1,6 +1,6 @@
-"""What tests cost: processor time by file, with that of the browsers and other processes that a file keeps busy.
+"""What tests cost: processor time by file and by test, with that of the browsers and other processes they keep busy.
 
-`make test ARGS="-p tests.costs"` prints the costliest at the end.
+`make test ARGS="-p tests.support.costs"` prints the costliest at the end.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-SHOWN = 40
+SHOWN = int(os.environ.get("REPRISE_COSTS_SHOWN", 40))
 REST = "imports and collection"
 _TICKS = os.sysconf("SC_CLK_TCK")  # a second
 
@@ -27,14 +27,15 @@ class Costs:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._seconds: Counter[str] = Counter()
+        self._seconds: Counter[str] = Counter()  # by test
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self._seconds.setdefault(REST, round(used()))
         before = used()
         found = yield
-        self._seconds[item.location[0]] += used() - before
+        # A process whose parent is killed is nobody's child any more, and takes its time with it.
+        self._seconds[item.nodeid] += max(0.0, used() - before)
         return found
 
     @pytest.hookimpl(optionalhook=True)
@@ -46,9 +47,13 @@ class Costs:
             self._config.workeroutput["costs"] = dict(self._seconds)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        terminalreporter.section("seconds of processor time")
-        for name, seconds in self._seconds.most_common(SHOWN):
-            terminalreporter.line(f"{seconds:8.1f}  {name}")
+        files: Counter[str] = Counter()
+        for name, seconds in self._seconds.items():
+            files[name.partition("::")[0]] += seconds
+        for title, costs in (("files", files), ("tests", self._seconds)):
+            terminalreporter.section(f"seconds of processor time, by {title}")
+            for name, seconds in costs.most_common(SHOWN):
+                terminalreporter.line(f"{seconds:8.1f}  {name}")
         terminalreporter.line(f"{self._seconds.total():8.1f}  in all")
 
 

@@ -1,0 +1,1 @@
+"""How attacks are run: a guarded process, workers, outcomes, findings, the report."""

@@ -1,0 +1,1 @@
+"""What tests stand on: fakes, clocks, texts, and measuring."""
