@@ -1,5 +1,6 @@
 """The page in a browser, as a person finds it."""
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -161,6 +162,17 @@ def open_tab(page: Page, name: str) -> None:
         page.get_by_role("button", name="More tabs").click()
         page.locator(".overflow-dropdown").get_by_text(name, exact=True).click()
     expect(tab).to_have_attribute("aria-selected", "true")
+
+
+def open_settings(page: Page) -> None:
+    """The settings in Speak, once they keep what is entered: just after Gradio has shown a part, it fills it again."""
+    page.locator("#rp-advanced button").first.click()
+    seed, entered = page.locator("#rp-seed input"), json.dumps('"rp-seed":"0"')[1:-1]
+    while entered not in page.evaluate("JSON.stringify({ ...sessionStorage })"):
+        seed.fill("")
+        seed.fill("0")
+        page.wait_for_timeout(200)
+    seed.fill("")
 
 
 def begin_recording(page: Page, tenths: int = 3, button: str = "Record") -> None:

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from storage import Storage, VoiceLibrary
 from tests.support.fake_engine import FakeEngine, voice
-from tests.web.visiting import open_tab, pick, picker, visit
+from tests.web.visiting import open_settings, open_tab, pick, picker, visit
 
 Serve = Callable[..., str]
 pytestmark = pytest.mark.slow
@@ -35,7 +35,7 @@ def test_a_reload_keeps_what_was_entered_until_everything_is_deleted(
         page.wait_for_function("reprise.draft.restored")
         pick(page, "Ben")
         page.get_by_label(TEXT).fill("Not spoken yet.")
-        page.locator("#rp-advanced button").first.click()
+        open_settings(page)
         page.locator("#rp-seed input").fill("12")
         page.locator("#rp-temperature input[type=number]").fill("0.55")
         page.locator("#rp-temperature input[type=number]").press("Tab")

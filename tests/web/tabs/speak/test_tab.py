@@ -12,7 +12,7 @@ from storage.voices.samples import install_samples
 from studio import recognition
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.conftest import read_wav
-from tests.web.visiting import downloaded, pick, picker, player, violations, visit, wait_for
+from tests.web.visiting import downloaded, open_settings, pick, picker, player, violations, visit, wait_for
 
 Serve = Callable[..., str]
 TEXT = "Text to speak"
@@ -35,12 +35,6 @@ def said(page: Page, text: str) -> str:
     wait_for(page, "player.finished")
     take: str = player(page)["on"]
     return take
-
-
-def open_settings(page: Page) -> None:
-    page.locator("#rp-advanced button").first.click()
-    expect(page.locator("#rp-reset")).to_be_visible()
-    page.wait_for_timeout(500)  # Gradio fills in what it has just shown
 
 
 def test_what_would_be_refused_costs_nothing_and_keys_alone_speak_and_stop(
