@@ -59,6 +59,13 @@ export class PlayerView {
     return this.calm.matches && flowing ? Math.floor(reached) : reached;
   }
 
+  // The time that is heard. What is played now is heard later: loudspeakers without a cable take up to .3 s.
+  get heard() {
+    const { sounding, speakers, speed } = this.player.playback;
+    const late = sounding && this.held === null ? (speakers?.context.outputLatency ?? 0) : 0;
+    return Math.max(0, this.time - late * speed);
+  }
+
   // ---- controls
 
   buildControls(element) {
@@ -179,12 +186,12 @@ export class PlayerView {
     this.find(".rp-play").setAttribute("aria-label", words(playback.wanted && total ? "player.pause" : "player.play"));
     this.find(".rp-player").dataset.sounding = playback.wanted && total > 0;
     const [at, length] = [time, total].map(sound?.span < SHORT ? tenth : clock);
-    this.find(".rp-time").textContent = `${at} / ${length}`;
+    this.find(".rp-time").textContent = sound ? `${at} / ${length}` : "";
     area.setAttribute("aria-disabled", !total);
     area.setAttribute("aria-valuemax", total.toFixed(1));
     area.setAttribute("aria-valuenow", Math.min(time, total).toFixed(1));
     area.setAttribute("aria-valuetext", words("player.of", { at, length }));
-    this.line.mark(sound, time);
+    this.line.mark(sound, this.heard);
     this.wave.draw();
   }
 
@@ -196,7 +203,7 @@ export class PlayerView {
     paintBars(pen, bars, height, (share, bar) => (bar === null ? rest : share < time / span ? heard : here));
     if (sound?.length) paintLine(pen, Math.max(1, Math.min(width - 1, (time / span) * width)), height, heard);
     // During playback it is drawn at every frame.
-    if (this.player.playback.sounding) this.line.mark(sound, time);
+    if (this.player.playback.sounding) this.line.mark(sound, this.heard);
     if (this.player.playback.sounding && !this.calm.matches) this.wave.draw();
   }
 }
