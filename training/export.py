@@ -16,7 +16,7 @@ from torch import Tensor
 from engine.config import DualARConfig
 from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
-from training.dual_ar.train import GUIDED_HEAD, Recipe, bundled_config
+from training.dual_ar.train import GUIDED_HEAD, Recipe, bundled_config, release_name
 
 # The longest text of one turn in bytes of UTF-8: the length of the longest training sentences.
 MAX_SEGMENT_BYTES = 72
@@ -39,15 +39,7 @@ def release_config(config: DualARConfig) -> dict[str, object]:
 
 def release_tensors(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """The trainer's tensors under S2-Pro's names, in fp16."""
-    named: dict[str, Tensor] = {}
-    for name, tensor in state.items():
-        stack, _, rest = name.partition(".")
-        if rest.startswith("codebook_embeddings."):
-            key = f"audio_decoder.{rest}"
-        else:
-            key = f"text_model.model.{rest}" if stack == "slow" else f"audio_decoder.{rest.removeprefix('fast_')}"
-        named[key] = tensor.to(torch.float16).contiguous()
-    return named
+    return {release_name(name): tensor.to(torch.float16).contiguous() for name, tensor in state.items()}
 
 
 def export(work: Path, codec: Path, out: Path) -> None:

@@ -1,6 +1,6 @@
 """Train the bundled model from scratch: speech, codec, codes, dual AR, release, and a first sentence.
 
-    python -m training.pipeline --work DIR [--setting full|tiny] [--until STAGE]
+    python -m training.pipeline --work DIR [--setting full|large|samples|tiny] [--until STAGE]
 
 Runs all stages in order. `DIR/pipeline.json` records the finished ones and their results. An interrupted stage resumes,
 so the same command starts, continues, and does nothing when all is done. docs/training.md describes the stages.
@@ -10,6 +10,7 @@ import argparse
 import json
 import math
 import os
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -20,6 +21,7 @@ import numpy as np
 import torch
 
 from engine.audio import wav_bytes
+from engine.codec.fingerprint import codec_fingerprint
 from engine.engine import Engine
 from engine.families.s2.codec import codec_files, load_codec
 from training.codec import run as codec_run
@@ -69,6 +71,15 @@ def _train_codec(work: Path, setting: Setting, recipe: codec_run.Recipe, **begin
     return {"steps": run.step, "minutes": round(run.elapsed / 60, 1), "device": device}
 
 
+def _source(work: Path, setting: Setting) -> Found:
+    """Begin with the codec of the release that the setting continues from."""
+    assert setting.source is not None
+    (work / "codec").mkdir(exist_ok=True)
+    for name in ("codec_config.json", "codec.safetensors"):
+        shutil.copy(setting.source / name, work / "codec")
+    return {"fingerprint": codec_fingerprint(load_codec(*codec_files(work / "codec")))}
+
+
 def _fresh(work: Path, setting: Setting) -> Found:
     return _train_codec(work, setting, setting.fresh, config=setting.codec)
 
@@ -109,7 +120,7 @@ def _codes(work: Path, setting: Setting) -> Found:
 
 
 def _ar(work: Path, setting: Setting) -> Found:
-    train_ar.train(work, setting.ar, threads=0)
+    train_ar.train(work, setting.ar, threads=0, source=setting.source)
     state = torch.load(work / "ar" / "checkpoint.pt", map_location="cpu", weights_only=True, mmap=True)
     return {"steps": state["step"], "minutes": round(state["elapsed"] / 60, 1), "device": _device()}
 
@@ -151,17 +162,28 @@ def held_out_pair(corpus: Corpus) -> tuple[list[Utterance], Utterance]:
     return reference, next(each for each in own if each.test_sentence)
 
 
-STAGES = (
-    Stage("speech", "data/index-000.jsonl", _speech),
+_CODEC = (
     Stage("codec", "codec/checkpoint-fresh.pt", _fresh),
     Stage("codec-continued", "codec/checkpoint-continued.pt", _continued),
     Stage("gate", "codec/codec.safetensors", _gate),
+)
+_SOURCE = Stage("source", "codec/codec.safetensors", _source)  # instead of a codec of its own
+STAGES = (
+    Stage("speech", "data/index-000.jsonl", _speech),
+    *_CODEC,
     Stage("codes", "codes/codes-000-0.npz", _codes),
     Stage("ar", "ar/checkpoint.pt", _ar),
     Stage("codec-adversarial", "codec/checkpoint-decoder-adversarial.pt", _adversarial),
     Stage("release", "release/model.safetensors", _release),
     Stage("first-words", "first_words.wav", _first_words),
 )
+
+
+def stages(setting: Setting) -> list[Stage]:
+    """The stages of a setting, in their order."""
+    if setting.source is None:
+        return list(STAGES)
+    return [STAGES[0], _SOURCE, *STAGES[1 + len(_CODEC) :]]
 
 
 @dataclass
@@ -174,7 +196,7 @@ class Record:
     @classmethod
     def open(cls, file: Path, setting: Setting) -> "Record":
         """Open the record. Raises StageFailed when the folder belongs to another setting."""
-        own = json.loads(json.dumps(asdict(setting)))
+        own = json.loads(json.dumps(asdict(setting), default=str))
         if not file.exists():
             return cls(own, {})
         record = cls(**json.loads(file.read_text("utf-8")))
@@ -202,7 +224,7 @@ def run(work: Path, setting: Setting, until: str = STAGES[-1].name) -> dict[str,
     record = Record.open(file, setting)
     if not file.exists():
         record.save(file)
-    for stage in STAGES:
+    for stage in stages(setting):
         if stage.name in record.done and (work / stage.writes).exists():
             print(f"{stage.name}: done", flush=True)
         else:
@@ -220,7 +242,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=Path.home() / ".cache/reprise/training")
     parser.add_argument("--setting", choices=SETTINGS, default="full")
-    parser.add_argument("--until", choices=[stage.name for stage in STAGES], default=STAGES[-1].name)
+    parser.add_argument("--until", choices=[stage.name for stage in (*STAGES, _SOURCE)], default=STAGES[-1].name)
     options = parser.parse_args()
     try:
         run(options.work, SETTINGS[options.setting], options.until)

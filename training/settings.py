@@ -1,8 +1,10 @@
 """Settings of `training/pipeline.py`: those of the bundled model, of its successor, and tiny ones for tests."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from engine.codec.config import CodecConfig
+from engine.release.hub import BUNDLED
 from training.codec import run as codec_run
 from training.codec.convert import experiment_config
 from training.dual_ar import train as train_ar
@@ -13,9 +15,10 @@ from training.speech.synthesize import Extent
 class Setting:
     """All settings that determine the result.
 
-    batch: crops per codec step; None chooses by device. gate: the least F0 correlation of the codec for training the
-    dual AR; None accepts any. variants: of the encoded speech; the first is unchanged, the others are played faster or
-    slower.
+    source: a finished release to continue from, whose codes keep their meaning: only its decoder and its dual AR are
+    trained; None begins from nothing. batch: crops per codec step; None chooses by device. gate: the least F0
+    correlation of the codec for training the dual AR; None accepts any. variants: of the encoded speech; the first is
+    unchanged, the others are played faster or slower.
     """
 
     speech: Extent
@@ -27,6 +30,7 @@ class Setting:
     variants: int
     ar: train_ar.Recipe
     adversarial: codec_run.Recipe
+    source: Path | None = None
 
 
 # Once there are codebooks, what the codes mean moves at half the rate, and fewer of them are dropped.
@@ -65,6 +69,16 @@ LARGE = replace(
     continued=replace(_LATER, minutes=480),
     gate=0.98,
     adversarial=replace(_LATER, minutes=480, learning_rate=2e-4),
+)
+
+
+# The bundled model, taught the sample voices: new sentences of theirs, and of others so that it forgets nobody.
+SAMPLES = replace(
+    FULL,
+    source=BUNDLED,
+    speech=Extent(hours=4.0, shares={"flite": 0.75, "festival": 0.10, "espeak": 0.15}, sample_voices=0.65),
+    ar=train_ar.Recipe(minutes=75, learning_rate=train_ar.CONTINUED_RATE),
+    adversarial=replace(_LATER, minutes=80, learning_rate=2e-4, crop_frames=32),
 )
 
 
@@ -114,4 +128,4 @@ TINY = Setting(
     adversarial=_few(4),
 )
 
-SETTINGS = {"full": FULL, "large": LARGE, "tiny": TINY}
+SETTINGS = {"full": FULL, "large": LARGE, "samples": SAMPLES, "tiny": TINY}

@@ -18,8 +18,8 @@ from benchmarks.make_evaluation_set import Voice as HeldOutVoice
 from benchmarks.make_evaluation_set import voices
 from benchmarks.quality.balanced_sentences import sentences_of
 from engine.voice import VOICE_FILE_SUFFIX, Voice
-from training.make_samples import DESIGNS
 from training.make_samples import FOLDER as SAMPLES
+from training.speech.sample_voices import DESIGNS
 from training.speech.speakers import WOMEN
 from training.speech.speakers import Speaker as TrainingSpeaker
 from training.speech.synthesize import SAMPLE_RATE, Job, Studio

@@ -5,7 +5,9 @@ import multiprocessing
 import signal
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,14 +23,16 @@ from engine.codec.codec import Codec
 from engine.engine import Engine
 from engine.families.s2.codec import codec_files, load_codec
 from engine.families.s2.dual_ar import load_dual_ar
+from engine.text.english.pronunciation import Lexicon
 from tests.training.small_model import small_models
 from tests.training.test_data import needs_synthesizers
 from training.codec.train import open_run
 from training.dual_ar.encode import CodedCorpus
-from training.pipeline import SEED, STAGES, StageFailed, check_gate, held_out_pair, run
-from training.settings import FULL, LARGE, TINY
+from training.pipeline import SEED, STAGES, StageFailed, check_gate, held_out_pair, run, stages
+from training.settings import FULL, LARGE, SAMPLES, TINY
 from training.speech import synthesize
 from training.speech.corpus import Corpus, table
+from training.speech.sample_voices import DESIGNS, FIRST_ID
 from training.speech.sentences import is_held_out
 from training.speech.speakers import SHARES, speakers
 from training.speech.synthesize import SAMPLE_RATE
@@ -209,6 +213,24 @@ def test_the_large_codec_leaves_room_in_a_release_of_80_mb() -> None:
     assert 2 * size < 60e6  # in fp16; the dual AR and the lexicon have 18 MB
     assert 2 * before < decoder < 3 * before
     assert (large.config.frame_rate, large.config.sample_rate) == (bundled.config.frame_rate, SAMPLE_RATE)
+
+
+def test_a_setting_that_continues_from_a_release_trains_no_codec_of_its_own() -> None:
+    names = [stage.name for stage in stages(SAMPLES)]
+    assert names[:3] == ["speech", "source", "codes"]
+    assert [stage.name for stage in stages(FULL)] == [stage.name for stage in STAGES]
+    assert set(names) - {"source"} < {stage.name for stage in STAGES}
+
+
+def test_sample_voices_speak_their_share_of_the_sentences() -> None:
+    lexicon = Lexicon.load(synthesize.LEXICON)
+    jobs = list(islice(synthesize.training_jobs(1, SEED, lexicon, SAMPLES.speech), 2000))
+    ours = Counter(job.speaker.id for job in jobs if job.speaker.id >= FIRST_ID)
+    assert ours.total() / len(jobs) == pytest.approx(SAMPLES.speech.sample_voices, abs=0.05)
+    assert len(ours) == len(DESIGNS)
+    assert not any(is_held_out(job.text) for job in jobs)
+    assert not [job for job in islice(synthesize.training_jobs(1, SEED, lexicon, FULL.speech), 500)
+                if job.speaker.id >= FIRST_ID]  # fmt: skip
 
 
 def test_the_full_extent_is_the_whole_cast() -> None:

@@ -1,6 +1,7 @@
 """The dual AR's trainer: examples are the engine's own prompts, training learns, resumes, and exports a release."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -226,6 +227,13 @@ def test_training_learns_resumes_and_exports(tmp_path: Path, capsys: pytest.Capt
     assert loaded.config == config
     name = "layers.0.attention.wqkv.weight"
     assert torch.equal(loaded.slow.state_dict()[name], second["model"][f"slow.{name}"].half().float())
+
+    # Another run begins with that release: at a rate of nothing it stays what it was.
+    still = train_ar.Recipe(minutes=60, steps=1, positions=400, learning_rate=0.0)
+    shutil.copytree(codes, tmp_path / "on" / "codes")
+    train_ar.train(tmp_path / "on", still, 1, source=tmp_path / "ar")
+    begun = torch.load(tmp_path / "on" / "ar" / "checkpoint.pt", weights_only=True)["model"]
+    assert all(torch.equal(begun[name], tensor.half().float()) for name, tensor in second["model"].items())
 
 
 def test_a_frame_belongs_to_the_phone_at_its_centre() -> None:

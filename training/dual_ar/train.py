@@ -1,6 +1,6 @@
 """Train the dual AR of the bundled model on coded speech.
 
-    python -m training.dual_ar.train --work DIR --minutes 90
+    python -m training.dual_ar.train --work DIR --minutes 90 [--from RELEASE]
 
 Losses: next semantic token or end (cross-entropy), residual codes of a sample of the frames, and, early on, a guide
 that makes one attention head attend to the phone being spoken. Inputs are randomly corrupted, so that the model
@@ -11,12 +11,13 @@ import argparse
 import json
 import math
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from engine.config import DualARConfig, TransformerConfig
@@ -28,6 +29,7 @@ from training.dual_ar.conversations import IGNORED, Batch, ConversationBuilder, 
 from training.dual_ar.encode import CodedCorpus
 from training.tokenizer import save_tokenizer
 
+CONTINUED_RATE = 4e-4  # the learning rate of a run that begins with a release
 GUIDED_HEAD = 0  # of queries; its keys are the first group's
 
 
@@ -172,7 +174,26 @@ class DualAR(nn.Module):
         return -logs.gather(-1, window).logsumexp(-1).clamp(min=-12).mean()
 
 
-def train(work: Path, recipe: Recipe, threads: int) -> None:
+def release_name(name: str) -> str:
+    """What a release calls a tensor of `DualAR`: S2-Pro's name."""
+    stack, _, rest = name.partition(".")
+    if rest.startswith("codebook_embeddings."):
+        return f"audio_decoder.{rest}"
+    return f"text_model.model.{rest}" if stack == "slow" else f"audio_decoder.{rest.removeprefix('fast_')}"
+
+
+def load_release(model: DualAR, release: Path) -> None:
+    """Begin with the weights of a release that `training/export.py` wrote.
+
+    Raises RuntimeError when its sizes are others.
+    """
+    stored = load_file(release / "model.safetensors")
+    tensors = {name.replace(".fast_project_in.", ".project_in."): tensor for name, tensor in stored.items()}
+    model.load_state_dict({name: tensors[release_name(name)].float() for name in model.state_dict()})
+
+
+def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) -> None:
+    """Train until the recipe's end; a stopped run resumes. source: a release to begin with, instead of from nothing."""
     torch.manual_seed(recipe.seed)
     if threads:
         torch.set_num_threads(threads)
@@ -189,6 +210,8 @@ def train(work: Path, recipe: Recipe, threads: int) -> None:
         corpus.num_codebooks,
     )
     model = DualAR(config, tokenizer.end_id, corpus.residual_size, recipe.guide_layer).to(device)
+    if source is not None:
+        load_release(model, source)
     model.drop_out(recipe.dropout)
     builder = ConversationBuilder(
         PromptBuilder(tokenizer, config.num_codebooks),
@@ -285,9 +308,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=Path.home() / ".cache/reprise/training")
     parser.add_argument("--minutes", type=float, default=90)
+    parser.add_argument("--from", dest="source", type=Path, metavar="RELEASE", help="learn on from this release")
     parser.add_argument("--threads", type=int, default=0)
     args = parser.parse_args()
-    train(args.work, Recipe(minutes=args.minutes), args.threads)
+    recipe = Recipe(minutes=args.minutes)
+    if args.source is not None:
+        recipe = replace(recipe, learning_rate=CONTINUED_RATE)
+    train(args.work, recipe, args.threads, args.source)
 
 
 if __name__ == "__main__":

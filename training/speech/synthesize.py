@@ -33,8 +33,9 @@ from engine.text.english.pronunciation import MARKS, PHONES, WORD_BREAK, Lexicon
 from training.recogniser.alignment import Aligner
 from training.speech.kokoro import Kokoro
 from training.speech.resampling import resampled
+from training.speech.sample_voices import sample_speakers
 from training.speech.sentences import held_out_sentences, training_sentences
-from training.speech.speakers import SHARES, Engine, Speaker, speakers
+from training.speech.speakers import SHARES, WOMEN, Engine, Speaker, speakers
 from training.speech.teachers import Espeak, Festival, Flite, Utterance
 
 SAMPLE_RATE = 22050
@@ -57,6 +58,8 @@ class Extent:
     references, tests: utterances of each held-out speaker; seen_tests: test sentences by all other speakers.
     trained, held_out: number of speakers per synthesizer, from the first; None is all.
     shares: of the training utterances by synthesizer.
+    sample_voices: share of the training utterances that the sample voices' speakers speak; those of women, whose
+        voices a small codec finds harder, twice as often as those of men.
     """
 
     hours: float = 11.0
@@ -68,6 +71,7 @@ class Extent:
     trained: int | None = None
     held_out: int | None = None
     shares: Mapping[Engine, float] = field(default_factory=lambda: SHARES)
+    sample_voices: float = 0.0
 
     @property
     def shards(self) -> int:
@@ -264,8 +268,13 @@ def training_jobs(shard: int, seed: int, lexicon: Lexicon, extent: Extent) -> It
         rng.shuffle(group)
         turns[engine] = itertools.cycle(group)
     engines = rng.choices(list(extent.shares), list(extent.shares.values()), k=100_000)
+    samples = sample_speakers()
+    weights = [2 if speaker.voice in WOMEN else 1 for speaker in samples]
     for engine, text in zip(engines, training_sentences(seed * 1000 + shard, lexicon), strict=False):
-        yield Job(text, next(turns[engine]), False)
+        if extent.sample_voices and rng.random() < extent.sample_voices:
+            yield Job(text, rng.choices(samples, weights)[0], False)
+        else:
+            yield Job(text, next(turns[engine]), False)
 
 
 def jobs_of_test(seed: int, lexicon: Lexicon, extent: Extent) -> list[Job]:
@@ -325,7 +334,7 @@ def synthesize(work: Path, extent: Extent, seed: int, workers: int) -> None:
     """Make the test shard and the training speech under `work/data`, in parallel processes."""
     folder = work.expanduser() / "data"
     folder.mkdir(parents=True, exist_ok=True)
-    everyone = [speaker.to_json() for speaker in speakers()]
+    everyone = [speaker.to_json() for speaker in (*speakers(), *sample_speakers())]
     (folder / "speakers.json").write_text(json.dumps(everyone, indent=1), encoding="utf-8")
     render = partial(write_shard, folder=folder, seed=seed, extent=extent)
     began, total = time.monotonic(), 0.0
