@@ -297,7 +297,7 @@ class Request:
             self._accept(segment)
         self._frames = self._accepted_frames
         self._pauses.skip(len(spoken))
-        self._aligner = pipeline.aligner if word_times else None
+        self._tells_words = word_times
         self._ticket = pipeline.loop.scheduler.enter(owner)
         self._events = EventStream(partial(pipeline.loop.leave, self._ticket), READER_TIMEOUT)
         if self._growing is not None:
@@ -390,6 +390,7 @@ class Request:
 
     def _end_turn(self, turn: Turn) -> None:
         """Accept a turn and begin the next; reject one that did not end as it should, and try its segment once more."""
+        self._align(turn)
         if turn.stop != "end" and turn.attempt < ATTEMPTS:
             self._pipeline.codec_worker.drop(turn.stream)
             self._pacer.withdrawn(turn.delivered, time.perf_counter())
@@ -412,11 +413,19 @@ class Request:
         self._results.append(segment.result)
         self.spoken.append(segment)
 
-    def _word_times(self, turn: Turn) -> tuple[WordTime, ...]:
-        if self._aligner is None or not turn.codes:
-            return ()
+    def _align(self, turn: Turn) -> None:
+        """Find the frames of each word, where the model tells them; a turn without its last word ended too soon."""
+        aligner = self._pipeline.aligner
+        if aligner is None or turn.stop != "end" or not turn.codes:
+            return
         codes = torch.from_numpy(np.stack(turn.codes, axis=1))
-        words = self._aligner.align(turn.prompt, self._segments[turn.segment].text, codes)
+        turn.words = aligner.align(turn.prompt, self._segments[turn.segment].text, codes)
+        if turn.words and turn.words[-1].start >= turn.frames:
+            turn.stop = "short"
+
+    def _word_times(self, turn: Turn) -> tuple[WordTime, ...]:
+        if not self._tells_words:
+            return ()
         rate = self._pipeline.frame_rate
         before = self._pauses.before(turn.segment) / self._pipeline.sample_rate  # seconds of silence
         return tuple(
@@ -427,7 +436,7 @@ class Request:
                 turn.segment,
                 w.offset,
             )
-            for w in words
+            for w in turn.words
         )
 
     def _chunk(self, turn: Turn, audio: AudioDecoded, words: tuple[WordTime, ...] = ()) -> AudioChunk:

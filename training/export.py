@@ -18,8 +18,9 @@ from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
 from training.dual_ar.train import GUIDED_HEAD, Recipe, bundled_config, release_name
 
-# The longest text of one turn in bytes of UTF-8: the length of the longest training sentences.
+# The longest text of one turn in bytes of UTF-8: the length of the longest training sentences, which stood alone.
 MAX_SEGMENT_BYTES = 72
+MAX_SEGMENT_SENTENCES = 1
 # Of a long text the model speaks all sentences with about ten seconds in view; with forty it loses one in twenty.
 CONTEXT_POSITIONS = 256
 # Phone errors on held-out sentences: .17 at this temperature, .20 at S2-Pro's .7.
@@ -54,6 +55,7 @@ def export(work: Path, codec: Path, out: Path) -> None:
     (out / "config.json").write_text(json.dumps(release_config(config), indent=1) + "\n")
     profile = {
         "max_segment_bytes": MAX_SEGMENT_BYTES,
+        "max_segment_sentences": MAX_SEGMENT_SENTENCES,
         "context_positions": CONTEXT_POSITIONS,
         "temperature": TEMPERATURE,
         "style_tags": False,

@@ -95,12 +95,12 @@ class ReferenceBaseline:
     """
 
     def __init__(
-        self, model: DualAR, encoder: CodecEncoder, decoder: CodecDecoder, *, max_segment_bytes: int = 300
+        self, model: DualAR, encoder: CodecEncoder, decoder: CodecDecoder, *, profile: Profile | None = None
     ) -> None:
         self._model = PlainModel(model, decoder.config.quantizer.codebook_size)
         self._encoder, self._decoder = encoder, decoder
         self._prompt = PromptBuilder(model.tokenizer, model.config.num_codebooks)
-        self._codec, self._max_segment_bytes = decoder.config, max_segment_bytes
+        self._codec, self._profile = decoder.config, profile or Profile()
         self.last: Figures | None = None
 
     @classmethod
@@ -111,7 +111,7 @@ class ReferenceBaseline:
         dual_ar = load_dual_ar(folder, dtype=activation_dtype(precision, device), device=device)
         path, config = codec_files(folder)
         views = load_codec_encoder(path, config, device), load_codec_decoder(path, config, device)
-        return cls(dual_ar, *views, max_segment_bytes=Profile.load(folder).max_segment_bytes)
+        return cls(dual_ar, *views, profile=Profile.load(folder))
 
     def speak(
         self,
@@ -164,7 +164,9 @@ class ReferenceBaseline:
     ) -> Iterator[None]:
         """Adds one frame to `codes` each time; every segment is a turn behind all that was said before."""
         generator = torch.Generator(self._model.device).manual_seed(seed)
-        for segment in plan_segments(text, max_bytes=self._max_segment_bytes):
+        for segment in plan_segments(
+            text, self._profile.max_segment_bytes, max_sentences=self._profile.max_segment_sentences
+        ):
             prompt = torch.cat((prompt, self._prompt.user(segment.text)), dim=1)
             if (room := self._model.positions - prompt.shape[1]) < 1:
                 raise ValueError(f"The model has {self._model.positions} positions; the text needs more.")

@@ -14,6 +14,8 @@ class Profile:
     """What a release states beyond its sizes, in Reprise's own optional `reprise.json`.
 
     max_segment_bytes: longest text, in UTF-8 bytes, that the model speaks as one turn.
+    max_segment_sentences: most sentences of a turn; None for as many as fit. A model that was trained on single
+        sentences leaves out the words after the first.
     context_positions: positions of earlier turns that stay in context in a long text; 1024 are about 40 s of speech.
         A model trained on fewer turns drops words with more.
     style_tags: whether tags such as `[whisper]` change how the model speaks.
@@ -24,6 +26,7 @@ class Profile:
     """
 
     max_segment_bytes: int = 300
+    max_segment_sentences: int | None = None
     context_positions: int = 1024
     style_tags: bool = True
     temperature: float = SamplingOptions.temperature
@@ -46,6 +49,8 @@ class Profile:
 
     def __post_init__(self) -> None:
         check_whole("reprise.json", "max_segment_bytes", self.max_segment_bytes, 8, 100_000)
+        if self.max_segment_sentences is not None:
+            check_whole("reprise.json", "max_segment_sentences", self.max_segment_sentences, 1, 1_000)
         check_whole("reprise.json", "context_positions", self.context_positions, 0, 1 << 20)
         check_flag("reprise.json", "style_tags", self.style_tags)
         if self.temperature != 0:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Literal
@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.families.family import AlignedWord
 from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
 from engine.serving.codec_worker import CodecStream, Samples
@@ -103,7 +104,8 @@ class Turn:
     its first chunk were there, on the clock of `time.perf_counter`; 0 before.
 
     The reader writes:
-    delivered: frames whose audio it has taken. accepted: whether the attempt stands.
+    delivered: frames whose audio it has taken. accepted: whether the attempt stands. words: the frames of each, where
+    the model tells them; without the last word, it makes the `stop` of "end" one of "short".
     """
 
     number: int
@@ -131,6 +133,7 @@ class Turn:
 
     delivered: int = 0
     accepted: bool = False
+    words: Sequence[AlignedWord] = ()
 
     @property
     def frames(self) -> int:

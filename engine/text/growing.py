@@ -20,11 +20,16 @@ class GrowingText:
     writer calls `append` and `finish`, the request `take`; each may be in a thread of its own.
     """
 
-    def __init__(self, max_bytes: int = MAX_BYTES, check: Callable[[str], None] = lambda _text: None) -> None:
-        """max_bytes: of a segment. check: raises InvalidText for a text that the model cannot speak."""
+    def __init__(
+        self,
+        max_bytes: int = MAX_BYTES,
+        max_sentences: int | None = None,
+        check: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        """max_bytes, max_sentences: of a segment. check: raises InvalidText for a text that the model cannot speak."""
         self.changed: Callable[[], object] = lambda: None  # called after each change, in the writer's thread
         self.respell: Callable[[str], str] = lambda text: text  # applied to what is taken
-        self._max_bytes, self._check = max_bytes, check
+        self._max_bytes, self._max_sentences, self._check = max_bytes, max_sentences, check
         self._lock = threading.Lock()
         self._pending = ""
         self._characters = 0
@@ -62,7 +67,7 @@ class GrowingText:
             end = len(self._pending) if self._finished else speakable_end(self._pending, self._max_bytes)
             text, self._pending = self._pending[:end], self._pending[end:]
         try:
-            return plan_segments(self.respell(text), max_bytes=self._max_bytes)
+            return plan_segments(self.respell(text), self._max_bytes, max_sentences=self._max_sentences)
         except InvalidText:  # nothing but spaces and marks
             return []
 

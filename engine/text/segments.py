@@ -11,15 +11,16 @@ from engine.text.timing import speaking_time
 MAX_BYTES = 300  # UTF-8 bytes of a segment: the size of a turn in the S2 reference
 
 
-def split_segments(text: str, max_bytes: int = MAX_BYTES) -> list[str]:
-    """Split text into segments of as many whole sentences of one paragraph as fit into `max_bytes` UTF-8 bytes.
+def split_segments(text: str, max_bytes: int = MAX_BYTES, max_sentences: int | None = None) -> list[str]:
+    """Split text into segments of as many whole sentences of one paragraph as fit into `max_bytes` UTF-8 bytes, at most
+    `max_sentences`.
 
     Longer sentences are cut at clause marks, else between words, into parts of about the same size; words,
     graphemes and tags are never cut, except a single word longer than `max_bytes`. Pieces without words (a row of
     stars, a tag alone on its line) join a neighbour. Apart from spaces, the segments' characters are the text's, in
     order.
     """
-    pieces = [piece for line in _lines(text) for piece in _packed(text, line, max_bytes)]
+    pieces = [piece for line in _lines(text) for piece in _packed(text, line, max_bytes, max_sentences)]
     return [" ".join(text[start:end].split()) for start, end in _with_words(text, pieces, 2 * max_bytes)]
 
 
@@ -48,15 +49,22 @@ def _lines(text: str) -> Iterator[Span]:
         start += len(line)
 
 
-def _packed(text: str, line: Span, max_bytes: int) -> list[Span]:
-    """Pack the sentences of a line, or the parts of long ones, into spans of at most `max_bytes`."""
+def _packed(text: str, line: Span, max_bytes: int, max_sentences: int | None) -> list[Span]:
+    """Pack the sentences of a line, or the parts of long ones, into spans within the limits."""
     packed: list[Span] = []
+    held = 0  # sentences, or their parts, in the last span
     for sentence in sentences(text, line):
+        is_new = True
         for start, end in fitting_spans(text, sentence, lambda part: _bytes(part) <= max_bytes):
-            if packed and _size(text, (packed[-1][0], end)) <= max_bytes and not _is_only_tags(text, start, end):
+            fits = packed and _size(text, (packed[-1][0], end)) <= max_bytes
+            may_join = max_sentences is None or held + is_new <= max_sentences
+            if fits and may_join and not _is_only_tags(text, start, end):
                 packed[-1] = (packed[-1][0], end)
+                held += is_new
             else:
                 packed.append((start, end))
+                held = 1
+            is_new = False
     return packed
 
 

@@ -31,23 +31,25 @@ class Segment:
     after: float = 0.0
 
 
-def plan_segments(text: str, max_bytes: int = MAX_BYTES, max_turns: int = MAX_TURNS) -> list[Segment]:
-    """Split text into segments: normalised, cut where a reader pauses, in order.
+def plan_segments(
+    text: str, max_bytes: int = MAX_BYTES, max_turns: int = MAX_TURNS, max_sentences: int | None = None
+) -> list[Segment]:
+    """Split text into segments: normalised, cut where a reader pauses, in order, of at most `max_sentences`.
 
     In text with speaker tags, words before the first tag belong to speaker 0, every segment has its speaker's tag, and
-    up to `max_turns` short turns share a segment. Nothing that can be spoken is dropped. A pause (`[pause:0.5]`) ends a
-    segment.
+    up to `max_turns` short turns share a segment, unless sentences are counted. Nothing that can be spoken is dropped.
+    A pause (`[pause:0.5]`) ends a segment.
 
     Raises InvalidText when there is nothing to say, or a pause is too long.
     """
     pieces = split_pauses(text)
     if len(pieces) == 1:
-        return _plan(text, max_bytes, max_turns)
+        return _plan(text, max_bytes, max_turns, max_sentences)
     segments: list[Segment] = []
     waiting = 0.0  # seconds of silence before the first segment
     for piece, pause in pieces:
         try:
-            planned = _plan(_continued(piece, segments), max_bytes, max_turns)
+            planned = _plan(_continued(piece, segments), max_bytes, max_turns, max_sentences)
         except InvalidText:  # nothing between two pauses
             planned = []
         if planned and not segments:
@@ -68,15 +70,16 @@ def _continued(piece: str, before: list[Segment]) -> str:
     return f"{tags[-1]}{piece}" if tags and not SPEAKER_TAG.match(piece.lstrip()) else piece
 
 
-def _plan(text: str, max_bytes: int, max_turns: int) -> list[Segment]:
+def _plan(text: str, max_bytes: int, max_turns: int, max_sentences: int | None) -> list[Segment]:
     """The segments of a text without pauses."""
     text = normalise(text)
     if not SPEAKER_TAG.search(text):
-        return [Segment(piece) for piece in split_segments(text, max_bytes)]
+        return [Segment(piece) for piece in split_segments(text, max_bytes, max_sentences)]
     if not SPEAKER_TAG.match(text):
         text = f"<|speaker:0|>{text}"
-    turns = [piece for turn in split_speaker_turns(text) for piece in _parts(turn, max_bytes)]
-    return [Segment(batch, _speaker(batch)) for batch in batch_turns(turns, max_turns, max_bytes)]
+    turns = [piece for turn in split_speaker_turns(text) for piece in _parts(turn, max_bytes, max_sentences)]
+    batches = batch_turns(turns, max_turns, max_bytes) if max_sentences is None else turns
+    return [Segment(batch, _speaker(batch)) for batch in batches]
 
 
 def split_speaker_turns(text: str) -> list[str]:
@@ -95,13 +98,13 @@ def batch_turns(turns: Iterable[str], max_turns: int = MAX_TURNS, max_bytes: int
     return ["\n".join(batch) for batch in batches]
 
 
-def _parts(turn: str, max_bytes: int) -> list[str]:
+def _parts(turn: str, max_bytes: int, max_sentences: int | None) -> list[str]:
     """Return a turn, or the parts of a long one, each with the tag; nothing for a tag without words."""
     tag = turn[: turn.index(">") + 1]
     words = turn[len(tag) :].strip()
-    if len(turn.encode()) <= max_bytes and "\n" not in words:
+    if max_sentences is None and len(turn.encode()) <= max_bytes and "\n" not in words:
         return [f"{tag}{words}"] if words else []
-    return [f"{tag}{piece}" for piece in split_segments(words, max(max_bytes - len(tag), 1))]
+    return [f"{tag}{piece}" for piece in split_segments(words, max(max_bytes - len(tag), 1), max_sentences)]
 
 
 def _speaker(batch: str) -> int:

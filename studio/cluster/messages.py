@@ -62,6 +62,7 @@ class EngineProperties:
     english_only: bool
     abilities: Abilities
     max_segment_bytes: int
+    max_segment_sentences: int | None
 
 
 @dataclass(frozen=True)

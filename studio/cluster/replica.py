@@ -76,10 +76,9 @@ class EngineReplica:
 
     async def properties(self) -> EngineProperties:
         """The properties of the engine."""
-        shared = set(EngineProperties.__dataclass_fields__) - {"settings", "max_segment_bytes"}
+        shared = set(EngineProperties.__dataclass_fields__) - {"settings"}
         return EngineProperties(
             settings=self._settings,
-            max_segment_bytes=self._engine.max_segment_bytes,
             **{name: getattr(self._engine, name) for name in shared},
         )
 

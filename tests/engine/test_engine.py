@@ -25,6 +25,7 @@ from engine.errors import (
     InvalidText,
     UnusableReference,
 )
+from engine.families.family import AlignedWord
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.families.s2.prompt import Conversation
 from engine.models.prompt import Prompt
@@ -162,6 +163,33 @@ def test_a_segment_too_short_for_its_words_is_spoken_anew_and_said(
     assert result.segments[0].attempts == 2
     assert [i for i, chunk in enumerate(chunks) if i and chunk.start == 0], "the first attempt's audio is replaced"
     assert len(take(chunks)) == result.frames * engine.frame_length
+
+
+@pytest.mark.parametrize("lacking", [0, 1, speech_module.ATTEMPTS])
+def test_a_segment_without_its_last_word_is_spoken_anew_and_said(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, lacking: int
+) -> None:
+    """For a model that tells which words its frames speak."""
+
+    class Aligner:
+        asked = 0
+
+        def align(self, _prompt: Prompt, text: str, codes: torch.Tensor) -> list[AlignedWord]:
+            Aligner.asked += 1
+            at = codes.shape[1]
+            end = at if Aligner.asked <= lacking else at - 1
+            return [AlignedWord("Two", 0, 0, end), AlignedWord("words.", 4, end, at)]
+
+    monkeypatch.setattr(engine, "_pipeline", replace(engine._pipeline, aligner=Aligner()))
+    monkeypatch.setattr(Turn, "push", lambda self, frame, end_index, push=Turn.push: push(
+        self, np.full_like(frame, end_index if self.frames == self.minimum else 1), end_index))  # fmt: skip
+    monkeypatch.setattr("engine.serving.turn.is_looping", lambda _codes: False)
+    chunks = list(speech := engine.speak("Two words.", None, SpeakOptions(seed=3)))
+    assert speech.result is not None
+    stands = "short" if lacking == speech_module.ATTEMPTS else "end"
+    assert speech.result.stop_reason == stands
+    assert speech.result.segments[0].attempts == Aligner.asked == min(lacking + 1, speech_module.ATTEMPTS)
+    assert len(take(chunks)) == speech.result.frames * engine.frame_length
 
 
 def test_cancel_ends_within_a_frame_and_keeps_what_was_spoken(engine: Engine, voice: Voice) -> None:

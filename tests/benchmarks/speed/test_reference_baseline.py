@@ -24,6 +24,7 @@ from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.families.s2.dual_ar import DualAR
 from engine.models.kv_cache import ContiguousView
 from engine.models.sampling import SamplingOptions
+from engine.release.profile import Profile
 from tests.engine.conftest import cases, golden, miniature
 from tests.paths import MINIATURE, SPEECH
 
@@ -155,7 +156,7 @@ def test_every_segment_hears_those_before_it(baseline: ReferenceBaseline, monkey
             return iter([[len(prompts)] * 10] * min(budget, 7))
 
     monkeypatch.setattr(baseline, "_model", Saying())
-    monkeypatch.setattr(baseline, "_max_segment_bytes", 30)
+    monkeypatch.setattr(baseline, "_profile", Profile(max_segment_bytes=30))
     chunks = list(baseline.speak("This is the first of two. And this comes after.", REFERENCE, seed=1))
     first, second = prompts
     assert torch.equal(second[:, : first.shape[1]], first)

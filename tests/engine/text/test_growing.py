@@ -29,6 +29,12 @@ def test_a_sentence_is_taken_once_another_begins() -> None:
     assert len(text) == len("The rain has stopped. We can go.")
 
 
+def test_sentences_of_a_segment_are_counted() -> None:
+    text = GrowingText(max_sentences=1)
+    text.append("One. Two. Three")
+    assert taken(text) == ["One.", "Two."]
+
+
 @pytest.mark.parametrize(
     ("written", "ready"),
     [

@@ -198,12 +198,12 @@ def test_sentence_ends(marked: str) -> None:
     assert found == [part.strip() for part in marked.split("|")]
 
 
-@given(texts, st.integers(1, 400))
-@example("[whisper]\n* * *\n", 5)
-@example("a" * 30 + "[b]" * 30, 7)
-def test_nothing_is_ever_dropped(text: str, max_bytes: int) -> None:
+@given(texts, st.integers(1, 400), st.none() | st.integers(1, 3))
+@example("[whisper]\n* * *\n", 5, 1)
+@example("a" * 30 + "[b]" * 30, 7, None)
+def test_nothing_is_ever_dropped(text: str, max_bytes: int, max_sentences: int | None) -> None:
     text = normalised(text)
-    segments = split_segments(text, max_bytes)
+    segments = split_segments(text, max_bytes, max_sentences)
     assert solid("".join(segments)) == solid(text)
     assert all(segment.strip() == segment != "" for segment in segments)
     assert "\n" not in "".join(segments)
@@ -212,6 +212,32 @@ def test_nothing_is_ever_dropped(text: str, max_bytes: int) -> None:
 @given(st.text(max_size=300), st.integers(1, 50))
 def test_nothing_is_dropped_of_raw_text_either(text: str, max_bytes: int) -> None:
     assert solid("".join(split_segments(text, max_bytes))) == solid(text)
+
+
+@pytest.mark.parametrize(
+    ("max_sentences", "segments"),
+    [
+        (None, ["Is it mine? Yes, Mr. Gray! [low] Take it, please."]),
+        (2, ["Is it mine? Yes, Mr. Gray!", "[low] Take it, please."]),
+        (1, ["Is it mine?", "Yes, Mr. Gray!", "[low] Take it, please."]),
+    ],
+)
+def test_a_segment_has_as_many_sentences_as_the_model_speaks(max_sentences: int | None, segments: list[str]) -> None:
+    text = "Is it mine? Yes, Mr. Gray! [low] Take it, please."
+    assert split_segments(text, 300, max_sentences) == segments
+    long = "Is it mine, " * 8 + "or not? No."
+    parts = split_segments(long, 60, max_sentences)
+    assert " ".join(parts) == long
+    assert parts[-1].endswith("No.")
+    assert (parts[-1] == "No.") == (max_sentences == 1)
+
+
+def test_speakers_take_turns_by_sentences_where_they_are_counted() -> None:
+    text = "<|speaker:0|>Hi! How are you?<|speaker:1|>Fine."
+    assert [segment.text for segment in plan_segments(text, max_sentences=1)] == [
+        "<|speaker:0|>Hi!", "<|speaker:0|>How are you?", "<|speaker:1|>Fine."
+    ]  # fmt: skip
+    assert len(plan_segments(text)) == 1
 
 
 WORDS = (
