@@ -30,6 +30,7 @@ test: check  ## style, types, then every test that needs no GPU
 		echo "MISSING: clients of the API (requirements-clients.txt); the tests that speak with them will be skipped."
 	@scripts/test-page
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -m "not gpu and not cluster" -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(MAKE) --no-print-directory test-cluster ARGS=
 
 check: $(VENV)/.dev  ## style, types and import directions only
 	$(PYTHON) -m ruff format --check .
