@@ -51,7 +51,7 @@ from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.step_runners import GraphMode
 from engine.serving.speaker_embeddings import SpeakerEmbeddings
 from engine.serving.warm_up import warm_up
-from engine.text import GrowingText, Segment, normalise, plan_segments
+from engine.text import GrowingText, Segment, Segmentation, normalise
 from engine.voice import Consent, OwnVoice, Reference, Voice
 
 MAX_SEED = 2**31 - 1
@@ -385,17 +385,12 @@ class Engine:
 
     def growing_text(self) -> GrowingText:
         """A text that is spoken while it is written; for one `speak`."""
-        return GrowingText(self.max_segment_bytes, self.max_segment_sentences, self.check_text)
+        return GrowingText(self.segmentation, self.check_text)
 
     @property
-    def max_segment_bytes(self) -> int:
-        """Most bytes of UTF-8 that a segment has."""
-        return self._profile.max_segment_bytes
-
-    @property
-    def max_segment_sentences(self) -> int | None:
-        """Most sentences that a segment has; None for as many as fit."""
-        return self._profile.max_segment_sentences
+    def segmentation(self) -> Segmentation:
+        """How texts are cut for this model."""
+        return self._profile.segmentation
 
     def forget(self, voice: Voice) -> None:
         """Drop the cached data of a deleted voice: keys and values of its prompt, codes of its clips.
@@ -496,7 +491,7 @@ class Engine:
 
     def segments(self, text: str, speakers: int) -> list[Segment]:
         """The segments of a text for so many speakers. Raises InvalidText."""
-        segments = plan_segments(text, self.max_segment_bytes, max_sentences=self.max_segment_sentences)
+        segments = self.segmentation.plan(text)
         self._check_speakers([segment.speaker for segment in segments], speakers)
         self.check_text(text)
         return segments

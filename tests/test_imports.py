@@ -82,6 +82,7 @@ RULES = (
             "engine.sentences",
             "engine.files",
             "engine.models.sampling",
+            "engine.text",
         ),
         "finding and reading a release knows no model family",
     ),

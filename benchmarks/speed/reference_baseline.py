@@ -53,7 +53,7 @@ from engine.models.sampling import SamplingOptions
 from engine.release.hub import find_release
 from engine.release.profile import Profile
 from engine.serving.memory import activation_dtype, choose_precision
-from engine.text import frame_budget, normalise, plan_segments
+from engine.text import frame_budget, normalise
 
 CHUNK_FRAMES = 20
 
@@ -164,9 +164,7 @@ class ReferenceBaseline:
     ) -> Iterator[None]:
         """Adds one frame to `codes` each time; every segment is a turn behind all that was said before."""
         generator = torch.Generator(self._model.device).manual_seed(seed)
-        for segment in plan_segments(
-            text, self._profile.max_segment_bytes, max_sentences=self._profile.max_segment_sentences
-        ):
+        for segment in self._profile.segmentation.plan(text):
             prompt = torch.cat((prompt, self._prompt.user(segment.text)), dim=1)
             if (room := self._model.positions - prompt.shape[1]) < 1:
                 raise ValueError(f"The model has {self._model.positions} positions; the text needs more.")

@@ -6,9 +6,8 @@ import threading
 from collections.abc import Callable
 
 from engine.errors import InvalidText
-from engine.text.segments import MAX_BYTES
 from engine.text.sentences import Span, is_clause_end, sentences, word_ends
-from engine.text.turns import Segment, plan_segments
+from engine.text.turns import Segment, Segmentation
 
 MIN_CLAUSE_WORDS = 4  # fewer words before a comma are spoken together with what follows
 
@@ -22,14 +21,14 @@ class GrowingText:
 
     def __init__(
         self,
-        max_bytes: int = MAX_BYTES,
-        max_sentences: int | None = None,
+        segmentation: Segmentation | None = None,
         check: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """max_bytes, max_sentences: of a segment. check: raises InvalidText for a text that the model cannot speak."""
+        """segmentation: S2's without one. check: raises InvalidText for a text that the model cannot speak."""
         self.changed: Callable[[], object] = lambda: None  # called after each change, in the writer's thread
         self.respell: Callable[[str], str] = lambda text: text  # applied to what is taken
-        self._max_bytes, self._max_sentences, self._check = max_bytes, max_sentences, check
+        self._segmentation, self._check = segmentation or Segmentation(), check
+        self._last: Segment | None = None  # that was taken
         self._lock = threading.Lock()
         self._pending = ""
         self._characters = 0
@@ -64,12 +63,14 @@ class GrowingText:
     def take(self) -> list[Segment]:
         """Take the segments that can be spoken now; none where their end has not come."""
         with self._lock:
-            end = len(self._pending) if self._finished else speakable_end(self._pending, self._max_bytes)
+            end = len(self._pending) if self._finished else speakable_end(self._pending, self._segmentation.max_bytes)
             text, self._pending = self._pending[:end], self._pending[end:]
         try:
-            return plan_segments(self.respell(text), self._max_bytes, max_sentences=self._max_sentences)
+            taken = self._segmentation.plan(self.respell(text), self._last)
         except InvalidText:  # nothing but spaces and marks
             return []
+        self._last = taken[-1]
+        return taken
 
 
 def speakable_end(text: str, max_bytes: int) -> int:

@@ -57,6 +57,7 @@ _WORD = (
 _ATOM = regex.compile(rf"(?:{_TAG}\s*+){{0,4}}+{_WORD}|(?:{_TAG}\s*+){{1,4}}+")
 _TAGS = regex.compile(_TAG)
 _LEADING_TAGS = regex.compile(rf"\s*+(?:{_TAG}\s*+)++")
+_SENTENCE_END = regex.compile(rf"[\p{{SB=STerm}}\p{{SB=ATerm}}…]{_CLOSERS}$")
 _CLAUSE_END = regex.compile(rf"[,;:–—\p{{SB=SContinue}}،؛၊།፣፥]{_CLOSERS}$")
 _GRAPHEME = regex.compile(_ANY_GRAPHEME)
 
@@ -108,6 +109,11 @@ def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
 def word_ends(text: str, span: Span) -> list[int]:
     """Return the places to cut between words (graphemes, in scripts without spaces), never in or right after a tag."""
     return [found.end() for found in _ATOM.finditer(text, *span)]
+
+
+def ends_sentence(text: str) -> bool:
+    """Whether text ends with a mark that ends a sentence."""
+    return _SENTENCE_END.search(text, max(len(text) - 8, 0)) is not None
 
 
 def is_clause_end(text: str, end: int) -> bool:

@@ -10,6 +10,7 @@ from engine.text.clean import normalise
 from engine.text.marks import SPEAKER_TAG
 from engine.text.pauses import split_pauses
 from engine.text.segments import MAX_BYTES, split_segments
+from engine.text.sentences import ends_sentence
 
 MAX_TURNS = 5
 
@@ -29,6 +30,29 @@ class Segment:
     speaker: int | None = None
     before: float = 0.0
     after: float = 0.0
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """How a model wants a text to be cut.
+
+    max_bytes, max_sentences: of a segment; see `plan_segments`. sentence_pause: seconds of silence between two segments
+    where a sentence ends, in addition to that of the speech itself; a pause that the text asks for takes its place.
+    """
+
+    max_bytes: int = MAX_BYTES
+    max_sentences: int | None = None
+    sentence_pause: float = 0.0
+
+    def plan(self, text: str, last: Segment | None = None) -> list[Segment]:
+        """The segments of a text. last: the segment before them. Raises InvalidText as `plan_segments` does."""
+        planned = []
+        for segment in plan_segments(text, self.max_bytes, max_sentences=self.max_sentences):
+            if last and not last.after and not segment.before and ends_sentence(last.text):
+                segment = replace(segment, before=self.sentence_pause)
+            planned.append(segment)
+            last = segment
+        return planned
 
 
 def plan_segments(

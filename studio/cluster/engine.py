@@ -210,7 +210,7 @@ class ClusterEngine:
 
     def growing_text(self) -> GrowingText:
         """As `Engine.growing_text`."""
-        return GrowingText(self.properties.max_segment_bytes, self.properties.max_segment_sentences, self._check_text)
+        return GrowingText(self.properties.segmentation, self._check_text)
 
     def forget(self, voice: Voice) -> None:
         """As `Engine.forget`, on all replicas. A replica that does not answer is logged."""

@@ -13,7 +13,7 @@ from engine.request import AudioChunk, SpeechResult, SpokenSegment
 from engine.sentences import Sentence
 
 if TYPE_CHECKING:
-    from engine.text import Segment
+    from engine.text import Segment, Segmentation
     from engine.voice import OwnVoice, Voice
 
 
@@ -61,8 +61,7 @@ class EngineProperties:
     style_tags: bool
     english_only: bool
     abilities: Abilities
-    max_segment_bytes: int
-    max_segment_sentences: int | None
+    segmentation: Segmentation
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InvalidText
-from engine.text import GrowingText
+from engine.text import GrowingText, Segmentation
 from engine.text.growing import speakable_end
 
 
@@ -30,9 +30,11 @@ def test_a_sentence_is_taken_once_another_begins() -> None:
 
 
 def test_sentences_of_a_segment_are_counted() -> None:
-    text = GrowingText(max_sentences=1)
+    text = GrowingText(Segmentation(max_sentences=1, sentence_pause=0.25))
     text.append("One. Two. Three")
-    assert taken(text) == ["One.", "Two."]
+    assert [(segment.text, segment.before) for segment in text.take()] == [("One.", 0), ("Two.", 0.25)]
+    text.finish()
+    assert [(segment.text, segment.before) for segment in text.take()] == [("Three", 0.25)]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,7 @@ def test_a_long_text_without_marks_is_cut_between_words() -> None:
 
 @given(st.lists(st.text("aB. ,!?\n…3", max_size=8), max_size=30))
 def test_however_it_is_written_nothing_is_lost(pieces: list[str]) -> None:
-    text = GrowingText(40)
+    text = GrowingText(Segmentation(40))
     found: list[str] = []
     for piece in pieces:
         text.append(piece)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from engine.errors import InvalidText
 from engine.text import (
     Segment,
+    Segmentation,
     batch_turns,
     cut_text,
     frame_budget,
@@ -230,6 +231,16 @@ def test_a_segment_has_as_many_sentences_as_the_model_speaks(max_sentences: int 
     assert " ".join(parts) == long
     assert parts[-1].endswith("No.")
     assert (parts[-1] == "No.") == (max_sentences == 1)
+
+
+def test_silence_between_sentences_gives_way_to_the_pauses_of_the_text() -> None:
+    plan = Segmentation(max_bytes=40, max_sentences=1, sentence_pause=0.25).plan
+    assert [(s.text, s.before, s.after) for s in plan("[pause:1]One. (Two!) [pause:2] Three\nFour? Five.")] == [
+        ("One.", 1, 0), ("(Two!)", 0.25, 2), ("Three", 0, 0), ("Four?", 0, 0), ("Five.", 0.25, 0)
+    ]  # fmt: skip
+    long = plan("A sentence of so many words that it is cut in its middle, and goes on. Another.")
+    assert [segment.before for segment in long] == [0, 0, 0.25]
+    assert Segmentation().plan("One. Two.") == [Segment("One. Two.")]
 
 
 def test_speakers_take_turns_by_sentences_where_they_are_counted() -> None:
