@@ -30,6 +30,8 @@ os.environ.setdefault("MPLBACKEND", "agg")
 # Without a GPU, Triton's kernels run in its interpreter.
 if not Path("/dev/nvidiactl").exists():
     os.environ.setdefault("TRITON_INTERPRET", "1")
+# Gradio takes the first free port from here; two workers would now and then choose the same at once.
+os.environ.setdefault("GRADIO_SERVER_PORT", str(7860 + 100 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])))
 # An HTTP client reads all certificate authorities when it is made. Tests speak to nobody outside: a folder without any.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(FIXTURES)

@@ -116,7 +116,8 @@ def test_a_whole_response_has_the_loudness_that_was_asked_for(
     assert same_sound(one, other, format)
     samples, rate = decoded(one, format)
     scale = 1 if format == "pcm" else 32768
-    assert loudness_of([np.rint(samples * scale).astype(np.int16)], rate) == pytest.approx(-23, abs=0.5)
+    lost = 0.5 if format == "pcm" else 1  # MP3 has silence around a take of a second and a half, and cuts its treble
+    assert loudness_of([np.rint(samples * scale).astype(np.int16)], rate) == pytest.approx(-23, abs=lost)
     assert len(samples) / rate == pytest.approx(heard(speak(response_format=format, speed=0.8), format)[0], abs=0.1)
 
 
