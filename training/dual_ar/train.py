@@ -210,8 +210,6 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
         corpus.num_codebooks,
     )
     model = DualAR(config, tokenizer.end_id, corpus.residual_size, recipe.guide_layer).to(device)
-    if source is not None:
-        load_release(model, source)
     model.drop_out(recipe.dropout)
     builder = ConversationBuilder(
         PromptBuilder(tokenizer, config.num_codebooks),
@@ -236,6 +234,8 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
         optimiser.load_state_dict(state["optimiser"])
         step, elapsed = state["step"], state["elapsed"]
         print(f"resuming at step {step}, {elapsed / 60:.0f} minutes in", flush=True)
+    elif source is not None:
+        load_release(model, source)
     print(
         f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} M parameters; "
         f"{len(corpus.train)} utterances, {corpus.train_hours:.2f} h, on {device}",
