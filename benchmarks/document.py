@@ -127,7 +127,7 @@ def _qwen3_tts(found: Result) -> list[Table]:
     ]
     title = f"The speech tokenizer at the release's sizes, random weights; the file has {found['file_mib']:,.1f} MiB"
     tables = [Table(title, ["view", "weights, MiB", "process grew, MiB", "bit-identical to the whole"], views)]
-    if found["frames_per_second"]["package"]:
+    if found["frames_per_second"]["Reprise"]:
         tables.append(Table(*qwen3_tts.speed_table(found)))
     return tables
 

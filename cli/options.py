@@ -48,8 +48,8 @@ Precision = Annotated[
     Literal["fp32", "bf16", "fp16", "int8", "int4", "fp8"] | None,
     typer.Option(
         envvar="REPRISE_PRECISION",
-        help="Of the speech model's weights. Default: bf16 on a GPU (fp16 on older ones), fp32 on a CPU. "
-        "int8, int4 and fp8 need torchao.",
+        help="Of the speech model's weights. Default: bf16 on a GPU (fp16 on older ones); on a CPU fp32, or int8 for a "
+        "large model. On a GPU int8, int4 and fp8 need torchao.",
         show_default=False,
     ),
 ]

@@ -21,7 +21,7 @@ from engine.errors import (
     InvalidText,
     UnusableReference,
 )
-from engine.families.family import PromptReference, PromptVoice
+from engine.families.family import PromptReference, PromptVoice, SpeechModel
 from engine.families.registry import read_release
 from engine.languages import language_name
 from engine.models.compiling import compile_blocks
@@ -202,7 +202,7 @@ class Engine:
             slots=plan.slots,
             positions=plan.positions,
             prefixes=self._prefixes,
-            capture=None if graphs == "off" else _graph_capture(device),
+            capture=None if graphs == "off" else _graph_capture(device, self._model),
             mode=graphs,
             deterministic=self._deterministic,
         )
@@ -246,8 +246,7 @@ class Engine:
             model: `bundled`, a folder with a release, or a Hub id such as `fishaudio/s2-pro`.
             device: `auto` (a CUDA device where there is one), `cpu`, `cuda` or `cuda:N`.
             precision: of the speech model's weights; by default bf16 on GPUs that have it, fp16 on others; on a CPU
-                fp32, or bf16 for a large model where that is faster. int8, int4 and fp8 need torchao. The codec is
-                always fp32.
+                fp32, or int8 for a large model. On a GPU int8, int4 and fp8 need torchao. The codec is always fp32.
             graphs: what is captured as a graph and replayed without Python: the whole `frame`, the `fast` AR alone, or
                 nothing (`off`). CUDA graphs on a GPU, TorchScript traces on a CPU.
             compiled: whether to compile the transformer blocks with `torch.compile`, on GPUs; the first steps of every
@@ -549,8 +548,10 @@ class Engine:
         return decode_audio(clip, self.sample_rate, device=self.device)
 
 
-def _graph_capture(device: torch.device) -> GraphCapture:
-    return CudaGraphCapture(device, urgent=True) if device.type == "cuda" else TorchScriptCapture()
+def _graph_capture(device: torch.device, model: SpeechModel) -> GraphCapture:
+    if device.type == "cuda":
+        return CudaGraphCapture(device, urgent=True)
+    return TorchScriptCapture(model.slow, model.fast)
 
 
 def _prefix_bytes(device: torch.device, plan: MemoryPlan, loaded: int) -> int:

@@ -1,13 +1,12 @@
 """Qwen3-TTS on Reprise and in its own package, on one machine, with the same random weights at a release's sizes.
 
-    python -m benchmarks.speed.qwen3_tts --package ENV/bin/python [--frames 8] [--rounds 2] [--dtype fp32]
-        [--precision int8]
+    python -m benchmarks.speed.qwen3_tts --package ENV/bin/python [--frames 8] [--rounds 2] [--precision fp32]
 
 ENV has qwen-tts 0.1.1. The package writes a release of Qwen3-TTS-12Hz-0.6B-Base's sizes, random weights, but for
-the table of text tokens, of which a frame reads one row. Then frames a second are measured in turn, package, Reprise,
-package, Reprise, each in its own process, behind the same prompt of a cloned voice, and MiB of the speech tokenizer's
-views. Reprise's frames are also compared with the memory's floor: the measured bandwidth by the bytes of a frame. Its
-weights have the package's dtype, or the precision that is given.
+the table of text tokens, of which a frame reads one row. Then frames a second are measured in turn: the package in
+fp32 and in bf16, Reprise in its default precision or the one that is given, and again, each in its own process, behind
+the same prompt of a cloned voice; and MiB of the speech tokenizer's views. Reprise's frames are also compared with the
+memory's floor: the measured bandwidth by the bytes of a frame.
 """
 
 import argparse
@@ -19,9 +18,12 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks._report import print_table, save
+
+if TYPE_CHECKING:  # the package's Python does not have what the engine needs
+    from engine.models.quantization import Precision
 
 ROOT = Path(__file__).parents[2]
 MIB = 2**20
@@ -101,15 +103,16 @@ def package(folder: Path, frames: int, dtype: str) -> float:
     return frames / (seconds(frames + 1) - seconds(1))
 
 
-def reprise(folder: Path, frames: int, precision: Any) -> dict[str, float]:
-    """Frames a second of the engine's runner, the bytes that a frame reads, and the bytes a second of the memory."""
+def reprise(folder: Path, frames: int, precision: "Precision | None") -> dict[str, Any]:
+    """Frames a second of the engine's runner, the bytes that a frame reads, the bytes a second of the memory, and the
+    precision."""
     import torch
 
     from benchmarks.speed.floor import bandwidths
     from engine.families.family import PromptReference, PromptVoice
     from engine.families.qwen3_tts.release import Qwen3TTSRelease
     from engine.models.sampling import SamplingOptions
-    from engine.serving.memory import activation_dtype
+    from engine.serving.memory import activation_dtype, choose_precision
     from engine.serving.runner.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
     from engine.serving.runner.model_runner import ModelRunner
     from engine.serving.runner.prefix_cache import PrefixCache
@@ -117,10 +120,13 @@ def reprise(folder: Path, frames: int, precision: Any) -> dict[str, float]:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     bandwidth = max(bandwidths(device).values())
     release = Qwen3TTSRelease(folder)
+    precision = precision or choose_precision(device, release.architecture)
     model = release.load_model(activation_dtype(precision, device), device, precision)
     for stack in (model.slow, model.fast):
         stack.arrange_for_rows()
-    capture: GraphCapture = CudaGraphCapture(device) if device.type == "cuda" else TorchScriptCapture()
+    capture: GraphCapture = (
+        CudaGraphCapture(device) if device.type == "cuda" else TorchScriptCapture(model.slow, model.fast)
+    )
     runner = ModelRunner(
         model, 2048, slots=1, positions=512, prefixes=PrefixCache(device, 0, 0), capture=capture, mode="frame"
     )
@@ -137,7 +143,8 @@ def reprise(folder: Path, frames: int, precision: Any) -> dict[str, float]:
     for _ in range(frames):
         runner.step([0]).frames()
     speed = frames / (time.perf_counter() - began)
-    return {"frames": speed, "frame_bytes": frame_bytes(model, prompt.columns.shape[1]), "bandwidth": bandwidth}
+    read = frame_bytes(model, prompt.columns.shape[1])
+    return {"frames": speed, "frame_bytes": read, "bandwidth": bandwidth, "precision": precision}
 
 
 def frame_bytes(model: Any, seen: int) -> int:
@@ -187,7 +194,8 @@ def view(folder: Path, name: str) -> dict[str, Any]:
 def run(python: str, task: str, folder: Path, options: argparse.Namespace) -> Any:
     """The result of a task in a new process of that Python."""
     command = [python, "-m", "benchmarks.speed.qwen3_tts", "--task", task, "--folder", str(folder)]
-    command += ["--frames", str(options.frames), "--dtype", options.dtype, "--precision", options.precision]
+    command += ["--frames", str(options.frames)]
+    command += ["--precision", options.precision] if options.precision else []
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=dict(os.environ))
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -209,16 +217,15 @@ def report(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         [[name, *(f"{each[key]:,.1f}" for key in ("weights_mib", "loaded_mib")), each.get("bit_identical")]
          for name, each in views.items()],
     )  # fmt: skip
-    speeds: dict[str, list[float]] = {"package": [], "Reprise": [], "floor": []}
+    speeds: dict[str, list[float]] = {"package fp32": [], "package bf16": [], "Reprise": [], "floor": []}
+    found = {"file_mib": size, "views": views, "frames_per_second": speeds, "precision": options.precision}
     for _ in range(options.rounds):
-        speeds["package"].append(run(options.package, "package", folder, options))
+        for dtype in ("fp32", "bf16"):
+            speeds[f"package {dtype}"].append(run(options.package, f"package-{dtype}", folder, options))
         ours = run(sys.executable, "reprise", folder, options)
+        found["precision"] = ours["precision"]
         speeds["Reprise"].append(ours["frames"])
         speeds["floor"].append(ours["bandwidth"] / ours["frame_bytes"])
-    found = {
-        "file_mib": size, "views": views, "frames_per_second": speeds,
-        "dtype": options.dtype, "precision": options.precision,
-    }  # fmt: skip
     if options.rounds:
         print_table(*speed_table(found))
     return found
@@ -226,18 +233,16 @@ def report(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 def speed_table(found: Mapping[str, Any]) -> tuple[str, list[str], list[list[Any]]]:
     """Title, columns and rows of the frames a second."""
-    speeds, kinds = found["frames_per_second"], (found["dtype"], found["precision"])
-    kind = kinds[0] if kinds[0] == kinds[1] else f"the package in {kinds[0]}, Reprise in {kinds[1]}"
     rows = [
-        [i + 1, f"{package:.3f}", f"{ours:.3f}", f"× {ours / package:.2f}", f"{floor:.2f}", f"{ours / floor:.0%}"]
-        for i, (package, ours, floor) in enumerate(
-            zip(speeds["package"], speeds["Reprise"], speeds["floor"], strict=True)
-        )
-    ]
-    title = (
-        f"Frames a second at the sizes of Qwen3-TTS-12Hz-0.6B, random weights, {kind}, one listener; real time is 12.5"
-    )
-    return title, ["round", "package", "Reprise", "Reprise ahead", "memory's floor", "Reprise's share of it"], rows
+        [
+            i + 1, f"{fp32:.2f}", f"{bf16:.2f}", f"{ours:.2f}", f"× {ours / fp32:.2f}", f"× {ours / bf16:.2f}",
+            f"{floor:.2f}", f"{ours / floor:.0%}",
+        ]
+        for i, (fp32, bf16, ours, floor) in enumerate(zip(*found["frames_per_second"].values(), strict=True))
+    ]  # fmt: skip
+    title = "Frames a second at the sizes of Qwen3-TTS-12Hz-0.6B, random weights, one listener; real time is 12.5"
+    names = ["package, fp32", "package, bf16", f"Reprise, {found['precision']}", "ahead of fp32", "ahead of bf16"]
+    return title, ["round", *names, "memory's floor", "share of it"], rows
 
 
 def main() -> None:
@@ -246,12 +251,10 @@ def main() -> None:
     parser.add_argument("--package", help="a Python that has qwen-tts")
     parser.add_argument("--frames", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--dtype", choices=("fp32", "bf16"), default="fp32")
-    parser.add_argument("--precision", choices=("fp32", "bf16", "int8"), help="of Reprise; by default the dtype")
+    parser.add_argument("--precision", choices=("fp32", "bf16", "int8"), help="of Reprise; by default its own choice")
     parser.add_argument("--folder", type=Path, help="keep the release here instead of in a temporary folder")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    options.precision = options.precision or options.dtype
     if options.task is None:
         with tempfile.TemporaryDirectory() as temporary:
             save("qwen3_tts", report(options.folder or Path(temporary), options))
@@ -259,8 +262,8 @@ def main() -> None:
         print(json.dumps(write(options.folder)))
     elif options.task.startswith("view-"):
         print(json.dumps(view(options.folder, options.task.removeprefix("view-"))))
-    elif options.task == "package":
-        print(json.dumps(package(options.folder, options.frames, options.dtype)))
+    elif options.task.startswith("package-"):
+        print(json.dumps(package(options.folder, options.frames, options.task.removeprefix("package-"))))
     else:
         print(json.dumps(reprise(options.folder, options.frames, options.precision)))
 

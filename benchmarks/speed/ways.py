@@ -57,13 +57,13 @@ class Bench:
 def ways(device: torch.device, architecture: Architecture) -> list[Way]:
     """The modes to compare on a device; the first is the baseline."""
     usual = choose_precision(device, architecture)
+    others: tuple[Precision, ...] = ("fp32", "bf16", "int8")
     if device.type != "cuda":
         return [
             Way("eager", usual),
             Way("Fast AR recorded", usual, "fast"),
             Way("frame recorded", usual, "frame"),
-            Way("eager", "fp32" if usual == "bf16" else "bf16"),
-            Way("eager", "int8"),
+            *(Way("frame recorded", other, "frame") for other in others if other != usual),
         ]
     smaller: tuple[Precision, ...] = ("int8", "int4", "fp8")
     return [
@@ -100,7 +100,8 @@ def new_runner(bench: Bench, model: DualAR, mode: GraphMode, slots: int) -> Mode
     """The engine's runner, with nothing recorded yet."""
     capture: GraphCapture | None = None
     if mode != "off":
-        capture = CudaGraphCapture(bench.device) if bench.device.type == "cuda" else TorchScriptCapture()
+        on_gpu = bench.device.type == "cuda"
+        capture = CudaGraphCapture(bench.device) if on_gpu else TorchScriptCapture(model.slow, model.fast)
     return ModelRunner(
         model,
         bench.sizes.residual_size,

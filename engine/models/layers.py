@@ -138,6 +138,15 @@ class TransformerBlock(nn.Module):
         self.attention_norm = UnfusedRMSNorm(config.dim, config.norm_eps)
         self.ffn_norm = UnfusedRMSNorm(config.dim, config.norm_eps)
 
+    def arrange_for_rows(self) -> None:
+        """Join w1 and w3 of the feed-forward in one product, unless they are quantized, and fold the norms into the
+        layers behind them in fp32 on a CPU. In place; a second time it changes nothing."""
+        self.feed_forward.merge()
+        behind = (self.attention_norm, self.attention.wqkv), (self.ffn_norm, self.feed_forward._modules.get("w13"))
+        for norm, layer in behind:
+            if isinstance(layer, nn.Linear) and _multiplied_by_rows(layer.weight):
+                norm.fold_into(layer)
+
     def forward(self, x: Tensor, rope: Tensor, view: KVView | None, layer: int) -> Tensor:
         x = x + self.attention(self.attention_norm(x), rope, view, layer)
         out: Tensor = x + self.feed_forward(self.ffn_norm(x))
@@ -162,24 +171,18 @@ class Transformer(nn.Module):
     def arrange_for_rows(self) -> None:
         """Arrange weights for single positions, in place; once.
 
-        w1 and w3 of a feed-forward become one product, unless they are quantized. In fp32 on a CPU the norms inside
-        blocks are folded into the layers behind them, and linear weights `[E, D]` are stored by columns: half of the
+        Blocks are arranged as they say. In fp32 on a CPU, linear weights `[E, D]` are stored by columns: half of the
         time, other rounding.
         """
         for module in self.layers:
-            cast(TransformerBlock, module).feed_forward.merge()
-        if not self.is_batch_invariant:
-            return
-        for module in self.layers:
-            block = cast(TransformerBlock, module)
-            block.attention_norm.fold_into(block.attention.wqkv)
-            block.ffn_norm.fold_into(block.feed_forward.w13)
-        for layer in self._linear_layers():
+            cast(TransformerBlock, module).arrange_for_rows()
+        for layer in self._linear_layers() if self.is_batch_invariant else ():
             layer.weight = nn.Parameter(layer.weight.t().contiguous().t(), requires_grad=False)
 
     @property
     def is_batch_invariant(self) -> bool:
-        """Whether a row of single positions has the same result, to the last bit, in any batch: in fp32 on a CPU."""
+        """Whether a row of single positions has the same result, to the last bit, in any batch: on a CPU, in fp32 and
+        in int8."""
         return all(_multiplied_by_rows(layer.weight) for layer in self._linear_layers())
 
     def _linear_layers(self) -> list[nn.Linear]:

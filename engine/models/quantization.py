@@ -1,4 +1,4 @@
-"""Weight-only quantization through torchao (an optional package).
+"""Weight-only quantization: on CPUs by `Int8Linear`, on GPUs through torchao (an optional package).
 
 Only the linear layers inside the blocks are quantized. Embeddings, norms and heads are not: only the used rows of a
 head are multiplied, the tied head is the token table, and `fast_project_in` is small.
@@ -9,16 +9,19 @@ groups of 64 columns and packed for PyTorch's own int4 kernel, which pads column
 columns make no whole groups, whose rows do not fill the kernel's tiles, or that would be no smaller, uses int8. The
 Fast AR never has fewer than 8 bits: its errors are audible, and no later frame corrects them.
 
-Without a compiler int4 alone is faster than 16 bits: int8 and fp8 weights are widened before each product.
+Of torchao's, int4 alone is faster than 16 bits without a compiler or fused kernels: int8 and fp8 weights are widened
+before each product.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import nn
 
 from engine.errors import DeviceUnavailable, InvalidOption
+from engine.models.int8_linear import Int8Linear, packed_bytes
+from engine.models.layers import TransformerBlock
 
 Precision = Literal["fp32", "fp16", "bf16", "int8", "int4", "fp8"]
 Stack = Literal["slow", "fast"]
@@ -34,9 +37,12 @@ _AMPERE, _HOPPER = (8, 0), (9, 0)  # compute capabilities
 
 @dataclass(frozen=True)
 class Layout:
-    """Storage of one weight: its format, and the columns that share a scale (None: the whole row)."""
+    """Storage of one weight: its format, and the columns that share a scale (None: the whole row).
 
-    kind: Literal["int8", "int4", "fp8"]
+    packed: in an `Int8Linear`; the others are torchao's.
+    """
+
+    kind: Literal["packed", "int8", "int4", "fp8"]
     group: int | None = None
 
     def nbytes(self, rows: int, columns: int) -> int:
@@ -44,6 +50,8 @@ class Layout:
         if self.kind == "int4":
             rows, columns = _padded(rows, _INT4_ROWS), _padded(columns, _INT4_COLUMNS)
             return rows * columns // 2 + rows * (columns // _INT4_GROUP) * 4  # a scale and a zero point in bf16
+        if self.kind == "packed":
+            return packed_bytes(rows, columns)
         scales = rows * (columns // self.group if self.group else 1)
         return rows * columns + scales * (5 if self.kind == "int8" else 4)  # fp32; torchao adds int8's zero of a byte
 
@@ -65,6 +73,8 @@ def _layout(layer: nn.Linear, precision: Precision, stack: Stack, activations: t
     rows, columns = layer.out_features, layer.in_features
     if precision == "fp8":
         return Layout("fp8")
+    if precision == "int8" and activations == torch.float32:
+        return Layout("packed")
     if activations == torch.float16:
         return Layout("int8", _INT8_GROUP) if columns % _INT8_GROUP == 0 else None
     int8, int4 = Layout("int8"), Layout("int4", _INT4_GROUP)
@@ -77,9 +87,9 @@ def check_precision(precision: Precision, device: torch.device | str, activation
     """Check that weights of that precision can be made and used on `device`.
 
     Raises DeviceUnavailable for fp8 before Hopper and for int4 without bf16 on a GPU (compute capability 8.0), and
-    InvalidOption where torchao is missing.
+    InvalidOption where torchao is needed and missing.
     """
-    if precision not in QUANTIZED:
+    if precision not in QUANTIZED or _packs(precision, torch.device(device), activations):
         return
     capability = _capability(torch.device(device))
     if precision == "fp8" and capability < _HOPPER:
@@ -92,17 +102,30 @@ def check_precision(precision: Precision, device: torch.device | str, activation
 def quantize_block(module: nn.Module, precision: Precision, *, stack: Stack) -> None:
     """Quantize the linear layers of a block, or of any other part of a stack, in place, as `layouts` says.
 
-    Activations have the dtype that the weights have now. fp32, fp16 and bf16 change nothing. Raises as
+    Activations have the dtype that the weights have now. fp32, fp16 and bf16 change nothing. int8 weights with fp32
+    activations on a CPU become `Int8Linear`, in blocks that `arrange_for_rows` has arranged. Raises as
     `check_precision` does.
     """
     if precision not in QUANTIZED:
         return
     weight = next(module.parameters())
     check_precision(precision, weight.device, weight.dtype)
+    packs = _packs(precision, weight.device, weight.dtype)
+    for each in module.modules() if packs else ():
+        if isinstance(each, TransformerBlock):
+            each.arrange_for_rows()
     for name, layout in layouts(module, precision, stack=stack, activations=weight.dtype).items():
-        layer = module.get_submodule(name.removesuffix(".weight"))
+        path = name.removesuffix(".weight")
+        layer = cast(nn.Linear, module.get_submodule(path))
         with torch.no_grad():
-            _torchao().quantize_(layer, _config(layout))
+            if packs:
+                module.set_submodule(path, Int8Linear(layer))
+            else:
+                _torchao().quantize_(layer, _config(layout))
+
+
+def _packs(precision: Precision, device: torch.device, activations: torch.dtype) -> bool:
+    return precision == "int8" and device.type == "cpu" and activations == torch.float32
 
 
 def _config(layout: Layout) -> Any:

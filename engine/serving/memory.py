@@ -8,13 +8,14 @@ activations are computed from the sizes, and an allowance is made for libraries 
 import gc
 from dataclasses import dataclass
 from functools import lru_cache
-from time import perf_counter
 
 import torch
 from torch import nn
 
 from engine.errors import DoesNotFit, InvalidOption
 from engine.families.family import Architecture
+from engine.models import int8_linear
+from engine.models.int8_linear import Int8Linear
 from engine.models.quantization import QUANTIZED, Precision, Stack, layouts
 from engine.serving.clip_encoder import ENCODE_SECONDS
 from engine.serving.codec_worker import FRAMES_AT_ONCE
@@ -93,39 +94,29 @@ def is_small(architecture: Architecture) -> bool:
 def choose_precision(device: torch.device | str, architecture: Architecture) -> Precision:
     """The default precision of a speech model on a device.
 
-    bf16 on GPUs that compute in it, fp16 on others. fp32 on a CPU, or bf16 for a large model where a measurement shows
-    it to be faster.
+    bf16 on GPUs that compute in it, fp16 on others. On a CPU fp32 for a small model and int8 for a large one: there the
+    time of a frame is that of reading the weights.
     """
     device = torch.device(device)
     if device.type == "cuda":
         return "bf16" if _computes_in_bf16(device) else "fp16"
-    return "bf16" if not is_small(architecture) and _bf16_pays() else "fp32"
-
-
-@lru_cache(maxsize=1)
-def _bf16_pays() -> bool:
-    """Whether this CPU multiplies a large matrix with a vector faster in bf16 than in fp32."""
-    seconds = {dtype: _product_seconds(dtype) for dtype in (torch.float32, torch.bfloat16)}
-    return seconds[torch.bfloat16] < 0.8 * seconds[torch.float32]
-
-
-def _product_seconds(dtype: torch.dtype) -> float:
-    matrix, vector = torch.ones(4096, 4096, dtype=dtype), torch.ones(1, 4096, dtype=dtype)
-    times = []
-    for _ in range(5):  # the first of them warm up
-        began = perf_counter()
-        torch.nn.functional.linear(vector, matrix)
-        times.append(perf_counter() - began)
-    return min(times)
+    return "fp32" if is_small(architecture) or not int8_linear.is_available() else "int8"
 
 
 def activation_dtype(precision: Precision, device: torch.device | str) -> torch.dtype:
-    """The dtype of activations, embeddings, norms and heads. For quantized weights it is bf16, or fp16 on GPUs without
-    bf16."""
+    """The dtype of activations, embeddings, norms and heads. For quantized weights it is bf16 on GPUs, or fp16 on those
+    without bf16, and fp32 on CPUs."""
     device = torch.device(device)
     if precision not in QUANTIZED:
         return _FLOATS[precision]
-    return torch.float16 if device.type == "cuda" and not _computes_in_bf16(device) else torch.bfloat16
+    if device.type == "cuda":
+        return torch.bfloat16 if _computes_in_bf16(device) else torch.float16
+    return torch.float32 if int8_linear.is_available() else torch.bfloat16
+
+
+def _usual_activations(precision: Precision) -> torch.dtype:
+    """As `activation_dtype`, on current GPUs."""
+    return _FLOATS.get(precision, torch.bfloat16)
 
 
 def _computes_in_bf16(device: torch.device) -> bool:
@@ -186,7 +177,7 @@ def plan_memory(
     """
     if slots < 1 or positions < 1:
         raise InvalidOption("option.slots_and_positions", slots=slots, positions=positions)
-    size = _sizes(architecture, precision, activations or activation_dtype(precision, "cpu"))
+    size = _sizes(architecture, precision, activations or _usual_activations(precision))
     positions = min(positions, architecture.config.slow.max_seq_len)
     for count in range(slots, 0, -1):
         plan = size.plan(count, positions, measured)
@@ -203,7 +194,8 @@ def plan_memory(
 def held_bytes(module: nn.Module) -> int:
     """Bytes that a module's parameters and buffers occupy. The nominal size of a quantized tensor is that of its
     dequantized values."""
-    return sum(_held(tensor) for tensor in (*module.parameters(), *module.buffers()))
+    packed = sum(each.nbytes for each in module.modules() if isinstance(each, Int8Linear))
+    return packed + sum(_held(tensor) for tensor in (*module.parameters(), *module.buffers()))
 
 
 def _held(tensor: torch.Tensor) -> int:
@@ -242,7 +234,7 @@ class _Sizes:
 
     def of(self, precision: Precision) -> "_Sizes":
         """The same release in another precision."""
-        changed = activation_dtype(precision, "cpu") if self.activations == torch.float32 else self.activations
+        changed = _usual_activations(precision) if self.activations == torch.float32 else self.activations
         return _sizes(self.architecture, precision, changed)
 
     def _stack(self, module: nn.Module, stack: Stack) -> int:

@@ -11,13 +11,15 @@ import threading
 import warnings
 from collections.abc import Callable
 from functools import cache
+from itertools import chain
 from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from engine.errors import first_line
+from engine.models.int8_linear import packed_weights
 from engine.models.kv_cache import rows_of
 from engine.serving.device import new_stream
 
@@ -85,6 +87,16 @@ class TorchScriptCapture:
 
     fixed_shapes = False
 
+    def __init__(self, *modules: nn.Module) -> None:
+        """modules: what the functions compute with. Their packed weights cannot be constants of a trace, but members of
+        a module that it takes."""
+        holder = nn.Module()
+        for i, weights in enumerate(chain.from_iterable(map(packed_weights, modules))):
+            setattr(holder, f"packed{i}", weights)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._holder: Any = torch.jit.script(holder)
+
     def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         function(*inputs)  # views of weights that the first run keeps become constants of the trace
         # The parts of `torch.jit.trace`, which itself keeps every traced function and its weights for ever: 45 MB for
@@ -92,13 +104,15 @@ class TorchScriptCapture:
         # (`torch.fx`) or need a C++ compiler (`torch.export` with AOTInductor, `torch.compile`).
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about sizes, which are constant on purpose
-            graph, _ = torch._C._create_graph_by_tracing(function, inputs, lambda _value: "", True, False)
+            graph, _ = torch._C._create_graph_by_tracing(
+                function, inputs, lambda _value: "", True, False, self._holder._c, []
+            )
         traced = torch._C._create_function_from_graph("step", graph)
 
         def replay() -> Tensor:
             # Optimizing the trace takes several times as long as tracing and gains nothing.
             with torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
-                result: Tensor = traced(*inputs)
+                result: Tensor = traced(self._holder, *inputs)
             return result
 
         replay()  # the first run prepares the trace, which takes ten times as long as a run

@@ -26,10 +26,9 @@ def test_a_frame_reads_the_predictor_once_for_each_residual_codebook() -> None:
 
 def test_the_table_tells_the_share_of_the_floor() -> None:
     found: dict[str, Any] = {
-        "frames_per_second": {"package": [1.0], "Reprise": [4.0], "floor": [8.0]},
-        "dtype": "fp32",
+        "frames_per_second": {"package fp32": [1.0], "package bf16": [2.0], "Reprise": [4.0], "floor": [8.0]},
         "precision": "int8",
     }
-    title, _, rows = speed_table(found)
-    assert "the package in fp32, Reprise in int8" in title
-    assert rows == [[1, "1.000", "4.000", "× 4.00", "8.00", "50%"]]
+    _, columns, rows = speed_table(found)
+    assert columns[1:4] == ["package, fp32", "package, bf16", "Reprise, int8"]
+    assert rows == [[1, "1.00", "2.00", "4.00", "× 4.00", "× 2.00", "8.00", "50%"]]

@@ -15,7 +15,6 @@ from engine.models.frame_step import DecodeState, FrameStep
 from engine.models.fused import FusedRun, fuse, fuse_sampling, narrow_weight
 from engine.models.kv_cache import FrameView, GrowingView, StaticRowsView, attend
 from engine.models.layers import QueryKeyNorm, TransformerBlock
-from engine.models.quantization import quantize_block
 from engine.models.sampling import RowOptions, gumbel_noise, sample, sample_semantic
 from tests.paths import MINIATURE
 
@@ -232,10 +231,10 @@ def _state(model: DualAR) -> DecodeState:
 
 
 def test_int8_weights_are_multiplied_as_they_are(own: DualAR) -> None:
-    pytest.importorskip("torchao", reason="torchao is an optional package")
+    quantization = pytest.importorskip("torchao.quantization", reason="torchao is an optional package")
     fresh = load_dual_ar(MINIATURE, dtype=torch.float32, device=DEVICE).slow
     fresh.layers = fresh.layers[:1]
-    quantize_block(fresh, "int8", stack="slow")
+    quantization.quantize_(fresh.layers, quantization.Int8WeightOnlyConfig(set_inductor_config=False))
     assert narrow_weight(fresh.layers[0].attention.wo.weight) is not None  # type: ignore[union-attr]
     assert fuse(fresh) is None
 

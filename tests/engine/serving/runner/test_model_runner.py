@@ -21,6 +21,7 @@ from engine.serving.runner.slots import PADDED_SIZES, PREFILL_CHUNK
 from engine.serving.runner.step_runners import GraphMode
 from tests.engine.conftest import golden
 from tests.engine.graph_capture import FailingGraphCapture, FakeGraphCapture
+from tests.paths import MINIATURE
 
 RESIDUAL = 64
 FRAMES = 6
@@ -32,6 +33,14 @@ Codes = NDArray[np.int64]
 @pytest.fixture(scope="module")
 def bundled() -> DualAR:
     return load_dual_ar(BUNDLED, dtype=torch.float32, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def int8() -> DualAR:
+    model = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu", precision="int8")
+    for stack in (model.slow, model.fast):
+        stack.arrange_for_rows()
+    return model
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +109,16 @@ def test_a_request_draws_the_same_in_any_company(miniature: DualAR, lengths: lis
     asked = [prompt(miniature, length, seed + i) for i, length in enumerate(lengths)]
     for i, codes in enumerate(together(runner(miniature), asked, seed=seed)):
         np.testing.assert_array_equal(codes, alone(miniature, asked[i], i))
+
+
+@pytest.mark.parametrize("mode", ["off", "frame", "fast"])
+def test_so_it_does_with_int8_weights(int8: DualAR, mode: GraphMode) -> None:
+    asked = [prompt(int8, length, length) for length in LENGTHS]
+    run = runner(int8, capture=None if mode == "off" else TorchScriptCapture(int8.slow, int8.fast), mode=mode)
+    capture_all(run)
+    for i, codes in enumerate(together(run, asked)):
+        np.testing.assert_array_equal(codes, alone(int8, asked[i], i))
+    assert run.graph_state == mode
 
 
 @pytest.mark.slow
@@ -237,7 +256,6 @@ def test_prompts_that_no_slot_holds_are_refused(miniature: DualAR) -> None:
 @pytest.mark.parametrize("mode", ["frame", "fast"])
 def test_cuda_graphs_draw_what_eager_steps_do(mode: GraphMode) -> None:
     from engine.serving.runner.graphs import CudaGraphCapture
-    from tests.paths import MINIATURE
 
     device = torch.device("cuda:0")
     model = load_dual_ar(MINIATURE, dtype=torch.bfloat16, device=device)

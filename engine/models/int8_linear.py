@@ -1,0 +1,92 @@
+"""Linear layers of int8 weights for CPUs: a quarter of the bytes of fp32 a step, by the products that PyTorch ships
+(FBGEMM on x86, QNNPACK on Arm).
+
+These products take activations of 7 bits with one scale for the whole input, which is too coarse for a transformer and
+would let the rows of a batch change each other. Here every row is scaled by itself and split in two, 7 bits and 7 bits
+of the remainder. Both are rows of one product: weights are read once, which is what a step's time goes into. Sums are
+integers, so that a row has the same result in any batch.
+"""
+
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+
+_WEIGHT_MAX = 127
+_MAX = 63  # of an activation's halves, as integers
+_PARTS = 126  # of 1, in which the second half counts remainders of at most ½
+_LEAST = 1e-30  # scale of a row of zeros
+# PyTorch makes a tensor of a number at every use.
+_one_by_max, _parts, _least = torch.tensor(1 / _MAX), torch.tensor(float(_PARTS)), torch.tensor(_LEAST)
+
+# The library and its number of steps from the least to the largest activation.
+_STEPS = {"fbgemm": 127, "qnnpack": 255}
+
+
+class Int8Linear(nn.Module):
+    """A linear layer without gradients: int8 weights with a scale for each output, activations of 14 bits.
+
+    nbytes: size of the weights.
+    """
+
+    def __init__(self, layer: nn.Linear) -> None:
+        """layer: fp32, on a CPU for which `is_available`."""
+        super().__init__()
+        self.in_features, self.out_features = layer.in_features, layer.out_features
+        weight = layer.weight.detach()
+        library = next(filter(_is_supported, _STEPS))
+        self._reduced = library == "fbgemm"  # QNNPACK has all 8 bits, and warns when it is asked for 7
+        scales = weight.abs().amax(dim=1).double().clamp(min=_LEAST) / _WEIGHT_MAX
+        zeros = torch.zeros(self.out_features, dtype=torch.long)
+        stored = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
+        chosen, torch.backends.quantized.engine = torch.backends.quantized.engine, library
+        try:
+            self.packed = torch.ops.quantized.linear_prepack(stored, None)
+        finally:
+            torch.backends.quantized.engine = chosen
+        self.nbytes = packed_bytes(self.out_features, self.in_features)
+        self.bias = layer.bias
+        self._extremes = _extremes(self.in_features, _STEPS[library])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x fp32 `[B, D]` or `[B, T, D]` → `[B, E]` or `[B, T, E]`."""
+        rows = x.flatten(0, -2)
+        count = len(rows)
+        largest = torch.linalg.vector_norm(rows, float("inf"), dim=-1, keepdim=True)
+        scales = torch.addcmul(_least, largest, _one_by_max)
+        whole = rows / scales
+        first = whole.round()
+        second = (whole - first).mul_(_parts)
+        halves = torch.cat((first, second, self._extremes))
+        products = torch.ops.quantized.linear_dynamic(halves, self.packed, self._reduced)
+        out: Tensor = torch.add(products[:count], products[count : 2 * count], alpha=1 / _PARTS).mul_(scales)
+        if self.bias is not None:
+            out += self.bias
+        return out if x.dim() == 2 else out.view(len(x), -1, self.out_features)
+
+
+def is_available() -> bool:
+    """Whether this PyTorch has int8 products for its CPU."""
+    return any(map(_is_supported, _STEPS))
+
+
+def packed_bytes(rows: int, columns: int) -> int:
+    """Bytes of a weight `[rows, columns]` in an `Int8Linear`: a scale, a zero point and a sum for each row."""
+    return rows * columns + rows * (torch.float32.itemsize + 2 * torch.int32.itemsize)
+
+
+def packed_weights(module: nn.Module) -> list[torch.ScriptObject]:
+    """The packed weights of all int8 layers in a module."""
+    return [each.packed for each in module.modules() if isinstance(each, Int8Linear)]
+
+
+@cache
+def _extremes(columns: int, steps: int) -> Tensor:
+    """A row `[1, columns]` that makes a library's scale 1: it is the range of the input by its steps."""
+    row = torch.zeros(1, columns, device="cpu")
+    row[0, 0], row[0, -1] = steps / 2, -steps / 2
+    return row
+
+
+def _is_supported(library: str) -> bool:
+    return library in torch.backends.quantized.supported_engines

@@ -1,0 +1,113 @@
+"""Int8 layers on a CPU: their error, their independence of the batch, both libraries, and traces."""
+
+import copy
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from engine.models import int8_linear
+from engine.models.int8_linear import Int8Linear, packed_weights
+from engine.serving.runner.graphs import TorchScriptCapture
+
+LIBRARIES = [name for name in int8_linear._STEPS if int8_linear._is_supported(name)]
+
+
+@pytest.fixture(params=LIBRARIES, autouse=True)
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    name: str = request.param
+    monkeypatch.setattr(int8_linear, "_STEPS", {name: int8_linear._STEPS[name]})
+    return name
+
+
+def linear(columns: int, rows: int, *, bias: bool = False) -> nn.Linear:
+    torch.manual_seed(columns * rows)
+    return nn.Linear(columns, rows, bias=bias).requires_grad_(False)
+
+
+def rounded(layer: nn.Linear) -> Tensor:
+    """The weights as int8 holds them."""
+    scales = layer.weight.abs().amax(dim=1, keepdim=True) / 127
+    return (layer.weight / scales).round() * scales
+
+
+def error(found: Tensor, expected: Tensor) -> float:
+    return float((found - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(1024, 3072), (37, 5), (64, 1), (2, 3), (513, 129)])
+@torch.inference_mode()
+def test_the_only_error_to_speak_of_is_that_of_the_weights(columns: int, rows: int) -> None:
+    layer = linear(columns, rows, bias=True)
+    x = torch.randn(7, 1, columns) * torch.logspace(-4, 4, 7)[:, None, None]
+    x[3, 0, -1] = 40 * x[3].abs().max()  # one activation far above the others
+    found, exact = Int8Linear(layer)(x), x @ rounded(layer).T + layer.bias
+    assert found.shape == (7, 1, rows)
+    for row in range(7):
+        assert error(found[row], exact[row]) < 2e-3
+        assert error(found[row], layer(x)[row]) < 2e-2
+
+
+@torch.inference_mode()
+def test_seven_bits_would_not_do() -> None:
+    """The second half of the activations is not there for show."""
+    layer = linear(1024, 64)
+    x = torch.randn(1, 1024)
+    whole = x / (x.abs().max() / 63)
+    coarse = whole.round() @ rounded(layer).T * (x.abs().max() / 63)
+    exact = x @ rounded(layer).T
+    assert error(Int8Linear(layer)(x), exact) < 0.05 * error(coarse, exact)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 12), st.integers(2, 200), st.integers(1, 70), st.integers(0, 2**31))
+def test_a_row_has_the_same_result_in_any_batch(batch: int, columns: int, rows: int, seed: int) -> None:
+    with torch.inference_mode():
+        layer = Int8Linear(linear(columns, rows))
+        x = torch.randn(batch, 1, columns, generator=torch.Generator().manual_seed(seed))
+        x *= torch.logspace(-3, 3, batch)[:, None, None]
+        alone = torch.cat([layer(x[i : i + 1]) for i in range(batch)])
+        assert torch.equal(layer(x), alone)
+        assert torch.equal(layer(x.flatten(0, 1)), alone.flatten(0, 1))
+
+
+@torch.inference_mode()
+def test_zeros_stay_zeros_and_harm_nobody() -> None:
+    layer = Int8Linear(linear(32, 8))
+    x = torch.randn(3, 32)
+    x[1] = 0
+    found = layer(x)
+    assert torch.equal(found[1], torch.zeros(8))
+    assert torch.equal(found[2], layer(x[2:])[0])
+
+
+@torch.inference_mode()
+def test_a_trace_multiplies_as_the_layer_does() -> None:
+    layers = nn.Sequential(Int8Linear(linear(64, 64)), nn.SiLU(), Int8Linear(linear(64, 32, bias=True)))
+    assert len(packed_weights(layers)) == 2
+    x = torch.randn(2, 1, 64)
+    replay = TorchScriptCapture(layers).capture(layers, x)
+    for _ in range(3):
+        x.copy_(torch.randn(2, 1, 64))
+        assert torch.equal(replay(), layers(x))
+    with pytest.raises(RuntimeError):
+        TorchScriptCapture().capture(layers, x)  # it must be told of the packed weights
+
+
+@torch.inference_mode()
+def test_a_copy_multiplies_alike(library: str) -> None:
+    chosen = torch.backends.quantized.engine
+    layer = Int8Linear(linear(64, 16))
+    assert torch.backends.quantized.engine == chosen  # of the whole process
+    x = torch.randn(4, 64)
+    if library == chosen:
+        assert torch.equal(copy.deepcopy(layer)(x), layer(x))
+    assert layer.nbytes == 64 * 16 + 12 * 16
+
+
+def test_layers_run_without_warnings(recwarn: pytest.WarningsRecorder) -> None:
+    with torch.inference_mode():
+        Int8Linear(linear(16, 16))(torch.randn(2, 16))
+    assert len(recwarn) == 0
