@@ -175,6 +175,11 @@ def open_settings(page: Page) -> None:
     seed.fill("")
 
 
+def finish_deletions(page: Page) -> None:
+    """Let what was deleted go, as when the page is left, instead of waiting until it cannot be undone."""
+    page.evaluate("dispatchEvent(new Event('pagehide'))")
+
+
 def begin_recording(page: Page, tenths: int = 3, button: str = "Record") -> None:
     """Record at least this long. The three seconds of the countdown pass at once: `page` is visited with a clock."""
     page.get_by_role("button", name=button, exact=True).click()

@@ -3,7 +3,7 @@
 import { detailsOf, factsOf, firstWords, FORMATS } from "./facts.js";
 import { button, create, icon, PAUSE, PLAY } from "../ui/elements.js";
 import { atLoudness, loudnessChoice } from "../ui/loudness.js";
-import { sureButton } from "../ui/sure.js";
+import { deleteWithUndo } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const STAR = "M12 3.6l2.6 5.3 5.8.8-4.2 4.1 1 5.8-5.2-2.7-5.2 2.7 1-5.8L3.6 9.7l5.8-.8z";
@@ -22,7 +22,7 @@ export class EntryRow {
     this.star = button({ class: "rp-entry-star", onclick: () => this.setStar() }, icon(STAR));
     this.again = button({ class: "rp-entry-again", text: words("history.again"), onclick: () => act("again", { id: entry.id }) });
     this.files = this.downloads();
-    this.gone = sureButton({ class: "rp-entry-delete" }, { text: words("takes.delete"), act: () => this.remove() });
+    this.gone = button({ class: "rp-entry-delete", text: words("takes.delete"), onclick: () => this.remove() });
     const actions = create("div", { class: "rp-entry-actions" }, this.again, this.open, this.files, this.gone);
     this.node.append(
       this.play,
@@ -81,7 +81,7 @@ export class EntryRow {
 
   remove() {
     window.reprisePlayer?.forget(this.entry.id);
-    this.act("withdraw", { id: this.entry.id });
+    deleteWithUndo(this.node, () => this.act("withdraw", { id: this.entry.id }));
   }
 
   // Shows all of the text, and the settings that it was spoken with.

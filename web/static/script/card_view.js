@@ -6,7 +6,7 @@ import { lengthOf } from "../ui/format.js";
 import { heardLines } from "../ui/heard.js";
 import { drawing } from "../ui/icons.js";
 import { portraitOf, voiceOf } from "../ui/portraits.js";
-import { sureButton } from "../ui/sure.js";
+import { deleteWithUndo } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const CARD_STATES = {
@@ -240,7 +240,7 @@ export class CardView {
     parts.insert = tool("script.insert", () => editor.insert(this.card));
     parts.split = tool("script.split", () => editor.split(this.card, parts.text.selectionStart));
     parts.merge = tool("script.merge", () => act("merge"));
-    parts.remove = sureButton({}, { text: words("takes.delete"), act: () => act("remove") });
+    parts.remove = tool("takes.delete", () => deleteWithUndo(this.node, () => act("remove")));
     parts.back = tool("script.hear_back", () => editor.proof(this.card, false));
     parts.takes = create("ul", { class: "rp-script-card-takes", "aria-label": words("script.takes") });
     parts.speed = create("input", {

@@ -13,7 +13,7 @@ import { button, create } from "../ui/elements.js";
 import { lengthOf, momentOf } from "../ui/format.js";
 import { atLoudness, loudnessChoice } from "../ui/loudness.js";
 import { decodeWav } from "../ui/wav.js";
-import { sureButton } from "../ui/sure.js";
+import { deleteWithUndo, finishDeletions, isDeleted } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const OPEN_KEY = "reprise.script";
@@ -102,6 +102,7 @@ class ScriptEditor {
 
   // quiet: not caused by the user, so the message stays.
   async ask(what, values = {}, { quiet = false } = {}) {
+    if (!quiet) finishDeletions(this.element); // what is spoken or exported now is without them
     let about = null;
     const answer = await this.requests.ask(() => {
       about = this.script;
@@ -186,7 +187,8 @@ class ScriptEditor {
   showList(scripts) {
     this.scripts = scripts;
     this.element.querySelector(".rp-script-yours").hidden = !scripts.length;
-    this.scriptList.replaceChildren(...scripts.map((script) => this.scriptLine(script)));
+    const deleted = new Map([...this.scriptList.children].filter(isDeleted).map((line) => [line.dataset.id, line]));
+    this.scriptList.replaceChildren(...scripts.map((script) => deleted.get(script.id) ?? this.scriptLine(script)));
     this.tell();
   }
 
@@ -196,10 +198,11 @@ class ScriptEditor {
     const facts = [momentOf(changed, pageLanguage()), words("script.done", { done, cards, time })];
     if (running) facts.push(words("script.speaking"));
     const open = button({ class: "rp-script-title", text: name, onclick: () => this.open(id) });
-    const said = { text: words("script.discard"), label: words("script.discard_one", { name }), sure: words("script.discard_sure") };
-    const discard = sureButton({}, { ...said, act: () => this.ask("discard", { id }) });
+    const said = { text: words("script.discard"), "aria-label": words("script.discard_one", { name }) };
+    const discard = button({ ...said, onclick: () => deleteWithUndo(line, () => this.ask("discard", { id })) });
     const link = button({ text: words("links.copy"), "aria-label": `${words("links.copy")}: ${name}`, onclick: () => copyLink("script", id) });
-    return create("li", {}, open, create("span", { class: "rp-script-facts", text: facts.join(" · ") }), link, discard);
+    const line = create("li", { "data-id": id }, open, create("span", { class: "rp-script-facts", text: facts.join(" · ") }), link, discard);
+    return line;
   }
 
   rename(id, field) {

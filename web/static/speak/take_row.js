@@ -3,7 +3,6 @@
 import { button, create, icon, PAUSE, PLAY } from "../ui/elements.js";
 import { lengthOf, stallsOf } from "../ui/format.js";
 import { heardLines } from "../ui/heard.js";
-import { sureButton } from "../ui/sure.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const ICONS = {
@@ -28,7 +27,7 @@ export class TakeRow {
     this.seed = tool("rp-take-seed", "seed");
     this.seed.title = words("takes.seed_hint");
     this.compare = tool(undefined, "compare", words("takes.compare"));
-    this.erase = sureButton({ class: "rp-take-delete" }, { text: words("takes.delete"), act: on("delete") });
+    this.erase = tool("rp-take-delete", "delete", words("takes.delete"));
     this.prove = tool(undefined, "prove", words("script.hear_back"));
     this.heard = create("div", { class: "rp-heard" });
     this.node = create("li", { class: "rp-take" }, this.head(), this.heard, this.more(tool));

@@ -9,7 +9,7 @@ import { TakeRow } from "./take_row.js";
 import { button, create } from "../ui/elements.js";
 import { atLoudness } from "../ui/loudness.js";
 import { lengthOf } from "../ui/format.js";
-import { sureButton } from "../ui/sure.js";
+import { deleteWithUndo } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const LETTERS = "ABCD";
@@ -122,14 +122,14 @@ class Takes {
     this.find(".rp-group-takes").replaceChildren(...buttons);
     buttons[focused]?.focus();
     const text = words("takes.keep", { name: LETTERS[ids.indexOf(this.picked)] });
-    const keep = sureButton({ class: "rp-group-keep rp-quiet" }, { text, act: () => this.keepOne() });
+    const keep = button({ class: "rp-group-keep rp-quiet", text, onclick: () => this.keepOne() });
     this.find(".rp-group-act").replaceChildren(keep);
   }
 
   keepOne() {
     const others = this.list.group.map(({ id }) => id).filter((id) => id !== this.picked);
     this.list.ungroup(this.picked);
-    others.forEach((id) => this.erase(id));
+    others.forEach((id) => this.erase(id, { focus: false }));
     this.rows.get(this.picked)?.node.querySelector("button")?.focus();
   }
 
@@ -213,11 +213,14 @@ class Takes {
     create("a", { href: atLoudness(this.list.known.get(id).links[format]), download: "" }).click(); // the server names it
   }
 
-  erase(id) {
-    const next = this.rows.get(id).node.nextElementSibling ?? this.rows.get(id).node.previousElementSibling;
-    next?.querySelector("button")?.focus();
+  erase(id, options) {
+    const { node } = this.rows.get(id);
     window.reprisePlayer.forget(id);
-    this.trigger("erase", { ids: this.list.ids, id });
+    const gone = () => {
+      if (node.contains(document.activeElement)) (node.nextElementSibling ?? node.previousElementSibling)?.querySelector("button")?.focus();
+      this.trigger("erase", { ids: this.list.ids, id });
+    };
+    deleteWithUndo(node, gone, options);
   }
 
   // ---- display

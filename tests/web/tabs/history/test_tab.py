@@ -16,7 +16,7 @@ from storage.voices.samples import install_samples
 from tests.paths import CLIP
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
 from tests.support.waiting import until
-from tests.web.visiting import downloaded, open_tab, picker, player, speak, visit, wait_for
+from tests.web.visiting import downloaded, finish_deletions, open_tab, picker, player, speak, visit, wait_for
 
 Serve = Callable[..., str]
 LENGTH = 20 * SAMPLE_RATE  # of a take, so that it does not end while a slow machine looks for it
@@ -120,7 +120,10 @@ def test_takes_play_are_starred_downloaded_and_deleted(chromium: Browser, url: s
         expect(entries(page)).to_have_count(2)
 
         older.get_by_role("button", name="Delete", exact=True).click()
-        older.get_by_role("button", name="Delete for good?").click()
+        older.get_by_role("button", name="Undo").click()
+        expect(older.get_by_role("button", name="Play: An older take.")).to_be_visible()
+        older.get_by_role("button", name="Delete", exact=True).click()
+        finish_deletions(page)
         expect(entries(page)).to_have_count(1)
         expect(page.locator(".rp-entry-play")).to_be_focused()
         expect(page.locator("#rp-history-notice")).to_have_text("The take is deleted.")

@@ -17,7 +17,7 @@ from tests.studio.script.test_runner import Actor
 from tests.support.fake_engine import SAMPLE_RATE, voice
 from tests.support.waiting import until
 from tests.web.conftest import read_wav
-from tests.web.visiting import downloaded, open_tab, visit
+from tests.web.visiting import downloaded, finish_deletions, open_tab, visit
 from web.downloads.sounds import sound_id
 
 Serve = Callable[..., str]
@@ -228,8 +228,12 @@ def test_cards_are_written_parted_joined_and_failures_are_told(
         expect(text(page, 3)).to_have_value("How are you? Fine.")
         page.get_by_role("button", name="More for card 2", exact=True).click()
         card(page, 2).get_by_role("button", name="Delete", exact=True).click()
-        card(page, 2).get_by_role("button", name="Delete for good?").click()
+        card(page, 2).get_by_role("button", name="Undo").press("Enter")
+        expect(text(page, 2)).to_have_value("Now it is better.")
+        card(page, 2).get_by_role("button", name="Delete", exact=True).click()
+        page.get_by_role("button", name="Speak the rest").click()  # what is done next is done without it
         expect(text(page, 2)).to_have_value("How are you? Fine.")
+        expect(page.get_by_role("button", name="Stop speaking")).to_be_hidden()
         assert page.evaluate("document.documentElement.scrollWidth") == 390
 
         # A selected word is said in another way.
@@ -255,7 +259,9 @@ def test_cards_are_written_parted_joined_and_failures_are_told(
         expect(text(page, 1)).to_have_value("Hello there.")
         page.get_by_role("button", name="All scripts").click()
         page.get_by_role("button", name="Discard “A better name”").click()
-        page.get_by_role("button", name="Discard for good").click()
+        page.get_by_role("button", name="Undo").click()
+        page.get_by_role("button", name="Discard “A better name”").click()
+        finish_deletions(page)
         expect(page.get_by_role("status").filter(has_text="“A better name” is discarded.")).to_be_visible()
         assert storage.scripts.list() == []
 

@@ -9,7 +9,7 @@ from storage.pronunciations import Pronunciation
 from storage.voices.samples import install_samples
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.tabs.speak.test_tab import Serve
-from tests.web.visiting import picker, speak, violations, visit, wait_for
+from tests.web.visiting import finish_deletions, picker, speak, violations, visit, wait_for
 
 
 def test_a_studio_is_worked_in_with_the_keyboard(
@@ -78,7 +78,8 @@ def test_a_studio_is_worked_in_with_the_keyboard(
         page.get_by_role("button", name="Play take C").press("Enter")
         expect(group.last).to_have_attribute("aria-pressed", "true")
         page.get_by_role("button", name="Keep C, delete the others").press("Enter")
-        page.get_by_role("button", name="Delete for good?").press("Enter")
+        expect(page.get_by_role("button", name="Undo")).to_have_count(2)
+        finish_deletions(page)
         expect(page.locator(".rp-take")).to_have_count(1)
         expect(page.locator(".rp-group")).to_be_hidden()
         assert len(storage.history.page().records) == 1

@@ -12,7 +12,17 @@ from storage.voices.samples import install_samples
 from studio import recognition
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.conftest import read_wav
-from tests.web.visiting import downloaded, open_settings, pick, picker, player, violations, visit, wait_for
+from tests.web.visiting import (
+    downloaded,
+    finish_deletions,
+    open_settings,
+    pick,
+    picker,
+    player,
+    violations,
+    visit,
+    wait_for,
+)
 
 Serve = Callable[..., str]
 TEXT = "Text to speak"
@@ -153,8 +163,13 @@ def test_takes_are_played_compared_starred_saved_and_deleted(
             assert data.startswith(start)
 
         row(page).get_by_role("button", name="Delete").click()
-        assert len(storage.history.page().records) == 2, "it asks first"
-        row(page).get_by_role("button", name="Delete for good?").click()
+        expect(row(page).get_by_role("button", name="Undo")).to_be_focused()
+        expect(row(page).locator(".rp-take-text")).to_be_hidden()
+        page.keyboard.press("Enter")
+        expect(row(page).locator(".rp-take-text")).to_be_visible()
+        row(page).get_by_role("button", name="Delete").click()
+        assert len(storage.history.page().records) == 2, "it can be undone"
+        finish_deletions(page)
         expect(page.locator(".rp-take")).to_have_count(1)
         expect(row(page).get_by_role("button", name="Play: The first")).to_be_focused()
         assert [record.id for record in storage.history.page().records] == [first]

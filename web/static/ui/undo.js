@@ -1,0 +1,54 @@
+// Deletions that can be undone. What is deleted is replaced at once by a line with a button that brings it back; the server
+// deletes it after a while, when the page is left, or when something else is done with what it belongs to.
+
+import { button, create } from "./elements.js";
+import { words } from "./words.js";
+
+const UNDO_FOR = 10_000; // ms
+const BACK_AFTER = 5000; // ms: the server has not deleted it
+
+const waiting = new Map(); // by the node that stands for what is deleted
+
+// node: stands for what is deleted, and is removed by whoever made it once the server has done so. act: deletes.
+// focus: whether the button that brings it back takes the focus.
+export function deleteWithUndo(node, act, { focus = true } = {}) {
+  if (waiting.has(node)) return;
+  const line = create("div", { class: "rp-gone", role: "status" }, create("span", { text: words("takes.deleted") }));
+  const undo = button({ class: "rp-quiet", text: words("library.undo"), onclick: () => bringBack(node) });
+  line.append(" ", undo);
+  node.append(line);
+  node.toggleAttribute("data-gone", true);
+  waiting.set(node, { line, act, timer: setTimeout(() => finish(node), UNDO_FOR) });
+  if (focus) undo.focus();
+}
+
+// Deletes at once what is waiting within an element.
+export function finishDeletions(within) {
+  for (const node of [...waiting.keys()]) if (within.contains(node)) finish(node);
+}
+
+export const isDeleted = (node) => node.hasAttribute("data-gone");
+
+function bringBack(node) {
+  if (!waiting.has(node)) return; // it is being deleted
+  const { line, timer } = waiting.get(node);
+  clearTimeout(timer);
+  waiting.delete(node);
+  restore(node, line);
+  node.querySelector("button, textarea, input")?.focus();
+}
+
+function finish(node) {
+  const { line, timer, act } = waiting.get(node);
+  clearTimeout(timer);
+  waiting.delete(node);
+  setTimeout(() => restore(node, line), BACK_AFTER);
+  act();
+}
+
+function restore(node, line) {
+  line.remove();
+  node.removeAttribute("data-gone");
+}
+
+globalThis.addEventListener?.("pagehide", () => finishDeletions(document));
