@@ -10,6 +10,7 @@ scripts            long texts, each a sequence of cards
 script_cards       the cards of a script, in order
 card_takes         the generations that are takes of a card, and which is chosen
 favourites         the voices that an owner has marked
+favourite_speakers the same for voices of a model's own
 pronunciations     how an owner wants words to be spoken
 voice_uses         how often and how long an owner used a voice, including deleted generations
 owner_settings     whether and how long an owner's history is kept; no row: the defaults
@@ -396,6 +397,15 @@ class FavouriteRow(Base):
 
     owner: Mapped[str] = mapped_column(String(200), primary_key=True)
     voice_id: Mapped[str] = mapped_column(ForeignKey("voices.id", ondelete="CASCADE"), primary_key=True, index=True)
+
+
+class FavouriteSpeakerRow(Base):
+    """A voice of a model's own that an owner has marked."""
+
+    __tablename__ = "favourite_speakers"
+
+    owner: Mapped[str] = mapped_column(String(200), primary_key=True)
+    voice_id: Mapped[str] = mapped_column(String(32), primary_key=True)  # that of an OwnVoice
 
 
 class PronunciationRow(Base):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.voice import is_own_voice
 from storage.database import Database
 from storage.repositories.library import favourites, voices
 from storage.validation import checked_owner
@@ -9,7 +10,7 @@ from storage.voices.library import LOCAL
 
 
 class Favourites:
-    """The voices that owners have marked, shared ones included. All methods may raise DatabaseUnavailable."""
+    """The voices that owners have marked, shared ones and models' own included. All may raise DatabaseUnavailable."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -20,9 +21,13 @@ class Favourites:
             return favourites.ids(session=session, owner=checked_owner(owner))
 
     def mark(self, voice_id: str, marked: bool = True, *, owner: str = LOCAL) -> None:
-        """Mark a voice, or remove the mark. Raises VoiceNotFound for a voice that the owner cannot use."""
+        """Mark a voice, saved or a model's own, or remove the mark.
+
+        Raises VoiceNotFound for a saved voice that the owner cannot use.
+        """
         owner = checked_owner(owner)
         with self._database.write() as session:
-            record = voices.record(session=session, voice_id=voice_id, owner=owner)
+            if not is_own_voice(voice_id):
+                voice_id = voices.record(session=session, voice_id=voice_id, owner=owner).id
             change = favourites.mark if marked else favourites.unmark
-            change(session=session, voice_id=record.id, owner=owner)
+            change(session=session, voice_id=voice_id, owner=owner)

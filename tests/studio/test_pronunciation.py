@@ -4,6 +4,7 @@ import pytest
 
 from engine.errors import InvalidInput, VoiceNotFound
 from engine.text import GrowingText
+from engine.voice import OwnVoice
 from storage import Storage
 from storage.pronunciations import Pronunciation
 from studio.pronunciation import follow, from_csv, respelled, to_csv
@@ -96,5 +97,11 @@ def test_favourites_are_an_owner_s_and_go_with_the_voice(storage: Storage) -> No
     assert storage.favourites.ids(owner="ben") == set()
     with pytest.raises(VoiceNotFound):
         storage.favourites.mark(ids[0], owner="ben")
+    for speaker in ("ryan", "vivian", "ryan"):
+        storage.favourites.mark(OwnVoice(speaker).id, owner="ann")
+    storage.favourites.mark(OwnVoice("vivian").id, False, owner="ann")
+    assert storage.favourites.ids(owner="ann") == {ids[0], OwnVoice("ryan").id}
+    storage.voices.delete(ids[0], owner="ann")
+    assert storage.favourites.ids(owner="ann") == {OwnVoice("ryan").id}
     storage.forget("ann")
     assert storage.favourites.ids(owner="ann") == set()

@@ -87,7 +87,9 @@ def test_saved_voices_speak_and_own_voices_appear(
         open_tab(page, "Speak")
         expect(rail.locator(".rp-rail-name")).to_have_text(["Dylan", "Ryan", "Vivian", "Anna", "Ben"])
         expect(rail.first).to_contain_text("One of the model’s own voices")
-        expect(rail.first.get_by_role("button")).to_have_count(1)  # nothing to hear, to mark or to delete
+        expect(rail.first.get_by_role("button")).to_have_count(2)  # nothing to hear or to delete
+        page.get_by_role("button", name="Favourite: Vivian").click()
+        expect(rail.locator(".rp-rail-name")).to_have_text(["Vivian", "Dylan", "Ryan", "Anna", "Ben"])
         pick(page, "Ryan (of the model)")
         speak_in(page, "Ryan (of the model)", "I am of the model.")
         open_tab(page, "Library")

@@ -11,6 +11,7 @@ import { interrupted, showNotice } from "./new_voice/form_notice.js";
 import * as recorder from "./new_voice/recorder.js";
 import * as player from "./player/player.js";
 import * as scriptEditor from "./script/script_editor.js";
+import { beginSpeaking } from "./speak/begin.js";
 import * as takes from "./speak/takes.js";
 import * as voiceCard from "./speak/voice_card.js";
 import * as writing from "./speak/writing.js";
@@ -58,6 +59,7 @@ connect();
 // component: what Gradio gives a component's script: { element, trigger, props, server, upload, watch }.
 window.reprise = {
   answers,
+  beginSpeaking,
   draft,
   fillIn,
   interrupted,

@@ -1,29 +1,39 @@
-"""Favourite voices: queries and changes within the caller's session."""
+"""Favourite voices: queries and changes within the caller's session. Saved voices and models' own have a table each."""
 
 from __future__ import annotations
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from storage.models import FavouriteRow
+from engine.voice import is_own_voice
+from storage.models import FavouriteRow, FavouriteSpeakerRow
+
+_Row = type[FavouriteRow] | type[FavouriteSpeakerRow]
+_TABLES: tuple[_Row, ...] = (FavouriteRow, FavouriteSpeakerRow)
 
 
 def ids(*, session: Session, owner: str) -> set[str]:
     """Return the ids of the voices that the owner has marked."""
-    return set(session.scalars(select(FavouriteRow.voice_id).where(FavouriteRow.owner == owner)))
+    return {found for row in _TABLES for found in session.scalars(select(row.voice_id).where(row.owner == owner))}
 
 
 def mark(*, session: Session, voice_id: str, owner: str) -> None:
     """Mark a voice. Idempotent."""
-    session.merge(FavouriteRow(owner=owner, voice_id=voice_id))
+    session.merge(_table(voice_id)(owner=owner, voice_id=voice_id))
     session.flush()
 
 
 def unmark(*, session: Session, voice_id: str, owner: str) -> None:
     """Remove a mark. Idempotent."""
-    session.execute(delete(FavouriteRow).where(FavouriteRow.owner == owner, FavouriteRow.voice_id == voice_id))
+    row = _table(voice_id)
+    session.execute(delete(row).where(row.owner == owner, row.voice_id == voice_id))
 
 
 def remove_all(*, session: Session, owner: str) -> None:
     """Remove the owner's marks."""
-    session.execute(delete(FavouriteRow).where(FavouriteRow.owner == owner))
+    for row in _TABLES:
+        session.execute(delete(row).where(row.owner == owner))
+
+
+def _table(voice_id: str) -> _Row:
+    return FavouriteSpeakerRow if is_own_voice(voice_id) else FavouriteRow

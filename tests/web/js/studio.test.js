@@ -14,12 +14,14 @@ import { railOrder } from "../../../web/static/speak/voice_rail.js";
 import { initialsOf } from "../../../web/static/ui/portraits.js";
 import { useWords } from "../../../web/static/ui/words.js";
 
-test("favourites stand first, then one's own voices, then samples; each by name", () => {
+test("favourites stand first, then the model's own voices, one's own, and samples; each by name", () => {
   const voices = [
     { name: "Zoe", shared: false }, { name: "Adam", shared: true }, { name: "Ben", shared: true, favourite: true },
-    { name: "Anna 10", shared: false }, { name: "Anna 9", shared: false },
+    { name: "Anna 10", shared: false }, { name: "Anna 9", shared: false }, { name: "Ryan", shared: true, own: true },
+    { name: "Vivian", shared: true, own: true, favourite: true },
   ];
-  assert.deepEqual(railOrder(voices, "en").map(({ name }) => name), ["Ben", "Anna 9", "Anna 10", "Zoe", "Adam"]);
+  const names = railOrder(voices, "en").map(({ name }) => name);
+  assert.deepEqual(names, ["Ben", "Vivian", "Ryan", "Anna 9", "Anna 10", "Zoe", "Adam"]);
 });
 
 test("takes that were asked for at once are a group until one is kept", () => {

@@ -12,10 +12,10 @@ import { pageLanguage, words } from "../ui/words.js";
 
 const WIDE = "(min-width: 1100px)"; // as in studio.css
 
-// The model's own first, then favourites, the owner's, and samples; by name.
+// Favourites first, then the model's own, the owner's, and samples; by name.
 export function railOrder(voices, language) {
   const byName = new Intl.Collator(language, { numeric: true, sensitivity: "base" });
-  const rank = ({ own, favourite, shared }) => (own ? 0 : favourite ? 1 : shared ? 3 : 2);
+  const rank = ({ own, favourite, shared }) => (favourite ? 0 : own ? 1 : shared ? 3 : 2);
   return [...voices].sort((one, other) => rank(one) - rank(other) || byName.compare(one.name, other.name));
 }
 
@@ -83,12 +83,12 @@ class VoiceRail {
       create("span", { class: "rp-rail-name", text: name }),
       create("span", { class: "rp-rail-about", text: facts[0] ?? "" }),
     );
-    if (own) return this.keep(id, told, create("span", { class: "rp-rail-hear" }, portraitOf(voice)), choose);
-    const hear = button({ class: "rp-rail-hear", "aria-label": words("rail.hear", { name }), onclick: () => this.hear(id) });
-    hear.append(portraitOf(voice), drawing("play"), drawing("pause"));
     const star = button({ class: "rp-rail-star rp-icon-button", "aria-pressed": favourite, onclick: () => this.favour(id) });
     star.setAttribute("aria-label", words("rail.favourite", { name }));
     star.append(drawing("star"));
+    if (own) return this.keep(id, told, create("span", { class: "rp-rail-hear" }, portraitOf(voice)), choose, star);
+    const hear = button({ class: "rp-rail-hear", "aria-label": words("rail.hear", { name }), onclick: () => this.hear(id) });
+    hear.append(portraitOf(voice), drawing("play"), drawing("pause"));
     return this.keep(id, told, hear, choose, star);
   }
 

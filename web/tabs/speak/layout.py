@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from web.context import WebContext
 
 FIRST_TEXT = "The rain has stopped, and the first birds are singing again. Now it is your turn to say something."
-# The player makes the ticket in the click itself, because browsers let sound start only then.
 TELL_VOICE = "(id) => { document.dispatchEvent(new CustomEvent('reprise:picked', { detail: id })); }"
-BEGIN = "(...values) => [...values.slice(0, -1), window.reprisePlayer.begin()]"
+BEGIN = "(...values) => reprise.beginSpeaking(values)"
 
 
 def build(context: WebContext, shared: SharedComponents) -> None:

@@ -45,5 +45,6 @@ class RailHandlers:
     def mark_voice(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
         """Output: rail."""
         owner, mark = self._context.owner(token, request), parse_payload(FavouriteMark, event)
-        self._context.storage.favourites.mark(mark.id, mark.marked, owner=owner.key)
+        voice = self._context.voices.get(mark.id, owner=owner.key)
+        self._context.storage.favourites.mark(voice.id, mark.marked, owner=owner.key)
         return self.list_voices(token, request)

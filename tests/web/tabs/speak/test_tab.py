@@ -13,6 +13,7 @@ from studio import recognition
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.conftest import read_wav
 from tests.web.visiting import (
+    answer_held,
     downloaded,
     finish_deletions,
     open_settings,
@@ -177,6 +178,21 @@ def test_takes_are_played_compared_starred_saved_and_deleted(
         page.evaluate("window.repriseTakes.refresh()")
         expect(page.locator(".rp-take")).to_have_count(0)
         expect(page.get_by_text("Each take appears here.")).to_be_visible()
+
+
+def test_speak_waits_for_the_voices_of_the_page(chromium: Browser, serve: Serve, storage: Storage) -> None:
+    install_samples(storage.voices)
+    engine = FakeEngine()
+    url = serve(engine, storage, way="browser")
+    with visit(chromium, url) as page:
+        expect(picker(page)).not_to_have_value("")
+        with answer_held(page, "Flora", page.reload):
+            page.get_by_role("button", name="Speak", exact=True).click()
+            expect(picker(page)).to_have_value("")
+            assert engine.asked == []
+        wait_for(page, "player.finished")
+        expect(page.locator(".rp-take")).to_have_count(1)
+        expect(page.locator("#rp-speak-notice")).to_be_empty()
 
 
 def test_the_same_again_another_take_keeping_a_seed_and_hearing_back(
