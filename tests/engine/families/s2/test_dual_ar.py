@@ -206,8 +206,12 @@ def test_bf16_is_cast_on_the_way(miniature: DualAR) -> None:
     assert half.slow.rope.dtype == torch.complex64
 
 
-def test_quantized_weights_arrive_block_by_block(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torchao", reason="torchao is an optional package")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_quantized_weights_arrive_block_by_block(
+    release: Path, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype
+) -> None:
+    if dtype != torch.float32:
+        pytest.importorskip("torchao", reason="torchao is an optional package")
     config, whole = load(release).config, []
 
     def watch(block: torch.nn.Module, precision: Precision, *, stack: Stack) -> None:
@@ -219,7 +223,7 @@ def test_quantized_weights_arrive_block_by_block(release: Path, monkeypatch: pyt
     for kind in (SlowAR, FastAR):
         monkeypatch.setattr(reading, kind.__name__, partial(_noting, kind, built))
     monkeypatch.setattr(reading, "quantize_block", watch)
-    load_dual_ar(release, dtype=torch.bfloat16, device="cpu", precision="int8")
+    load_dual_ar(release, dtype=dtype, device="cpu", precision="int8")
     assert whole == [5] * (config.slow.n_layer + config.fast.n_layer)  # those of the block that has just arrived
 
 
@@ -229,9 +233,8 @@ def _noting(kind: type[SlowAR | FastAR], built: list[SlowAR | FastAR], *sizes: o
 
 
 def test_a_quantized_release_is_that_release(miniature: DualAR) -> None:
-    pytest.importorskip("torchao", reason="torchao is an optional package")
     small = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu", precision="int8")
-    assert held_bytes(small.slow.layers) < 0.28 * held_bytes(miniature.slow.layers)
+    assert held_bytes(small.slow.layers) < 0.31 * held_bytes(miniature.slow.layers)
     assert torch.equal(small.slow.embeddings.weight, miniature.slow.embeddings.weight)
     assert not any(p.requires_grad or p.is_meta for p in (*small.slow.parameters(), *small.fast.parameters()))
     close = torch.nn.functional.cosine_similarity(small.slow(COLUMNS)[1], miniature.slow(COLUMNS)[1], dim=-1)
@@ -239,8 +242,6 @@ def test_a_quantized_release_is_that_release(miniature: DualAR) -> None:
 
 
 def test_all_problems_are_told_before_anything_is_quantized(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torchao", reason="torchao is an optional package")
-
     def spoil(tensors: dict[str, torch.Tensor]) -> None:
         tensors["vision.weight"] = torch.zeros(1)
         tensors["text_model.model.layers.1.ffn_norm.weight"] = torch.zeros(63)
