@@ -51,4 +51,13 @@ function restore(node, line) {
   node.removeAttribute("data-gone");
 }
 
-globalThis.addEventListener?.("pagehide", () => finishDeletions(document));
+globalThis.addEventListener?.("pagehide", leave);
+
+// Browsers drop the requests of a page that is left, but for those that say that they outlive it.
+function leave() {
+  if (!waiting.size) return;
+  const usual = window.fetch;
+  window.fetch = (asked, options) => usual(asked, { ...options, keepalive: true });
+  finishDeletions(document);
+  setTimeout(() => (window.fetch = usual)); // of a page that comes back
+}
