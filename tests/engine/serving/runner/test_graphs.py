@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import engine.serving.device
 import engine.serving.runner.graphs
 from engine.families.s2.codec import codec_files, load_codec_decoder
+from engine.models.int8_linear import Int8Linear
 from engine.serving.codec_worker import CodecWorker
 from engine.serving.device import prepare_device
 from engine.serving.runner.graphs import CapturedGraphs, CudaGraphCapture, TorchScriptCapture
@@ -441,13 +442,17 @@ def test_a_forgotten_trace_lets_go_of_its_weights() -> None:
         gc.collect()
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
-    def record() -> None:
-        weight = torch.ones(4096, 4096)  # 64 MiB
-        replay = TorchScriptCapture().capture(lambda x: x @ weight, torch.ones(1, 4096))
-        assert torch.equal(replay(), torch.full((1, 4096), 4096.0))
+    def record(packed: bool) -> None:
+        layer = nn.Linear(4096, 4096, bias=False).requires_grad_(False)  # 64 MiB
+        nn.init.ones_(layer.weight)
+        with torch.inference_mode():
+            multiply = Int8Linear(layer) if packed else layer
+            replay = TorchScriptCapture(multiply).capture(multiply, torch.ones(1, 4096))
+            torch.testing.assert_close(replay(), torch.full((1, 4096), 4096.0))
 
-    record()
-    before = resident()
-    for _ in range(4):
-        record()
-    assert resident() - before < 64 << 20
+    for packed, times, size in ((False, 4, 64 << 20), (True, 12, 16 << 20)):
+        record(packed)
+        before = resident()
+        for _ in range(times):
+            record(packed)
+        assert resident() - before < times // 2 * size  # the allocator keeps some of it for the next
