@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 from benchmarks.memory.sizes import random_dual_ar, s2_pro
 from benchmarks.speed._shared import Table, keep, parser
 from engine.models.frame_step import DecodeState, FrameStep
-from engine.models.fused import FusedRun, FusedSampling
+from engine.models.fused import FusedRun, sampling_kernels
 from engine.models.kv_cache import StaticRowsView
 from engine.models.quantization import Precision, quantize_block
 
@@ -151,7 +151,7 @@ def count(
         if fused:
             stack.fused = FusedRun(stack)
     if sampling:
-        slow.fused_sampling = FusedSampling()
+        slow.fused_sampling = sampling_kernels()
     frame = FrameStep(slow, fast, sizes.residual_size)
     cache, state, counted = slow.new_cache(1, positions), DecodeState.idle(1, slow, META), Counted()
     with _counting(counted, positions):

@@ -6,7 +6,7 @@ so for noise and draws. Where they differ, or where Triton is missing or fails, 
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -14,11 +14,9 @@ from torch import Tensor, nn
 
 from engine.errors import first_line
 from engine.models.kv_cache import KVCache, RowsView, StaticRowsView
-from engine.models.sampling import MAX_TOP_K, RowOptions, gumbel_noise, sample, sample_semantic
-
-if TYPE_CHECKING:
-    from engine.models.layers import Transformer, TransformerBlock
-    from engine.models.stacks import SlowStack
+from engine.models.layers import Transformer, TransformerBlock
+from engine.models.sampling import MAX_TOP_K, FusedSampling, RowOptions, gumbel_noise, sample, sample_semantic
+from engine.models.stacks import SlowStack
 
 # Difference of fused and plain run, as a share of the plain run's size: the roundings of a dtype in another order.
 # Wrong kernels differ by their whole size.
@@ -37,7 +35,7 @@ class FusedRun:
     Between kernels stand the products of matrices: cuBLAS's, or `narrow_product` for few rows and weights of 8 bits.
     """
 
-    def __init__(self, stack: "Transformer") -> None:
+    def __init__(self, stack: Transformer) -> None:
         """Raises ImportError without Triton."""
         from engine.models.kernels import attention, elementwise, products
 
@@ -50,7 +48,7 @@ class FusedRun:
         cache, positions, lengths = view.next_rows()
         total, added = x[:, 0].contiguous(), None
         for i, module in enumerate(stack.layers):
-            block = cast("TransformerBlock", module)
+            block = cast(TransformerBlock, module)
             attention, feed = block.attention, block.feed_forward
             q_norm = None if attention.q_norm is None else attention.q_norm.weight
             k_norm = None if attention.k_norm is None else attention.k_norm.weight
@@ -105,17 +103,14 @@ def narrow_weight(weight: Tensor) -> tuple[Tensor, Tensor] | None:
     return stored, scale.reshape(rows, groups)
 
 
-class FusedSampling:
-    """The noise of a frame in one kernel, and each of its draws in another."""
+def sampling_kernels() -> FusedSampling:
+    """Noise and draws in kernels. Raises ImportError without Triton."""
+    from engine.models.kernels import sampling
 
-    def __init__(self) -> None:
-        """Raises ImportError without Triton."""
-        from engine.models.kernels import sampling
-
-        self.noise, self.draw = sampling.gumbel_noise, sampling.draw
+    return FusedSampling(sampling.gumbel_noise, sampling.draw)
 
 
-def fuse(stack: "Transformer") -> str | None:
+def fuse(stack: Transformer) -> str | None:
     """Let a stack run single positions in fused kernels, if these agree with the plain ones.
 
     Returns: why it does not, in a sentence's part, or None.
@@ -133,7 +128,7 @@ def fuse(stack: "Transformer") -> str | None:
 
 
 @torch.inference_mode()
-def check(stack: "Transformer", fused: FusedRun) -> float:
+def check(stack: Transformer, fused: FusedRun) -> float:
     """The difference of one step of all layers, fused and plain, as a share of the plain one's size.
 
     Rows stand at odd positions of a cache with random keys and values, one of them at its end.
@@ -153,7 +148,7 @@ def check(stack: "Transformer", fused: FusedRun) -> float:
     return max(_difference(plain, other), _difference(caches[0].buffer, caches[1].buffer))
 
 
-def fuse_sampling(slow: "SlowStack", sizes: Sequence[int]) -> str | None:
+def fuse_sampling(slow: SlowStack, sizes: Sequence[int]) -> str | None:
     """Let a slow stack's rules draw in fused kernels, if these draw what the plain ones do.
 
     sizes: numbers of values that are drawn from. Returns: as `fuse`.
@@ -161,7 +156,7 @@ def fuse_sampling(slow: "SlowStack", sizes: Sequence[int]) -> str | None:
     device = slow.norm.weight.device
     try:
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-            fused = FusedSampling()
+            fused = sampling_kernels()
             why = check_sampling(fused, sizes, device)
     except Exception as error:  # compilers and drivers raise many types
         why = first_line(error)

@@ -4,6 +4,7 @@ Pre-norm RMSNorm, grouped-query attention over interleaved rotary pairs, SwiGLU 
 S1 use it). Shapes: B batch, T new positions, S positions attended to, D width, H heads.
 """
 
+from collections.abc import Callable
 from typing import cast
 
 import torch
@@ -12,8 +13,10 @@ from torch import Tensor, nn
 
 from engine.config import TransformerConfig
 from engine.layers import FeedForward, RMSNorm, SelfAttention, rotary_table
-from engine.models.fused import FusedRun
 from engine.models.kv_cache import KVCache, KVView, RowsView, attend
+
+# A stack's blocks, run for one new position in each row, as `Transformer.run` does: x `[B, 1, D]` → `[B, 1, D]`.
+RowsRun = Callable[[Tensor, RowsView], Tensor]
 
 
 class UnfusedRMSNorm(RMSNorm):
@@ -166,7 +169,7 @@ class Transformer(nn.Module):
         positions = torch.arange(config.max_seq_len, device="cpu")  # the table has values on the meta device, too
         table = rotary_table(positions, config.head_dim, config.rope_base, rounded=config.rounded_rope)
         self.register_buffer("rope", table, persistent=False)
-        self.fused: FusedRun | None = None  # what `fuse` has checked
+        self.fused: RowsRun | None = None  # what `fuse` has checked
 
     def arrange_for_rows(self) -> None:
         """Arrange weights for single positions, in place; once.

@@ -9,15 +9,12 @@ the noise is SplitMix64 (Steele, Lea and Flood 2014) of a counter.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from engine.errors import InvalidOption
-
-if TYPE_CHECKING:
-    from engine.models.fused import FusedSampling
 
 # Most candidates of a draw.
 MAX_TOP_K = 256
@@ -141,6 +138,23 @@ Draw = Callable[[Tensor, Tensor], Tensor]
 """Draws from logits `[B, V]` with noise `[B, C]` → values `[B]`."""
 
 
+class Drawing(Protocol):
+    """`sample`, or with `recent` `sample_semantic`, in one call."""
+
+    def __call__(self, logits: Tensor, options: RowOptions, noise: Tensor, recent: Tensor | None = None) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class FusedSampling:
+    """Kernels in the place of this module's functions: the noise of a frame in one, each of its draws in another.
+
+    noise: as `gumbel_noise`.
+    """
+
+    noise: Callable[[Tensor, Tensor, int, int], Tensor]
+    draw: Drawing
+
+
 class SamplingRules(Protocol):
     """How a family draws the tokens of a frame. What it keeps of earlier draws is int64 `[B, W]`, called `drawn`.
 
@@ -161,14 +175,14 @@ class SamplingRules(Protocol):
         drawn: Tensor,
         frame: Tensor,
         noise: Tensor,
-        fused: "FusedSampling | None" = None,
+        fused: FusedSampling | None = None,
     ) -> Tensor:
         """Draw from logits `[B, S + 1]` → values `[B]`, S for the end. frame: `[B]`, frames drawn before.
 
         fused: kernels that draw as `sample` and `sample_semantic` do, for rules that use these.
         """
 
-    def residual(self, options: RowOptions, candidates: int, fused: "FusedSampling | None" = None) -> Draw:
+    def residual(self, options: RowOptions, candidates: int, fused: FusedSampling | None = None) -> Draw:
         """Return the draw of residual codes, made once for a frame. candidates: C, at least every row's top_k."""
 
     def remember(self, drawn: Tensor, frame: Tensor, semantic: Tensor) -> Tensor:

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from torch import Tensor
 
 from engine.config import TransformerConfig
-from engine.models.fused import FusedSampling
 from engine.models.kv_cache import FrameView, GrowingView, KVView
 from engine.models.layers import Transformer
-from engine.models.sampling import SamplingRules
+from engine.models.sampling import FusedSampling, SamplingRules
 
 
 class SlowStack(Transformer, ABC):

@@ -7,8 +7,7 @@ among the first two, then temperature, top-k and top-p in this order.
 import torch
 from torch import Tensor
 
-from engine.models.fused import FusedSampling
-from engine.models.sampling import Draw, RowOptions
+from engine.models.sampling import Draw, FusedSampling, RowOptions
 
 _EARLIEST_END = 2  # frames
 

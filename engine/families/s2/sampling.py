@@ -6,8 +6,7 @@ Source: the sampling of Fish Audio's S2 reference; repetition-aware sampling aft
 import torch
 from torch import Tensor
 
-from engine.models.fused import FusedSampling
-from engine.models.sampling import Draw, RowOptions, sample, sample_semantic
+from engine.models.sampling import Draw, FusedSampling, RowOptions, sample, sample_semantic
 
 REPETITION_WINDOW = 10
 
