@@ -27,7 +27,6 @@ from web.http.gate import GatePolicy
 from web.http.hosts import AllowedHosts
 from web.http.routes import AllowedRoutes, RouteKind
 from web.serve import launch, private_folder
-from web.tabs.speak.layout import BEGIN
 from web.ui.components import player
 
 CHUNKS = (0.046, 0.2, 1.0)  # seconds of sound
@@ -105,7 +104,8 @@ def page(samples: NDArray[np.int16], rate: int) -> gr.Blocks:
         to_theirs = gr.Button("streamed")
         stage = player(rate)
         audio = gr.Audio(streaming=True, autoplay=True, elem_id="streamed", sources=["microphone"])
-        to_ours.click(to_player, [seconds, stage], stage, js=BEGIN, preprocess=False)
+        begin = "(seconds) => [seconds, window.reprisePlayer.begin()]"
+        to_ours.click(to_player, [seconds, stage], stage, js=begin, preprocess=False)
         to_theirs.click(to_audio, seconds, audio)
     return demo
 
