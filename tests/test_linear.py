@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support import linear as linear_growth
 from tests.support.linear import LEAST, assert_linear, faults, repeated
 
 
@@ -19,6 +20,13 @@ def test_a_linear_function_passes() -> None:
 
 def test_a_quadratic_function_is_found_out() -> None:
     assert "times as long" in faults(quadratic, repeated("ab"), 256_000, limit=1e9, doublings=4)[0]
+
+
+def test_a_lucky_time_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One size is read in no time, once, and the next as slowly as ever."""
+    times = iter([0.1, 0.05, 0.4, 0.1, 0.2, 0.4])
+    monkeypatch.setattr(linear_growth, "seconds", lambda function, given: next(times))
+    assert faults(linear, repeated("ab"), 4_000, limit=2.0) == []
 
 
 def test_what_takes_too_long_is_found_out_before_the_largest() -> None:

@@ -1,7 +1,8 @@
 """Whether the time that a function takes grows with the length of what it is given, or faster.
 
 Counted is the processor's time of this thread without garbage collections, whose time grows with what other tests have
-left; other programs on the machine matter little. A ratio that is too large is measured again before it counts.
+left; other programs on the machine matter little. What seems to grow too fast is measured again from the smallest size
+on before it counts: a ratio is also too large when the smaller time was a lucky one.
 """
 
 import gc
@@ -13,7 +14,7 @@ T = TypeVar("T")
 
 GROWTH = 3.0  # times as long for twice as much: 2 is linear, 4 quadratic
 LEAST = 0.02  # seconds; less is noise
-_AGAIN = 2  # more measurements of what seems to grow too fast
+_TIMES = 3  # a fault is one when each of so many measurements finds it
 
 
 def seconds(function: Callable[[T], object], given: T) -> float:
@@ -47,17 +48,23 @@ def faults(
             quadratic function is found out before it takes minutes.
         limit: seconds for the largest.
     """
+    sizes = [largest >> step for step in range(doublings, -1, -1)]
+    found: list[str] = []
+    for _ in range(_TIMES):
+        if not (found := _faults(function, make, sizes, limit, growth)):
+            break
+    return found
+
+
+def _faults(
+    function: Callable[[T], object], make: Callable[[int], T], sizes: list[int], limit: float, growth: float
+) -> list[str]:
     before = 0.0
-    for size in (largest >> step for step in range(doublings, -1, -1)):
-        given = make(size)
-        took = seconds(function, given)
-        allowed = min(limit, growth * max(before, LEAST)) if before else limit
-        for _ in range(_AGAIN):
-            if took > allowed:
-                took = min(took, seconds(function, given))
+    for size in sizes:
+        took = seconds(function, make(size))
         if took > limit:
-            return [f"{took:.2f} s for {size:,}, and {limit:.2f} s is all there is for {largest:,}"]
-        if took > allowed:
+            return [f"{took:.2f} s for {size:,}, and {limit:.2f} s is all there is for {sizes[-1]:,}"]
+        if before and took > growth * max(before, LEAST):
             return [f"{took:.2f} s for {size:,}, {took / max(before, 1e-9):.1f} times as long as for half of it"]
         before = max(took, 1e-9)
     return []
