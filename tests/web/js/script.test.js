@@ -46,6 +46,21 @@ test("a question that nobody answers is given up, and the next one is put", asyn
   assert.deepEqual(await next, { asked: 2 });
 });
 
+test("on a page that is left nothing waits for an answer, and one that comes is taken", async () => {
+  const put = [];
+  let last = false;
+  const queue = new RequestQueue((question) => put.push(question), { last: () => last });
+  queue.ask(() => ({ do: "poll" }));
+  await soon();
+  last = true;
+  const [first, second] = [queue.ask(() => ({ do: "remove" })), queue.ask(() => ({ do: "remove" }))];
+  assert.deepEqual(put.map(({ asked }) => asked), [1, 2, 3]);
+  queue.hear({ asked: 3 });
+  queue.hear({ asked: 2 });
+  assert.deepEqual([await first, await second], [{ asked: 2 }, { asked: 3 }]);
+  queue.hear({ asked: 1 });
+});
+
 test("a question waits for the server to be back, and is put again where no answer came", async () => {
   const put = [];
   let back;

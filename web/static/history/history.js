@@ -4,6 +4,7 @@ import { EntryRow } from "./entry_row.js";
 import { emptiness } from "./facts.js";
 import { forgetEverything } from "../draft/page_draft.js";
 import { emptyState } from "../ui/empty.js";
+import { finishDeletions } from "../ui/undo.js";
 import { words } from "../ui/words.js";
 
 const LINKS_LAST = 8 * 60_000; // ms: a little less than the server's links
@@ -22,6 +23,7 @@ export function mount({ element, props, trigger, watch }) {
     const after = focused && !ids.has(focused.entry.id) ? next(focused, ids) : null;
     for (const [id, row] of rows) {
       if (ids.has(id)) continue;
+      finishDeletions(row.node);
       row.node.remove();
       rows.delete(id);
     }

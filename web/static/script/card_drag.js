@@ -1,9 +1,9 @@
 // Drags cards to another place of a script. The keyboard moves them with Alt and the arrow keys (script_view.js).
 
 export class CardDrag {
-  // list: of cards, each a node with its `view`. drop(card, position) moves one.
-  constructor(list, drop) {
-    Object.assign(this, { list, drop, dragged: null });
+  // list: of cards. cards(): the nodes of those that count, each with its `view`. drop(card, position) moves one.
+  constructor(list, cards, drop) {
+    Object.assign(this, { list, cards, drop, dragged: null });
     list.addEventListener("dragover", (event) => this.over(event));
     list.addEventListener("drop", (event) => this.end(event));
     list.addEventListener("dragend", () => this.stop());
@@ -25,7 +25,7 @@ export class CardDrag {
 
   // The line stands before the first card whose middle is below the pointer.
   mark(y) {
-    const cards = [...this.list.children];
+    const cards = this.cards();
     const place = cards.findIndex((node) => y < middleOf(node));
     for (const node of cards) for (const name of ["data-before", "data-after"]) node.toggleAttribute(name, false);
     this.place = place < 0 ? cards.length : place;
@@ -37,7 +37,7 @@ export class CardDrag {
     if (!this.dragged) return;
     event.preventDefault();
     const { dragged, place } = this;
-    const from = [...this.list.children].indexOf(dragged.node);
+    const from = this.cards().indexOf(dragged.node);
     this.stop();
     const position = landing(from, place);
     if (position !== from) this.drop(dragged.card, position);

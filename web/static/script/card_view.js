@@ -238,7 +238,7 @@ export class CardView {
     });
     parts.from = tool("script.from_here", () => editor.speak(this.card));
     parts.insert = tool("script.insert", () => editor.insert(this.card));
-    parts.split = tool("script.split", () => editor.split(this.card, parts.text.selectionStart));
+    parts.split = tool("script.split", () => editor.split(this.card, parts.text.value, parts.text.selectionStart));
     parts.merge = tool("script.merge", () => act("merge"));
     parts.remove = tool("takes.delete", () => deleteWithUndo(this.node, () => act("remove")));
     parts.back = tool("script.hear_back", () => editor.proof(this.card, false));

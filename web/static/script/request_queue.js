@@ -3,15 +3,24 @@
 const PATIENCE = 20_000; // ms for an answer
 
 export class RequestQueue {
-  // send(request): hands it to the server. present(): resolves when the server is there.
-  constructor(send, { patience = PATIENCE, present = () => Promise.resolve() } = {}) {
-    Object.assign(this, { send, patience, present, number: 0, open: null, before: Promise.resolve() });
+  // send(request): hands it to the server. present(): resolves when the server is there. last(): whether the page is being
+  // left, so that no answer can be waited for.
+  constructor(send, { patience = PATIENCE, present = () => Promise.resolve(), last = () => false } = {}) {
+    Object.assign(this, { send, patience, present, last, number: 0, open: null, before: Promise.resolve(), left: new Map() });
   }
 
   // make(): makes the request when its turn has come. Resolves to its answer, null if none came.
   ask(make) {
+    if (this.last()) return this.leave(make());
     this.before = this.before.then(this.present).then(() => this.turn(make()));
     return this.before;
+  }
+
+  // At once; an answer is taken if it still comes.
+  leave(request) {
+    const asked = ++this.number;
+    this.send({ ...request, asked });
+    return new Promise((resolve) => this.left.set(asked, resolve));
   }
 
   turn(request) {
@@ -42,6 +51,8 @@ export class RequestQueue {
   // Takes an answer of the server; late ones are ignored.
   hear(answer) {
     if (this.open && answer?.asked === this.open.asked) this.close(answer);
+    this.left.get(answer?.asked)?.(answer);
+    this.left.delete(answer?.asked);
   }
 
   close(answer) {

@@ -13,7 +13,7 @@ import { button, create } from "../ui/elements.js";
 import { lengthOf, momentOf } from "../ui/format.js";
 import { atLoudness, loudnessChoice } from "../ui/loudness.js";
 import { decodeWav } from "../ui/wav.js";
-import { deleteWithUndo, finishDeletions, isDeleted } from "../ui/undo.js";
+import { deleteWithUndo, finishDeletions, isDeleted, isLeaving } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const OPEN_KEY = "reprise.script";
@@ -23,6 +23,8 @@ const ZIPPED = ["wav", "flac", "mp3", "opus"];
 const QUICK = 1_000; // ms between polls while the script is being spoken
 const SLOW = 15_000; // while nothing happens here: another page may change it
 const LIST = 5_000; // while any script of the list is being spoken
+// Their results depend on which cards there are: what is deleted goes first.
+const COUNTING = new Set(["speak", "save", "proof", "move", "merge"]);
 const SHARE = 10; // polling takes at most 1/SHARE of the time
 
 const remembered = (key) => {
@@ -47,7 +49,8 @@ class ScriptEditor {
     this.script = null;
     this.scripts = [];
     this.arrived = false;
-    this.requests = new RequestQueue((question) => trigger("act", question), { present: () => server.present() });
+    const about = { present: () => server.present(), last: isLeaving };
+    this.requests = new RequestQueue((question) => trigger("act", question), about);
     document.addEventListener("reprise:gone", () => this.requests.hold());
     document.addEventListener("reprise:back", () => this.requests.again());
     this.view = new ScriptView(element.querySelector(".rp-scripts"), this);
@@ -102,10 +105,9 @@ class ScriptEditor {
 
   // quiet: not caused by the user, so the message stays.
   async ask(what, values = {}, { quiet = false } = {}) {
-    if (!quiet) finishDeletions(this.element); // what is spoken or exported now is without them
-    let about = null;
+    if (COUNTING.has(what)) finishDeletions(this.view.list);
+    const about = this.script;
     const answer = await this.requests.ask(() => {
-      about = this.script;
       return { do: what, script: about?.id ?? "", version: about?.version ?? "", values };
     });
     if (!answer) {
@@ -188,7 +190,12 @@ class ScriptEditor {
     this.scripts = scripts;
     this.element.querySelector(".rp-script-yours").hidden = !scripts.length;
     const deleted = new Map([...this.scriptList.children].filter(isDeleted).map((line) => [line.dataset.id, line]));
+    const focus = document.activeElement;
+    const held = [...this.scriptList.children].find((line) => line.contains(focus));
+    const place = held && [...held.querySelectorAll("button")].indexOf(focus);
     this.scriptList.replaceChildren(...scripts.map((script) => deleted.get(script.id) ?? this.scriptLine(script)));
+    const again = held && [...this.scriptList.children].find((line) => line.dataset.id === held.dataset.id);
+    again?.querySelectorAll("button")[place]?.focus({ preventScroll: true });
     this.tell();
   }
 
@@ -217,6 +224,7 @@ class ScriptEditor {
 
   // Resolves to whether the server has it.
   async open(id, said = "", { quiet = false } = {}) {
+    finishDeletions(this.view.list);
     this.script = new Script(id);
     this.listening.rest();
     this.view.clear();
@@ -233,6 +241,7 @@ class ScriptEditor {
   }
 
   close() {
+    finishDeletions(this.view.list);
     this.script = null;
     this.listening.rest();
     remember(OPEN_KEY, null);
@@ -305,8 +314,9 @@ class ScriptEditor {
   }
 
   move(card, step) {
-    const position = this.script.order.indexOf(card.id) + step;
-    if (position >= 0 && position < this.script.order.length) this.act("move", card, { position });
+    const { present } = this.view;
+    const position = present.findIndex((node) => node.view.card === card) + step;
+    if (position >= 0 && position < present.length) this.act("move", card, { position });
   }
 
   async insert(card) {
@@ -314,9 +324,10 @@ class ScriptEditor {
     if (answer) this.view.write(answer.card);
   }
 
-  async split(card, caret) {
-    const at = partingPlace(card.text, caret);
-    await this.act("split", card, { at: characters(card.text.slice(0, at)) });
+  // text: as it stands in the field, which is sent before.
+  async split(card, text, caret) {
+    const at = partingPlace(text, caret);
+    await this.act("split", card, { at: characters(text.slice(0, at)) });
   }
 
   async listTakes(view) {

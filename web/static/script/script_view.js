@@ -5,6 +5,7 @@ import { CardDrag } from "./card_drag.js";
 import { castOf } from "./cards.js";
 import { create } from "../ui/elements.js";
 import { lengthOf } from "../ui/format.js";
+import { isDeleted } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const MOST_PEAKS = 40; // in one request, as the server takes them
@@ -21,7 +22,7 @@ export class ScriptView {
     this.speakers = root.querySelector("#rp-script-speakers");
     this.watcher = new IntersectionObserver((seen) => this.dress(seen), { rootMargin: `${NEAR} 0px` });
     this.list.addEventListener("keydown", (event) => this.key(event));
-    this.drag = new CardDrag(this.list, (card, position) => editor.act("move", card, { position }));
+    this.drag = new CardDrag(this.list, () => this.present, (card, position) => editor.act("move", card, { position }));
     this.peaks = new Map(); // of waveforms, by take; null while they are on their way
     this.wanted = new Set();
     document.addEventListener("reprise:coloured", () => this.views.forEach((view) => view.parts && view.fillFace()));
@@ -61,6 +62,11 @@ export class ScriptView {
     for (const card of whose) this.views.get(card.id).show(card, numbers.get(card.id));
     this.showHead(script.head);
     this.showCast(script);
+  }
+
+  // The nodes of the cards, without those that are deleted.
+  get present() {
+    return [...this.list.children].filter((node) => !isDeleted(node));
   }
 
   add(card) {

@@ -52,7 +52,7 @@ export class TakeList {
     return members.length > 1 ? members : [];
   }
 
-  // One of a group is kept: it is a take as any other.
+  // A take as any other from now on.
   ungroup(id) {
     for (const take of this.own) if (take.id === id) delete take.group;
     this.keep();

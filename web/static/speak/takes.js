@@ -9,7 +9,7 @@ import { TakeRow } from "./take_row.js";
 import { button, create } from "../ui/elements.js";
 import { atLoudness } from "../ui/loudness.js";
 import { lengthOf } from "../ui/format.js";
-import { deleteWithUndo } from "../ui/undo.js";
+import { deleteWithUndo, finishDeletions } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const LETTERS = "ABCD";
@@ -31,7 +31,7 @@ class Takes {
     this.links = new LinkRefresh(() => this.refresh());
     this.soon = null;
     this.proving = null; // the take that is being heard back: { id, mend, ticket, attempt }
-    this.batch = null; // takes that are being spoken at once: { group, tickets }
+    this.batches = new Map(); // takes that are being spoken at once: their tickets by group, the ticket of the first
     document.addEventListener("reprise:begun", ({ detail }) => this.begun(detail));
     this.find(".rp-switch").onclick = () => this.compare();
     document.addEventListener("reprise:spoken", ({ detail }) => this.spoken(detail));
@@ -52,7 +52,7 @@ class Takes {
   }
 
   spoken({ id, ms, stalls }) {
-    this.list.add(id, ms, stalls, this.batch?.group);
+    this.list.add(id, ms, stalls, this.heardOf);
     this.refresh();
   }
 
@@ -82,18 +82,27 @@ class Takes {
   // A take begins by the button Speak: the others of its text are asked for as well.
   begun({ ticket }) {
     const further = Number(document.querySelector(".rp-at-once")?.value ?? 1) - 1;
-    this.batch = null;
+    this.heardOf = null; // the group of the take that is heard while it is made
     if (further < 1 || this.repeating) return;
-    this.batch = { group: ticket, tickets: Array.from({ length: further }, (_, i) => `${ticket}-${i + 2}`) };
-    const { tickets } = this.batch;
+    this.heardOf = ticket;
+    const tickets = Array.from({ length: further }, (_, i) => `${ticket}-${i + 2}`);
+    this.batches.set(ticket, tickets);
     this.trigger("further", { tickets });
-    window.reprisePlayer.activity("takes", () => this.trigger("halt", { tickets }));
+    this.tell();
   }
 
-  joined({ added, problem, over }) {
+  // Tells the player whether there is anything to stop.
+  tell() {
+    const tickets = [...this.batches.values()].flat();
+    window.reprisePlayer.activity("takes", tickets.length ? () => this.trigger("halt", { tickets }) : null);
+  }
+
+  joined({ added, tickets, problem, over }) {
     const { own } = this.list;
-    for (const id of added) if (!own.some((take) => take.id === id)) this.list.add(id, null, null, this.batch?.group);
-    if (over) window.reprisePlayer.activity("takes", null);
+    const group = tickets[0]?.replace(/-\d+$/, "");
+    for (const id of added) if (!own.some((take) => take.id === id)) this.list.add(id, null, null, group);
+    if (over) this.batches.delete(group);
+    this.tell();
     this.said = problem;
     this.refresh();
   }
@@ -127,9 +136,11 @@ class Takes {
   }
 
   keepOne() {
-    const others = this.list.group.map(({ id }) => id).filter((id) => id !== this.picked);
-    this.list.ungroup(this.picked);
+    const ids = this.list.group.map(({ id }) => id);
+    const others = ids.filter((id) => id !== this.picked);
+    ids.forEach((id) => this.list.ungroup(id));
     others.forEach((id) => this.erase(id, { focus: false }));
+    this.show();
     this.rows.get(this.picked)?.node.querySelector("button")?.focus();
   }
 
@@ -214,13 +225,8 @@ class Takes {
   }
 
   erase(id, options) {
-    const { node } = this.rows.get(id);
     window.reprisePlayer.forget(id);
-    const gone = () => {
-      if (node.contains(document.activeElement)) (node.nextElementSibling ?? node.previousElementSibling)?.querySelector("button")?.focus();
-      this.trigger("erase", { ids: this.list.ids, id });
-    };
-    deleteWithUndo(node, gone, options);
+    deleteWithUndo(this.rows.get(id).node, () => this.trigger("erase", { ids: this.list.ids, id }), options);
   }
 
   // ---- display
@@ -255,6 +261,7 @@ class Takes {
   }
 
   drop(id) {
+    finishDeletions(this.rows.get(id).node);
     this.rows.get(id).node.remove();
     this.rows.delete(id);
   }

@@ -31,7 +31,8 @@ class VoiceRail {
     this.list.onkeydown = (event) => this.move(event);
     this.find(".rp-rail-close").onclick = () => this.close();
     document.addEventListener("keydown", (event) => this.key(event), { capture: true });
-    document.addEventListener("click", ({ target }) => this.opener && !this.sheet.contains(target) && this.close());
+    // By its path: a click may replace what it is on.
+    document.addEventListener("click", (event) => this.opener && !event.composedPath().includes(this.sheet) && this.close());
     document.addEventListener("reprise:picked", ({ detail }) => this.pick(detail, false));
     for (const event of ["playing", "stopped"]) document.addEventListener(`reprise:${event}`, () => this.mark());
     matchMedia(WIDE).addEventListener("change", () => this.close());

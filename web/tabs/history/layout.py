@@ -50,7 +50,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         show(event, handlers.refresh_list, query, entries)
     keep_choices(voice, keep, days)
     listen(entries.star, handlers.star_entry, token, [message, shared.changes], trigger_mode="multiple")
-    listen(entries.withdraw, handlers.delete_entry, token, [message, shared.changes])
+    listen(entries.withdraw, handlers.delete_entry, token, [message, shared.changes], trigger_mode="multiple")
     speak = [shared.text, shared.picker, *shared.settings, shared.notice, shared.tabs]
     listen(entries.again, handlers.reuse_entry, token, [*speak, message])
     listen(keep.input, handlers.set_history_enabled, [keep, token], [kept_notice, shared.changes])

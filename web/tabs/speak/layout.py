@@ -141,7 +141,7 @@ def _listen_to_speech(
     ]  # fmt: skip
     takes.further(
         streams.gather(handlers.speak_further), [shared.text, shared.picker, *settings, shared.token], takes,
-        show_progress="hidden", preprocess=False, api_visibility="private", **engine,
+        show_progress="hidden", trigger_mode="multiple", preprocess=False, api_visibility="private", **engine,
     )  # fmt: skip
     proved = takes.prove(
         streams.steps(TakeProofHandlers(context).prove), [shared.token], takes,
@@ -168,6 +168,6 @@ def _listen_to_takes(
     handlers, changed = TakeListHandlers(context), [takes, shared.notice, shared.changes]
     show(takes.fresh, handlers.list_takes, [shared.token], takes)
     listen(takes.star, handlers.star_take, [shared.token], changed, trigger_mode="multiple")
-    listen(takes.erase, handlers.delete_take, [shared.token], changed)
+    listen(takes.erase, handlers.delete_take, [shared.token], changed, trigger_mode="multiple")
     listen(takes.seed, handlers.reuse_seed, None, [seed, accordion])
     shared.changes.history(None, None, None, js="() => { window.repriseTakes?.refresh(); }")

@@ -69,8 +69,8 @@ class TakeStreams:
     ) -> Callable[..., AsyncIterator[dict[str, Any]]]:
         """An asynchronous handler that makes several takes at once, unheard.
 
-        It yields the ids of those that are finished, as the list of takes has them: `added`, and `problem`, why one
-        came to nothing.
+        It yields the tickets of all, the ids of those that are finished, as the list of takes has them: `added`, and
+        `problem`, why one came to nothing.
         """
 
         @wraps(speak)
@@ -78,7 +78,7 @@ class TakeStreams:
             added: list[str] = []
             takes = speak(*inputs)
             if not takes:
-                yield {"added": added, "problem": "", "over": True, "once": secrets.token_hex(4)}
+                yield {"added": added, "tickets": [], "problem": "", "over": True, "once": secrets.token_hex(4)}
             ends = [
                 asyncio.wrap_future(self._threads.submit(copy_context().run, _last, messages)) for _, messages in takes
             ]
@@ -90,6 +90,7 @@ class TakeStreams:
                     problem = message["status"] if message["problem"] else ""
                     yield {
                         "added": list(added),
+                        "tickets": [ticket for ticket, _ in takes],
                         "problem": problem,
                         "over": number == len(ends),
                         "once": secrets.token_hex(4),

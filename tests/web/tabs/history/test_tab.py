@@ -130,6 +130,19 @@ def test_takes_play_are_starred_downloaded_and_deleted(chromium: Browser, url: s
     assert storage.history.page().total == 1
 
 
+def test_deletions_in_quick_succession_all_happen(chromium: Browser, url: str, storage: Storage) -> None:
+    """One event of Gradio's is dropped while the same one is under way, unless it is told otherwise."""
+    keep(storage, "A third take.")
+    with visit(chromium, url, clock=True) as page:
+        open_tab(page, "History")
+        expect(entries(page)).to_have_count(3)
+        for text in ("An older take.", "By someone", "A third take."):
+            entry(page, text).get_by_role("button", name="Delete", exact=True).click()
+        page.clock.run_for(10_500)
+        expect(entries(page)).to_have_count(0)
+    assert storage.history.page().total == 0
+
+
 def test_two_visitors_have_histories_of_their_own(chromium: Browser, serve: Serve, storage: Storage) -> None:
     install_samples(storage.voices)
     url = serve(FakeEngine(), storage, way="browser")

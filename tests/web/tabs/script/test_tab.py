@@ -266,6 +266,39 @@ def test_cards_are_written_parted_joined_and_failures_are_told(
         assert storage.scripts.list() == []
 
 
+def test_cards_are_deleted_while_others_are_written(
+    chromium: Browser, serve: Serve, storage: Storage, actor: Actor
+) -> None:
+    def delete(number: int) -> None:
+        page.get_by_role("button", name=f"More for card {number}", exact=True).click()
+        card(page, number).get_by_role("button", name="Delete", exact=True).click()
+
+    with visit(chromium, serve(actor, storage), clock=True) as page:
+        make(page, PLAY)
+        expect(text(page, 5)).to_be_visible()
+        (script,) = storage.scripts.list()
+        delete(2)
+        delete(3)
+        delete(4)
+        text(page, 1).fill("Good evening!")
+        card(page, 4).get_by_role("button", name="Undo").click()  # the text is sent, and nothing is deleted by that
+        expect(text(page, 4)).to_be_visible()
+        until(lambda: storage.scripts.cards(script.id)[0].text == "Good evening!")
+        assert len(storage.scripts.cards(script.id)) == 5
+        page.get_by_role("button", name="Move card 5 up").click()  # past the fourth, and not the third
+        left = ["Good evening!", "So early?", "The boats come back."]
+        until(lambda: [each.text for each in storage.scripts.cards(script.id)] == left)
+        expect(text(page, 3)).to_have_value("The boats come back.")
+
+        delete(1)
+        delete(2)
+        page.get_by_role("button", name="All scripts").click()
+        until(lambda: len(storage.scripts.cards(script.id)) == 1)
+        page.get_by_role("button", name=script.name, exact=True).click()
+        expect(text(page, 1)).to_have_value("The boats come back.")
+        expect(page.get_by_role("listitem", name="Card 2", exact=True)).to_have_count(0)
+
+
 def test_two_pages_of_one_owner_and_a_stranger(chromium: Browser, serve: Serve, storage: Storage, actor: Actor) -> None:
     actor.slots = 5
     actor.hold("One.", "Mine.")

@@ -1,0 +1,135 @@
+// What is deleted can be brought back, and is deleted once.
+
+import assert from "node:assert/strict";
+import { mock, test } from "node:test";
+
+import { english } from "./helpers.js";
+import { useWords } from "../../../web/static/ui/words.js";
+
+useWords(english("takes", "library"));
+
+// As much of a document as lines and buttons need.
+class Element {
+  constructor() {
+    Object.assign(this, { children: [], parent: null, marks: new Set(), pressed: () => {} });
+  }
+  append(...nodes) {
+    for (const node of nodes.filter((each) => each instanceof Element)) this.children.push(Object.assign(node, { parent: this }));
+  }
+  remove() {
+    this.parent.children = this.parent.children.filter((node) => node !== this);
+    this.parent = null;
+  }
+  sibling(step) {
+    const among = this.parent?.children ?? [];
+    return among[among.indexOf(this) + step] ?? null;
+  }
+  get nextElementSibling() {
+    return this.sibling(1);
+  }
+  get previousElementSibling() {
+    return this.sibling(-1);
+  }
+  contains(node) {
+    for (let at = node; at; at = at.parent) if (at === this) return true;
+    return false;
+  }
+  querySelector() {
+    return this.tag === "button" ? this : (this.children.map((node) => node.querySelector()).find(Boolean) ?? null);
+  }
+  setAttribute() {}
+  toggleAttribute(name, on) {
+    this.marks[on ? "add" : "delete"](name);
+  }
+  removeAttribute(name) {
+    this.marks.delete(name);
+  }
+  hasAttribute(name) {
+    return this.marks.has(name);
+  }
+  addEventListener(_, listener) {
+    this.pressed = listener;
+  }
+  focus() {
+    document.activeElement = this;
+  }
+}
+
+let left;
+globalThis.addEventListener = (_, listener) => (left = listener);
+globalThis.document = { createElement: (tag) => Object.assign(new Element(), { tag }), activeElement: null };
+globalThis.window = { fetch: () => {} };
+const { deleteWithUndo, finishDeletions, isDeleted } = await import("../../../web/static/ui/undo.js");
+
+function rows(count) {
+  const list = new Element();
+  const nodes = Array.from({ length: count }, () => new Element());
+  for (const node of nodes) node.append(document.createElement("button"));
+  list.append(...nodes);
+  return { list, nodes };
+}
+
+const undo = (node) => node.children.at(-1).children.at(-1);
+const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
+
+test.beforeEach(() => mock.timers.enable({ apis: ["setTimeout"] }));
+test.afterEach(() => mock.timers.reset());
+
+test("each is deleted once, in its own time, also when deleting one finishes others", () => {
+  const { list, nodes } = rows(3);
+  const done = [];
+  nodes.forEach((node, i) => {
+    deleteWithUndo(node, () => {
+      finishDeletions(list);
+      done.push(i);
+    });
+    deleteWithUndo(node, () => done.push("twice"));
+  });
+  mock.timers.tick(9_999);
+  assert.deepEqual(done, []);
+  mock.timers.tick(1);
+  assert.deepEqual(done.sort(), [0, 1, 2]);
+  finishDeletions(list);
+  mock.timers.tick(60_000);
+  assert.equal(done.length, 3);
+});
+
+test("what is brought back stays, and others go", () => {
+  const { list, nodes } = rows(2);
+  const done = [];
+  nodes.forEach((node, i) => deleteWithUndo(node, () => done.push(i)));
+  undo(nodes[0]).pressed();
+  assert.deepEqual(nodes.map(isDeleted), [false, true]);
+  assert.equal(document.activeElement, nodes[0].children[0]);
+  finishDeletions(list);
+  mock.timers.tick(60_000);
+  assert.deepEqual(done, [1]);
+});
+
+test("the focus of what goes moves to what stays", () => {
+  const { nodes } = rows(3);
+  deleteWithUndo(nodes[1], () => {});
+  deleteWithUndo(nodes[2], () => {}); // it has the focus
+  mock.timers.tick(10_000);
+  assert.equal(document.activeElement, nodes[0].children[0]);
+});
+
+test("what the server did not delete is there again", async () => {
+  const { nodes } = rows(2);
+  deleteWithUndo(nodes[0], () => Promise.resolve(null));
+  deleteWithUndo(nodes[1], () => Promise.resolve({}));
+  mock.timers.tick(10_000);
+  await nextTurn();
+  assert.deepEqual(nodes.map(isDeleted), [false, true]);
+});
+
+test("a page that is left deletes all, also what is not shown any more", () => {
+  const { nodes } = rows(2);
+  const done = [];
+  nodes.forEach((node, i) => deleteWithUndo(node, () => done.push(i)));
+  nodes[0].remove();
+  left();
+  assert.deepEqual(done, [0, 1]);
+  mock.timers.tick(60_000);
+  assert.deepEqual(done, [0, 1]);
+});
