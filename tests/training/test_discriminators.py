@@ -97,12 +97,22 @@ def test_they_are_heard_only_after_their_lead(corpus: Corpus, tmp_path: Path, so
     """In the first step the decoder does what it would do without them; later it does not."""
     alone = open_run(tmp_path / "alone", AGAINST, corpus, source=source, decoder_only=True)
     judged = adversarial(tmp_path / "judged", corpus, source)
+    judged.trainer.recognition = None
     assert {"own", "adversarial", "features"} <= set(judged.advance()) - set(alone.advance())
     weights = [run.trainer.codec.decoder.state_dict() for run in (alone, judged)]
     assert all(torch.equal(a, b) for a, b in zip(*(w.values() for w in weights), strict=True))
     for _ in range(3):
         alone.advance(), judged.advance()
     assert not all(torch.equal(a, b) for a, b in zip(*(w.values() for w in weights), strict=True))
+
+
+def test_the_recogniser_listens_to_the_copies_of_the_decoder(corpus: Corpus, tmp_path: Path, source: Path) -> None:
+    run = adversarial(tmp_path, corpus, source)
+    assert run.trainer.recognition is not None
+    before = [weight.clone() for weight in run.trainer.recognition.parameters()]
+    found = run.advance()
+    assert found["heard"] > 0 and found["divergence"] > 0
+    assert all(torch.equal(a, b) for a, b in zip(before, run.trainer.recognition.parameters(), strict=True))
 
 
 def test_a_stopped_run_goes_on_with_the_same_discriminators(corpus: Corpus, tmp_path: Path, source: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
@@ -17,13 +18,16 @@ from engine.codec.config import CodecConfig, QuantizerConfig, WindowedTransforme
 from engine.codec.fingerprint import codec_fingerprint
 from engine.families.s2.codec import codec_files, load_codec, load_codec_decoder, load_codec_encoder
 from engine.text.english.pronunciation import PHONES
+from tests.paths import CLIP
 from training.codec import train as train_codec
 from training.codec.batches import LABELS_PER_FRAME, SILENCE, CropSampler, phones_at
 from training.codec.check import held_out_quality
-from training.codec.losses import SpectralLoss, pitch_of
+from training.codec.losses import RecognitionLoss, SpectralLoss, pitch_of
 from training.codec.quantizer import Lookup, QuantizerTraining, codebooks_of, quantize
 from training.codec.run import CodecRun, Recipe
 from training.codec.train import checkpoint_of, export, finish, kept_from_training, open_run
+from training.recogniser.alignment import WEIGHTS
+from training.recogniser.model import Recogniser
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 
 TINY = CodecConfig(
@@ -173,6 +177,25 @@ def test_spectral_loss_has_a_gradient_at_silence(audio: Tensor) -> None:
     sum(SpectralLoss(SAMPLE_RATE)(silence, audio)).backward()
     assert silence.grad is not None
     assert silence.grad.isfinite().all()
+
+
+def test_the_recogniser_knows_near_from_far() -> None:
+    """A copy that is spoken elsewhere or through noise is heard otherwise; one that is the same is not."""
+    samples, rate = soundfile.read(CLIP, dtype="float32")
+    clip = torch.from_numpy(samples)[None, None, : 2 * rate]
+    noise = torch.randn(clip.shape, generator=torch.Generator().manual_seed(0))
+    loss = RecognitionLoss(rate, Recogniser.load(WEIGHTS))
+    same, near, far = (loss(made, clip) for made in (clip, clip + 0.003 * noise, clip + 0.1 * noise))
+    assert all(float(part) == pytest.approx(0, abs=1e-6) for part in same)
+    assert all(0 < float(a) < float(b) for a, b in zip(near, far, strict=True))
+
+
+def test_the_recogniser_has_a_gradient_at_silence_and_learns_nothing(audio: Tensor) -> None:
+    silence = torch.zeros_like(audio).requires_grad_()
+    recogniser = Recogniser.load(WEIGHTS)
+    sum(RecognitionLoss(SAMPLE_RATE, recogniser)(silence, audio)).backward()
+    assert silence.grad is not None and silence.grad.isfinite().all()
+    assert all(weight.grad is None for weight in recogniser.parameters())
 
 
 def test_training_quantizes_as_the_product_does(trained: Path, audio: Tensor) -> None:

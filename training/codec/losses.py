@@ -7,8 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torchaudio.functional import melscale_fbanks
+from torchaudio.transforms import Resample
 
 from training.codec.batches import LABELS_PER_FRAME, PHONE_CLASSES
+from training.recogniser.model import RATE, LogMel, Recogniser
 
 # Window in samples, mel bands, weight. The long windows resolve the harmonics: without them the codec never
 # learns pitch.
@@ -55,6 +57,33 @@ class SpectralLoss(nn.Module):
 
 def _log_distance(a: Tensor, b: Tensor, floor: float) -> Tensor:
     return (a.clamp(floor).log10() - b.clamp(floor).log10()).abs().mean()
+
+
+class RecognitionLoss(nn.Module):
+    """How differently a phone recogniser hears a copy and its original.
+
+    The distance of its features, as in perceptual losses (Johnson et al., 2016; Germain et al., 2019), and the
+    Kullback-Leibler divergence of the phones that it hears. The recogniser itself takes no gradients.
+    """
+
+    def __init__(self, sample_rate: int, recogniser: Recogniser) -> None:
+        super().__init__()
+        self._resample, self._mel = Resample(sample_rate, RATE), LogMel()
+        self._recogniser = recogniser.requires_grad_(False)
+
+    def forward(self, made: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+        """Audio `[B, 1, n]` twice → L1 of all features relative to their size, divergence in nats a frame."""
+        with torch.no_grad():
+            maps, phones = self._heard(wanted)
+        copies, guesses = self._heard(made)
+        features = [(a - b).abs().mean() / a.abs().mean() for a, b in zip(maps, copies, strict=True)]
+        divergence = F.kl_div(guesses.flatten(0, 1), phones.flatten(0, 1), reduction="batchmean", log_target=True)
+        return torch.stack(features).mean(), divergence
+
+    def _heard(self, audio: Tensor) -> tuple[list[Tensor], Tensor]:
+        """Maps of all layers, and log-probabilities of phones `[B, T, 41]`."""
+        maps = self._recogniser.maps(torch.stack([self._mel(row) for row in self._resample(audio[:, 0])]))
+        return maps, self._recogniser.output(maps[-1]).log_softmax(-1)
 
 
 @torch.no_grad()

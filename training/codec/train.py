@@ -7,8 +7,9 @@ stopped run resumes from its last checkpoint; a finished one continues when it i
 
 A new codec trains for some hundred steps without codebooks, which are then initialised from its latents and used for
 a growing share of samples. --from continues from a folder's codec, and codes change their meaning; with
---decoder-only, existing codes stay valid. --adversarial trains the decoder against discriminators; use it only when
-the codes carry pitch, which the codec never learns with discriminators from the start.
+--decoder-only, existing codes stay valid. --adversarial trains the decoder against discriminators and with the phone
+recogniser, which shall hear the same phones in the copy; use it only when the codes carry pitch, which the codec
+never learns with discriminators from the start.
 """
 
 import argparse
@@ -31,6 +32,8 @@ from training.codec.convert import experiment_config, write_codec
 from training.codec.initialisation import initialise
 from training.codec.run import CodecRun, Recipe
 from training.codec.trainer import CodecTrainer
+from training.recogniser.alignment import WEIGHTS
+from training.recogniser.model import Recogniser
 from training.settings import SETTINGS
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 
@@ -72,7 +75,8 @@ def open_run(
         origin += f" {codec_fingerprint(codec)}"
     utterances = [item for item in corpus.utterances if item.for_training]
     sampler = CropSampler(utterances, codec.config, recipe.crop_frames)
-    trainer = CodecTrainer(codec, decoder_only=decoder_only, adversarial=adversarial).to(device)
+    recogniser = Recogniser.load(WEIGHTS) if adversarial else None
+    trainer = CodecTrainer(codec, decoder_only=decoder_only, adversarial=adversarial, recogniser=recogniser).to(device)
     run = CodecRun(trainer, sampler, recipe, origin)
     if (checkpoint := checkpoint_of(work, run)).exists():
         run.resume(checkpoint)
@@ -157,7 +161,7 @@ def main() -> None:
     parser.add_argument("--setting", choices=SETTINGS, default="full", help="the sizes of a new codec")
     parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help="learn on from this codec")
     parser.add_argument("--decoder-only", action="store_true", help="leave the codes as they are")
-    parser.add_argument("--adversarial", action="store_true", help="with discriminators; needs --decoder-only")
+    parser.add_argument("--adversarial", action="store_true", help="with discriminators and the phone recogniser; needs --decoder-only")
     parser.add_argument("--threads", type=int, default=0)
     args = parser.parse_args()
     if args.decoder_only and args.source is None:

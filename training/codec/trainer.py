@@ -12,10 +12,19 @@ from torch import Tensor, nn
 from engine.codec.codec import Codec
 from training.codec.batches import CropBatch
 from training.codec.discriminators import Discriminators
-from training.codec.losses import CodecHeads, SpectralLoss, pitch_of
+from training.codec.losses import CodecHeads, RecognitionLoss, SpectralLoss, pitch_of
 from training.codec.quantizer import Lookup, QuantizerTraining, codebooks_of, quantize
+from training.recogniser.model import Recogniser
 
-_WEIGHTS = {"mel": 12.0, "harmonics": 6.0, "wave": 5.0, "commitment": 1.0, "pitch": 2.0}
+_WEIGHTS = {
+    "mel": 12.0,
+    "harmonics": 6.0,
+    "wave": 5.0,
+    "commitment": 1.0,
+    "pitch": 2.0,
+    "heard": 10.0,
+    "divergence": 3.0,
+}
 
 
 @dataclass(frozen=True)
@@ -30,8 +39,11 @@ class Attempt:
 class CodecTrainer(nn.Module):
     """Losses of a codec. Codebooks take no gradients: `averages` moves them."""
 
-    def __init__(self, codec: Codec, *, decoder_only: bool, adversarial: bool = False) -> None:
-        """With `decoder_only` everything that determines codes or their meaning is frozen."""
+    def __init__(
+        self, codec: Codec, *, decoder_only: bool, adversarial: bool = False, recogniser: Recogniser | None = None
+    ) -> None:
+        """With `decoder_only` everything that determines codes or their meaning is frozen. With a `recogniser` the
+        copy shall sound to it like the original."""
         super().__init__()
         self.codec, self.decoder_only = codec, decoder_only
         self.heads = CodecHeads(codec.config.latent_dim)
@@ -43,6 +55,7 @@ class CodecTrainer(nn.Module):
         for codebook in codebooks_of(codec.quantizer):
             codebook.codebook.requires_grad_(False)
         self.discriminators = Discriminators() if adversarial else None
+        self.recognition = None if recogniser is None else RecognitionLoss(codec.config.sample_rate, recogniser)
 
     def encoded(self, audio: Tensor) -> Tensor:
         """Audio `[B, 1, n]` → latents before quantization `[B, D, T]`, with gradients."""
@@ -86,4 +99,7 @@ class CodecTrainer(nn.Module):
 
     def _audio_losses(self, made: Tensor, wanted: Tensor) -> dict[str, Tensor]:
         mel, harmonics = self.spectral(made, wanted)
-        return {"mel": mel, "harmonics": harmonics, "wave": F.l1_loss(made, wanted)}
+        losses = {"mel": mel, "harmonics": harmonics, "wave": F.l1_loss(made, wanted)}
+        if self.recognition is not None:
+            losses["heard"], losses["divergence"] = self.recognition(made, wanted)
+        return losses

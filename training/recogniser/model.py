@@ -41,7 +41,8 @@ class LogMel(nn.Module):
         self.register_buffer("_window", torch.hann_window(400), persistent=False)
 
     def forward(self, wave: Tensor) -> Tensor:
-        wave = wave * (_LEVEL / (wave.square().mean().sqrt() + 1e-5))
+        power = wave.square().mean().clamp(min=1e-10)  # the root has no gradient at zero
+        wave = wave * (_LEVEL / (power.sqrt() + 1e-5))
         spectrum = torch.stft(
             wave, _FFT, _HOP, 400, self.get_buffer("_window"), pad_mode="constant", return_complex=True
         )
@@ -75,10 +76,16 @@ class Recogniser(nn.Module):
         self.norm = nn.LayerNorm(_WIDTH)
         self.output = nn.Linear(_WIDTH, len(PHONES) + 1)
 
+    def maps(self, features: Tensor) -> list[Tensor]:
+        """Features `[B, T, 64]` → the outputs of all layers `[B, (T + 1) // 2, 192]`, a frame each 20 ms."""
+        found = [self.first(features.mT).mT]
+        for block in self.blocks:
+            found.append(block(found[-1]))
+        return [*found, self.norm(found[-1])]
+
     def hidden(self, features: Tensor) -> Tensor:
-        """Features `[B, T, 64]` → `[B, (T + 1) // 2, 192]`, a frame each 20 ms."""
-        found: Tensor = self.norm(self.blocks(self.first(features.mT).mT))
-        return found
+        """Features `[B, T, 64]` → the last of their maps."""
+        return self.maps(features)[-1]
 
     def forward(self, features: Tensor) -> Tensor:
         """Features `[B, T, 64]` → logits `[B, (T + 1) // 2, 41]`."""
