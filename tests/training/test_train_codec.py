@@ -194,7 +194,8 @@ def test_the_recogniser_has_a_gradient_at_silence_and_learns_nothing(audio: Tens
     silence = torch.zeros_like(audio).requires_grad_()
     recogniser = Recogniser.load(WEIGHTS)
     sum(RecognitionLoss(SAMPLE_RATE, recogniser)(silence, audio)).backward()
-    assert silence.grad is not None and silence.grad.isfinite().all()
+    assert silence.grad is not None
+    assert silence.grad.isfinite().all()
     assert all(weight.grad is None for weight in recogniser.parameters())
 
 

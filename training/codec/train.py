@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--setting", choices=SETTINGS, default="full", help="the sizes of a new codec")
     parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help="learn on from this codec")
     parser.add_argument("--decoder-only", action="store_true", help="leave the codes as they are")
-    parser.add_argument("--adversarial", action="store_true", help="with discriminators and the phone recogniser; needs --decoder-only")
+    parser.add_argument("--adversarial", action="store_true", help="with judges: needs --decoder-only")
     parser.add_argument("--threads", type=int, default=0)
     args = parser.parse_args()
     if args.decoder_only and args.source is None:
