@@ -151,17 +151,19 @@ function listening(cards, running = false) {
   const script = new Script("s");
   script.apply(patch(cards, { running }));
   const heard = [];
+  const deleted = new Set();
   const fetched = [];
   const timers = [];
   const made = new ContinuousPlayback({
     script: () => script,
+    isDeleted: ({ id }) => deleted.has(id),
     play: ({ id }) => heard.push(id),
     ready: ({ id }) => fetched.push(id),
     later: (act, ms) => timers.push({ act, ms }) && timers.at(-1),
     forget: (timer) => timers.includes(timer) && timers.splice(timers.indexOf(timer), 1),
   });
   const pass = () => timers.shift().act();
-  return { script, heard, fetched, timers, listening: made, pass };
+  return { script, heard, deleted, fetched, timers, listening: made, pass };
 }
 
 test("cards sound one after the other, each after its pause", () => {
@@ -181,6 +183,15 @@ test("cards sound one after the other, each after its pause", () => {
   assert.deepEqual(heard, ["a", "b", "d"]);
   along.stopped("take-d", "ended");
   assert.deepEqual([timers.length, along.awaited], [0, null]);
+});
+
+test("a card whose deletion can still be undone is passed over", () => {
+  const { listening: along, heard, deleted, pass } = listening([card("a"), card("b"), card("c"), card("d")]);
+  deleted.add("a").add("c");
+  along.begin("a");
+  along.stopped("take-b", "ended");
+  pass();
+  assert.deepEqual(heard, ["b", "d"]);
 });
 
 test("a card that is not there yet is waited for, and one that fails is passed over", () => {

@@ -41,9 +41,10 @@ export function castOf(cards) {
 export const isComing = (card) => card.state === "queued" || card.state === "speaking";
 
 // The next card to play from a position on: { card }, or { wait: card } while it is being spoken; null at the end. Cards
-// without a take are skipped.
-export function nextToHear(cards, from, running) {
+// without a take, and those whose deletion can still be undone, are skipped.
+export function nextToHear(cards, from, running, isDeleted = () => false) {
   for (const card of cards.slice(from)) {
+    if (isDeleted(card)) continue;
     if (running && isComing(card)) return { wait: card };
     if (card.take) return { card };
   }

@@ -3,10 +3,10 @@
 import { nextToHear } from "./cards.js";
 
 export class ContinuousPlayback {
-  // script(): the open Script, or null. play(card): plays it. ready(card): fetches its sound, so that the pause is no
-  // longer than it should be.
-  constructor({ script, play, ready, later = (...what) => setTimeout(...what), forget = (timer) => clearTimeout(timer) }) {
-    Object.assign(this, { script, play, ready, later, forget });
+  // script(): the open Script, or null. isDeleted(card): whether it is left out. play(card): plays it. ready(card): fetches its
+  // sound, so that the pause is no longer than it should be.
+  constructor({ script, isDeleted, play, ready, later = (...what) => setTimeout(...what), forget = (timer) => clearTimeout(timer) }) {
+    Object.assign(this, { script, isDeleted, play, ready, later, forget });
     Object.assign(this, { on: true, heard: null, awaited: null, timer: null });
   }
 
@@ -33,7 +33,7 @@ export class ContinuousPlayback {
     const script = this.script();
     if (!this.on || !this.awaited || this.timer || !script?.head) return;
     const from = script.order.indexOf(this.awaited);
-    const next = from < 0 ? null : nextToHear(script.list, from, script.head.running);
+    const next = from < 0 ? null : nextToHear(script.list, from, script.head.running, this.isDeleted);
     if (!next) this.rest();
     else if (next.wait) this.awaited = next.wait.id;
     else this.sound(next.card);
@@ -52,7 +52,7 @@ export class ContinuousPlayback {
     if (reason !== "ended" || !this.on || at < 0) return this.rest();
     const { pause } = script.list[at];
     this.rest();
-    const next = nextToHear(script.list, at + 1, script.head.running);
+    const next = nextToHear(script.list, at + 1, script.head.running, this.isDeleted);
     if (!next) return;
     this.awaited = (next.card ?? next.wait).id;
     if (next.card) this.ready(next.card);

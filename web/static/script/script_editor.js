@@ -57,6 +57,7 @@ class ScriptEditor {
     this.scriptList = element.querySelector(".rp-script-list");
     this.listening = new ContinuousPlayback({
       script: () => this.script,
+      isDeleted: ({ id }) => this.view.isDeleted(id),
       play: (card) => this.play(card),
       ready: (card) => this.fetched(card),
     });

@@ -69,6 +69,10 @@ export class ScriptView {
     return [...this.list.children].filter((node) => !isDeleted(node));
   }
 
+  isDeleted(id) {
+    return isDeleted(this.views.get(id).node);
+  }
+
   add(card) {
     const view = new CardView(card, this.editor);
     this.views.set(card.id, view);

@@ -193,6 +193,15 @@ def test_speak_waits_for_the_voices_of_the_page(chromium: Browser, serve: Serve,
         wait_for(page, "player.finished")
         expect(page.locator(".rp-take")).to_have_count(1)
         expect(page.locator("#rp-speak-notice")).to_be_empty()
+        with answer_held(page, "rp-heading", page.reload):
+            for _ in range(2):  # the second press takes the place of the first, and Stop ends it
+                page.get_by_role("button", name="Speak", exact=True).click()
+            page.get_by_role("button", name="Stop", exact=True).first.click()
+        expect(picker(page)).not_to_have_value("")
+        page.get_by_label(TEXT).fill("Only this is spoken.")
+        page.get_by_role("button", name="Speak", exact=True).click()
+        wait_for(page, "player.finished")
+        assert [text for text, *_ in engine.asked][1:] == ["Only this is spoken."]
 
 
 def test_the_same_again_another_take_keeping_a_seed_and_hearing_back(
