@@ -125,3 +125,12 @@ def test_a_stopped_run_goes_on_with_the_same_discriminators(corpus: Corpus, tmp_
     stopped.save(checkpoint_of(tmp_path, stopped))
     resumed = adversarial(tmp_path, corpus, source)
     assert before + [resumed.advance() for _ in range(2)] == wanted
+
+
+def test_a_whole_codec_learns_against_them_and_its_codes_change(corpus: Corpus, tmp_path: Path, source: Path) -> None:
+    run = open_run(tmp_path, AGAINST, corpus, source=source, adversarial=True)
+    assert {"heard", "own", "phones", "pitch"} <= set(run.advance())
+    finish(tmp_path, run)
+    assert checkpoint_of(tmp_path, run).name == "checkpoint-continued-adversarial.pt"
+    codecs = [load_codec(*codec_files(folder)) for folder in (source, tmp_path / "codec")]
+    assert codec_fingerprint(codecs[0]) != codec_fingerprint(codecs[1])

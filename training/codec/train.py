@@ -7,9 +7,9 @@ stopped run resumes from its last checkpoint; a finished one continues when it i
 
 A new codec trains for some hundred steps without codebooks, which are then initialised from its latents and used for
 a growing share of samples. --from continues from a folder's codec, and codes change their meaning; with
---decoder-only, existing codes stay valid. --adversarial trains the decoder against discriminators and with the phone
-recogniser, which shall hear the same phones in the copy; use it only when the codes carry pitch, which the codec
-never learns with discriminators from the start.
+--decoder-only, existing codes stay valid. --adversarial trains against discriminators and with the phone recogniser,
+which shall hear the same phones in the copy; use it only when the codes carry pitch, which the codec never learns with
+discriminators from the start.
 """
 
 import argparse
@@ -161,13 +161,13 @@ def main() -> None:
     parser.add_argument("--setting", choices=SETTINGS, default="full", help="the sizes of a new codec")
     parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help="learn on from this codec")
     parser.add_argument("--decoder-only", action="store_true", help="leave the codes as they are")
-    parser.add_argument("--adversarial", action="store_true", help="with judges: needs --decoder-only")
+    parser.add_argument("--adversarial", action="store_true", help="with judges; needs --from")
     parser.add_argument("--threads", type=int, default=0)
     args = parser.parse_args()
     if args.decoder_only and args.source is None:
         parser.error("--decoder-only needs --from FOLDER: a codec whose codes are to stay valid.")
-    if args.adversarial and not args.decoder_only:
-        parser.error("--adversarial needs --decoder-only: discriminators come after the codes are settled.")
+    if args.adversarial and args.source is None:
+        parser.error("--adversarial needs --from FOLDER: discriminators come after the codes carry pitch.")
     if args.threads:
         torch.set_num_threads(args.threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from engine.audio.doctor import Fix, apply, check_transcript, examine, findings
@@ -156,8 +156,10 @@ def test_gain_changes_the_loudness_alone(decibels: float, kind: str) -> None:
         kind
     ]
     gain = np.float32(10 ** (decibels / 20))
+    peak = np.abs(clip).max() * gain
+    assume(not 0.9e-4 < peak < 1.1e-4)  # silence ends at 1e-4, after a filter that changes peaks
     plain, loud = examine(clip, RATE), examine(clip * gain, RATE)
-    if np.abs(clip).max() * gain < 1.1e-4:
+    if peak < 1e-4:
         assert [finding.measure for finding in loud.findings] == ["length", "speech"]
         return
     for one, other in zip(plain.findings, loud.findings, strict=True):
