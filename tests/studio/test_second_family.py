@@ -41,6 +41,17 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppContext]
     storage.close()
 
 
+def test_a_deleted_voice_is_in_no_cache_of_a_model_that_embeds_clips(app: AppContext) -> None:
+    app.engine.switch("base")
+    anna = app.storage.voices.add(app.engine.encode_voice("Anna", [(CLIP, "The words of the clip.")]).voice)
+    before = app.engine.status().prefixes
+    speech = SpeechService(app, Access(app.storage.keys)).speak(Caller(), TEXT, SpokenBy("Anna"), seed=1)
+    assert sum(len(chunk.samples) for chunk in speech)
+    assert app.engine.status().prefixes > before
+    app.trash_voice(anna.id, owner=LOCAL)
+    assert app.engine.status().prefixes == before
+
+
 def test_the_library_stays_and_own_voices_have_names(app: AppContext) -> None:
     service, caller = SpeechService(app, Access(app.storage.keys)), Caller()
 
