@@ -222,8 +222,13 @@ Lufs = Annotated[
         show_default=False,
     ),
 ]
-TopP = Annotated[float, typer.Option(help="Share of likely choices kept, up to 1.")]
-TopK = Annotated[int, typer.Option(help="How many choices are kept at most.")]
+TopP = Annotated[
+    float | None,
+    typer.Option(help="Share of likely choices kept, up to 1. Default: the model's own.", show_default=False),
+]
+TopK = Annotated[
+    int | None, typer.Option(help="How many choices are kept at most. Default: the model's own.", show_default=False)
+]
 
 # ---- of `check`
 

@@ -38,8 +38,8 @@ def speak(
     transcript: options.ReferenceTranscript = "",
     seed: options.Seed = None,
     temperature: options.Temperature = None,
-    top_p: options.TopP = 0.8,
-    top_k: options.TopK = 30,
+    top_p: options.TopP = None,
+    top_k: options.TopK = None,
     lufs: options.Lufs = None,
     model: options.ModelAfter = None,
     device: options.DeviceAfter = None,
@@ -53,17 +53,15 @@ def speak(
         from engine.engine import SpeakOptions
         from studio.provenance.origin import Origin
 
-        how = SpeakOptions(top_p=top_p, top_k=top_k, seed=seed)
-        if temperature is not None:
-            how = replace(how, temperature=temperature)
+        sampling = {"seed": seed, "temperature": temperature, "top_p": top_p, "top_k": top_k}
+        given: dict[str, Any] = {name: value for name, value in sampling.items() if value is not None}
+        SpeakOptions(**given)  # refuses what is out of range before a model is loaded
         if voice:
             _check_voice(command, voice)
         watermark = command.watermark()
         with command.engine() as engine:
             speaker = _saved_or_own(command, engine, voice) if voice else _one_off_voice(engine, reference, transcript)
-            if temperature is None:
-                how = replace(how, temperature=engine.default_options.temperature)
-            take, result = _speak(engine, text, speaker.voice, how, watermark)
+            take, result = _speak(engine, text, speaker.voice, replace(engine.default_options, **given), watermark)
         finish(take, result, output, Origin.of(command.model, speaker.id, result.seed), lufs)
 
 

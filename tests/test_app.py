@@ -21,7 +21,7 @@ import app
 from cli import terminal
 from cli.context import CommandContext, LoadingProgress, model_notices
 from cli.speak import finish
-from engine import Engine, request
+from engine import Engine, SpeakOptions, request
 from engine.audio import wav_bytes
 from engine.audio.output.mastering import loudness_of
 from engine.audio.output.tags import read_tags
@@ -273,8 +273,12 @@ def test_a_models_own_voices_are_listed_mapped_and_spoken(
     assert run("voices", "list", "VIV", "--model", model).stdout == "Vivian\t\tmodel\n"
     assert run("keys", "create", "Home", "--voice", "alloy=ryan", "--model", model).exit_code == 0
     refused(run("keys", "create", "Other", "--voice", "alloy=Ryan"), "no voice called “Ryan”")
-    spoken = run("--graphs", "off", "speak", "Hello.", "--voice", "ryan", "--model", model)
+    asked: list[SpeakOptions] = []
+    speak = Engine.speak
+    monkeypatch.setattr(Engine, "speak", lambda self, *of: asked.append(of[-1]) or speak(self, *of))
+    spoken = run("--graphs", "off", "speak", "Hello.", "--voice", "ryan", "--model", model, "--top-p", ".7")
     assert spoken.exit_code == 0, spoken.stderr
+    assert (asked[0].temperature, asked[0].top_p, asked[0].top_k) == (0.9, 0.7, 50)  # the model's own but for one
     assert read_tags("out.wav")["comment"].count("voice=model:ryan") == 1
     refused(run("speak", "Hello.", "--voice", "Clara", "--model", model), "does not clone")
     refused(run("speak", "Hello.", "--voice", "Nobody", "--model", model), "no voice called “Nobody”")
