@@ -36,14 +36,7 @@ class Int8Linear(nn.Module):
         weight = layer.weight.detach()
         library = next(filter(_is_supported, _STEPS))
         self._reduced = library == "fbgemm"  # QNNPACK has all 8 bits, and warns when it is asked for 7
-        scales = weight.abs().amax(dim=1).double().clamp(min=_LEAST) / _WEIGHT_MAX
-        zeros = torch.zeros(self.out_features, dtype=torch.long)
-        stored = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
-        chosen, torch.backends.quantized.engine = torch.backends.quantized.engine, library
-        try:
-            self.packed = torch.ops.quantized.linear_prepack(stored, None)
-        finally:
-            torch.backends.quantized.engine = chosen
+        self.packed = _pack(weight, library)
         self.nbytes = packed_bytes(self.out_features, self.in_features)
         self.bias = layer.bias
         self._extremes = _extremes(self.in_features, _STEPS[library])
@@ -88,5 +81,25 @@ def _extremes(columns: int, steps: int) -> Tensor:
     return row
 
 
+def _pack(weight: Tensor, library: str) -> torch.ScriptObject:
+    scales = weight.abs().amax(dim=1).double().clamp(min=_LEAST) / _WEIGHT_MAX
+    zeros = torch.zeros(len(weight), dtype=torch.long)
+    stored = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
+    chosen, torch.backends.quantized.engine = torch.backends.quantized.engine, library
+    try:
+        packed: torch.ScriptObject = torch.ops.quantized.linear_prepack(stored, None)
+    finally:
+        torch.backends.quantized.engine = chosen
+    return packed
+
+
+@cache
 def _is_supported(library: str) -> bool:
-    return library in torch.backends.quantized.supported_engines
+    """Whether weights can be packed: PyTorch 2.11 for Arm lists FBGEMM, and cannot."""
+    if library not in torch.backends.quantized.supported_engines:
+        return False
+    try:
+        _pack(torch.ones(1, 2, device="cpu"), library)
+    except RuntimeError:
+        return False
+    return True

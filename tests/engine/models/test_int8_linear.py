@@ -111,3 +111,19 @@ def test_layers_run_without_warnings(recwarn: pytest.WarningsRecorder) -> None:
     with torch.inference_mode():
         Int8Linear(linear(16, 16))(torch.randn(2, 16))
     assert len(recwarn) == 0
+
+
+def test_a_library_that_is_listed_but_cannot_pack_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As PyTorch 2.11 is built for Arm."""
+    pack = int8_linear._pack
+
+    def refuse(weight: torch.Tensor, library: str) -> torch.ScriptObject:
+        if library == "fbgemm":
+            raise RuntimeError("unknown architecture")
+        return pack(weight, library)
+
+    monkeypatch.setattr(int8_linear, "_pack", refuse)
+    supported = int8_linear._is_supported.__wrapped__
+    assert not supported("fbgemm")
+    monkeypatch.setattr(int8_linear, "_pack", pack)
+    assert supported(LIBRARIES[0])
