@@ -18,7 +18,7 @@ from studio.access import Access, Caller, KeyRefused
 
 CALLER = "caller"  # in a request's state
 MOST_JSON = 1 << 20  # bytes of a body
-MOST_WITH_AUDIO = 16 << 20
+MOST_WITH_AUDIO = 32 << 20  # a clip of 90 s, 48 kHz, two channels, as base64
 SILENCE = 30.0  # seconds without a byte of a body
 _OPEN = ("/health", "/health/live", "/health/ready", "/v1/openapi.json")
 # Clients that fill a list of voices or models send no key here; without one it holds what everyone may know.

@@ -20,8 +20,8 @@ from starlette.responses import Response, StreamingResponse
 from api.access import caller_of
 from api.context import context_of
 from api.errors import documented
-from api.speech.delivery import BINARY, AudioOutput, open_stream, respond
-from api.speech.request import read_body, validated
+from api.speech.delivery import BINARY, AudioOutput, open_stream, respond, told_of
+from api.speech.request import inline_schema, read_body, validated
 from api.voices import ConsentField
 from engine.audio.merge import merge_clips, merge_transcripts
 from engine.audio.output.stream import HIGHEST_RATE, LOWEST_RATE
@@ -47,6 +47,13 @@ def _clip(value: Any) -> Any:
         raise ValueError("it is not base64") from error
 
 
+def _reference(value: Any) -> Any:
+    """The name of a voice: "" for none, and the only one of a list."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return None if value == "" else value
+
+
 class FishReference(BaseModel):
     """A clip and its words."""
 
@@ -66,7 +73,7 @@ class FishRequest(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     text: str = Field(min_length=1, max_length=MAX_CHARACTERS)
-    reference_id: str | None = Field(None, min_length=1, max_length=200)
+    reference_id: Annotated[str | None, BeforeValidator(_reference)] = Field(None, max_length=200)
     references: list[FishReference] = Field(default=[], max_length=MOST_REFERENCES)
     format: Literal["mp3", "wav", "pcm", "opus"] = "mp3"
     sample_rate: int | None = Field(None, ge=LOWEST_RATE, le=HIGHEST_RATE)
@@ -114,7 +121,7 @@ class ReferenceToDelete(BaseModel):
     reference_id: str = Field(min_length=1, max_length=200)
 
 
-_SCHEMA = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}}
+_SCHEMA = inline_schema(FishRequest)
 _READERS: dict[str, Callable[[bytes], Any]] = {
     "application/json": json.loads,
     "application/msgpack": msgpack.unpackb,
@@ -148,7 +155,8 @@ async def fish_tts(request: Request) -> Response:
         temperature=asked.temperature,
         top_p=asked.top_p,
     )
-    return await respond(context, stream, request, {"Cache-Control": "no-store"})
+    headers = {"Cache-Control": "no-store", **told_of(stream)}
+    return await respond(context, stream, request, headers)
 
 
 @router.get("/v1/references/list", operation_id="fish_list_references", responses=documented())

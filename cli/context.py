@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from cli.terminal import status_line
-from engine.errors import InvalidOption
+from engine.errors import InvalidInput, InvalidOption
 from studio.packages import has_package
 
 if TYPE_CHECKING:
@@ -126,6 +126,19 @@ class CommandContext:
         from studio.voices.available_voices import voices_of
 
         return voices_of(self.model)
+
+    def check_words(self, transcript: str, missing: str) -> None:
+        """Refuse a clip without its words before the model is loaded, where it is known to need them.
+
+        missing: what to do about it. Raises InvalidInput.
+        """
+        from engine.families.registry import read_release
+        from engine.release.hub import known_release
+
+        if not transcript.strip():
+            folder = known_release(self.model)
+            if folder is not None and read_release(folder).abilities.needs_words:
+                raise InvalidInput(missing)
 
     def has_own_voice(self, name: str) -> bool | None:
         """Whether the model has a voice of its own with this name; None for one that is not on this machine."""

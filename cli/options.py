@@ -209,7 +209,18 @@ ReferenceClip = Annotated[
     Path | None,
     typer.Option(help="A clip to speak like, instead of a saved voice.", exists=True, dir_okay=False),
 ]
-ReferenceTranscript = Annotated[str, typer.Option(help="The words spoken in the reference.")]
+ReferenceTranscript = Annotated[
+    str, typer.Option(help="The words spoken in the reference, which most models need.", show_default=False)
+]
+Language = Annotated[
+    str,
+    typer.Option(
+        help="Of the text, such as de, for models that speak several. Default: left to the model.", show_default=False
+    ),
+]
+VoiceLanguage = Annotated[
+    str, typer.Option("--language", help="That the clip is spoken in, such as de.", show_default=False)
+]
 Seed = Annotated[int | None, typer.Option(help="The same seed gives the same speech. Default: a new one.")]
 Temperature = Annotated[
     float | None, typer.Option(help="0 to 2; higher is livelier. Default: the model's own.", show_default=False)
@@ -240,7 +251,9 @@ Name = Annotated[str, typer.Argument(help="Name of the voice.", show_default=Fal
 NewName = Annotated[str, typer.Argument(help="Its new name.", show_default=False)]
 Search = Annotated[str, typer.Argument(help="Only voices whose name or description hold these words.")]
 Clip = Annotated[Path, typer.Argument(help="A clip of the voice.", exists=True, dir_okay=False, show_default=False)]
-Transcript = Annotated[str, typer.Option(help="The words spoken in the clip.", show_default=False)]
+Transcript = Annotated[
+    str, typer.Option(help="The words spoken in the clip, which most models need.", show_default=False)
+]
 ConsentGiven = Annotated[
     bool,
     typer.Option("--consent", help="You are the speaker, or the speaker has agreed. Asked for otherwise."),

@@ -36,6 +36,7 @@ def speak(
     voice: options.VoiceName = None,
     reference: options.ReferenceClip = None,
     transcript: options.ReferenceTranscript = "",
+    language: options.Language = "",
     seed: options.Seed = None,
     temperature: options.Temperature = None,
     top_p: options.TopP = None,
@@ -48,18 +49,23 @@ def speak(
     """Speak into a file. Ctrl-C stops, and keeps what was spoken."""
     command = context_of(context, model=model, device=device, database=database)
     with exit_on_error():
-        _check_request(output, voice, reference, transcript)
+        _check_request(output, voice, reference)
+        if reference:
+            command.check_words(transcript, "Give the words spoken in the reference with --transcript “…”.")
         _check_loudness(lufs)
         from engine.engine import SpeakOptions
         from studio.provenance.origin import Origin
+        from studio.speech_service import check_language
 
         sampling = {"seed": seed, "temperature": temperature, "top_p": top_p, "top_k": top_k}
         given: dict[str, Any] = {name: value for name, value in sampling.items() if value is not None}
+        given["language"] = language
         SpeakOptions(**given)  # refuses what is out of range before a model is loaded
         if voice:
             _check_voice(command, voice)
         watermark = command.watermark()
         with command.engine() as engine:
+            check_language(engine, language)
             speaker = _saved_or_own(command, engine, voice) if voice else _one_off_voice(engine, reference, transcript)
             take, result = _speak(engine, text, speaker.voice, replace(engine.default_options, **given), watermark)
         finish(take, result, output, Origin.of(command.model, speaker.id, result.seed), lufs)
@@ -99,12 +105,10 @@ def _check_loudness(lufs: float | None) -> None:
         raise InvalidOption(f"The loudness is {lufs:g} LUFS; choose one from {SOFTEST:g} to {LOUDEST:g}.")
 
 
-def _check_request(output: Path, voice: str | None, reference: Path | None, transcript: str) -> None:
+def _check_request(output: Path, voice: str | None, reference: Path | None) -> None:
     """Refuse what can be refused before a model is loaded. Raises InvalidInput, InvalidOption."""
     if (voice is None) == (reference is None):
         raise InvalidInput("Say whose voice it is: either --voice NAME, or --reference CLIP with --transcript “…”.")
-    if reference and not transcript.strip():
-        raise InvalidInput("Give the words spoken in the reference with --transcript “…”.")
     if reference:
         check_regular(reference, MAX_CLIP_FILE_BYTES)
     if output.suffix.lower() not in AUDIO_SUFFIXES:

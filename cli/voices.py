@@ -54,7 +54,8 @@ def add(
     context: typer.Context,
     name: options.Name,
     clip: options.Clip,
-    transcript: options.Transcript,
+    transcript: options.Transcript = "",
+    language: options.VoiceLanguage = "",
     consent: options.ConsentGiven = False,
     speaker: options.Speaker = "",
     model: options.ModelAfter = None,
@@ -67,8 +68,11 @@ def add(
         check_regular(clip, MAX_CLIP_FILE_BYTES)
         if not consent and not (sys.stdin.isatty() and typer.confirm(f"{CONSENT} Is that so?", err=True)):
             raise InvalidInput("A voice can be saved only when its speaker has agreed: say so with --consent.")
+        command.check_words(transcript, "Give the words spoken in the clip with --transcript “…”.")
         with command.library() as library, command.engine() as engine:
-            made = engine.encode_voice(name, [(clip, transcript)], consent=_consent(speaker or name))
+            spoken = "en" if engine.english_only else language
+            consented = _consent(speaker or name)
+            made = engine.encode_voice(name, [(clip, transcript)], language=spoken, consent=consented)
             say(" ".join([f"Saved “{library.add(made.voice).name}”.", *map(str, made.notes)]))
 
 

@@ -27,3 +27,13 @@ def language_tags(names: Collection[str]) -> list[str]:
 def language_name(tag: str) -> str:
     """Return the English name of a language from its tag, such as `de-AT`, in lower case; "" for an unknown one."""
     return _NAMES.get(tag.lower().replace("_", "-").partition("-")[0], "")
+
+
+def language_tag(language: str) -> str:
+    """Return the primary tag of a language from its tag or English name, such as `de` from `de-AT` or `German`; "" for
+    none, "auto" and an unknown name.
+    """
+    wanted = language.strip().lower()
+    named = next((tag for tag, name in _NAMES.items() if name == wanted), None)
+    primary = named or wanted.replace("_", "-").partition("-")[0]
+    return primary if len(primary) in (2, 3) else ""

@@ -58,7 +58,7 @@ class ApiKeys:
     def spend(self, key_id: str, characters: int) -> bool:
         """Count characters against a key's quota; False, and none are counted, where they exceed it.
 
-        Also False for a key that was revoked meanwhile.
+        Also False for a key that was revoked meanwhile. A negative number gives characters back, within the period.
         """
         with self._database.write() as session:
             return api_keys.spend(session=session, key_id=key_id, characters=characters, now=self._clock())

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -98,6 +99,17 @@ class Access:
             raise LimitReached(
                 f"This key allows {allowed}, and these {characters:,} are more than is left of them.", wait, quota=True
             )
+
+    @contextmanager
+    def spending(self, caller: Caller, characters: int) -> Iterator[None]:
+        """As `spend`, around what begins to speak them: they are given back where that raises."""
+        self.spend(caller, characters)
+        try:
+            yield
+        except Exception:
+            if caller.key is not None and caller.key.quota is not None:
+                self._keys.spend(caller.key.id, -characters)
+            raise
 
 
 def _item(allowance: Allowance) -> RateLimitItem:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import regex
 
 from engine.errors import InvalidInput
+from engine.languages import language_tag
 from engine.text import GrowingText
 from engine.text.english.pronunciation import parse_arpabet, phone_mark
 from storage.pronunciations import MAX_ENTRIES, Pronunciation
@@ -47,11 +48,11 @@ def _has_phones(entry: Pronunciation) -> bool:
 def respelled(text: str, entries: Sequence[Pronunciation], language: str = "", *, phones: bool = False) -> str:
     """Replace the words of a text, the longest first.
 
-    language: of the voice, such as "en"; "" for an unknown one. phones: whether the model takes phones. Raises
-    InvalidInput for a word that is given in phones where it takes none.
+    language: of the text, a tag or an English name; "" for an unknown one. phones: whether the model takes phones.
+    Raises InvalidInput for a word that is given in phones where it takes none.
     """
-    primary = language.lower().partition("-")[0]
-    valid = [entry for entry in entries if not entry.language or entry.language.lower().partition("-")[0] == primary]
+    spoken = language_tag(language)
+    valid = [entry for entry in entries if not entry.language or language_tag(entry.language) == spoken]
     if not valid:
         return text
     # An entry for this language goes before one for all of the same word.
@@ -87,7 +88,7 @@ def _end(letter: str) -> str:
 
 
 def as_said(storage: Storage, text: str, language: str, *, owner: str, phones: bool) -> str:
-    """A text as it is sent to the engine for a voice of this language. phones: whether the model takes them.
+    """A text in this language as it is sent to the engine. phones: whether the model takes them.
 
     Raises InvalidInput as `respelled` does, DatabaseUnavailable.
     """

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import InvalidInput, InvalidOption, VoiceNotFound, VoiceProtected
+from engine.languages import language_tag
 from engine.voice import OwnVoice
 from storage.validation import is_id
 from studio.pronunciation import as_said, follow
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from studio.access import Access, Caller
     from studio.context import AppContext
     from studio.engines.model_manager import MeasuredSpeech
+    from studio.engines.speech_engine import SpeechEngine
     from studio.voices.available_voices import ListedVoice
 
 MAX_CHARACTERS = 10_000  # of one request
@@ -42,7 +44,6 @@ COMMON_VOICES = {
     "shimmer": "Emma",
     "verse": "Daniel",
 }
-_ENGLISH = re.compile(r"(?i)|auto|english|en([-_][a-z0-9]+)*")
 _NO_STYLE = re.compile(r"[\[\]\s]+")
 
 
@@ -87,32 +88,33 @@ class SpeechService:
         """
         engine = self._context.engine
         _check_length(len(text))
-        self.check_language(language)
+        check_language(engine, language)
         options = replace(engine.default_options, seed=seed, language=language, word_times=word_times)
         if temperature is not None:
             options = replace(options, temperature=temperature)
         if top_p is not None:
             options = replace(options, top_p=top_p)
         ready = self._voice(caller, by, instructions)
-        voice, spoken = (ready.voice, ready.language or language) if ready else (None, language)
+        voice = ready.voice if ready else None
+        spoken = language_tag(language) or (ready.language if ready else "")
         style, storage = self.style_tag(instructions), self._context.storage
         phones = engine.abilities.phones
-        if isinstance(text, str):
-            self._access.spend(caller, len(text))
-            said: str | GrowingText = style + as_said(storage, text, spoken, owner=caller.owner, phones=phones)
-        else:
-            follow(storage, text, spoken, owner=caller.owner, phones=phones)
-            text.append(style)
-            said = text
-        speech = engine.speak(said, voice, options, owner=caller.owner)
+        with self._access.spending(caller, len(text)):
+            if isinstance(text, str):
+                said: str | GrowingText = style + as_said(storage, text, spoken, owner=caller.owner, phones=phones)
+            else:
+                follow(storage, text, spoken, owner=caller.owner, phones=phones)
+                text.append(style)
+                said = text
+            speech = engine.speak(said, voice, options, owner=caller.owner)
         speech.voice = ready.id if ready else None
         return speech
 
     def extend(self, caller: Caller, text: GrowingText, piece: str) -> None:
         """Continue a text that is being spoken. Raises InvalidText, InvalidInput, LimitReached."""
         _check_length(len(text) + len(piece))
-        self._access.spend(caller, len(piece))
-        text.append(piece)
+        with self._access.spending(caller, len(piece)):
+            text.append(piece)
 
     def find_voice(self, caller: Caller, name: str) -> ListedVoice:
         """The voice of a name, an id, or one of OpenAI's names. Raises VoiceNotFound.
@@ -154,11 +156,6 @@ class SpeechService:
             style = style[: MAX_STYLE + 1].rpartition(" ")[0] or style[:MAX_STYLE]
         return f"[{style}] "
 
-    def check_language(self, language: str) -> None:
-        """Raises InvalidOption for a language that the model does not speak."""
-        if self._context.engine.english_only and not _ENGLISH.fullmatch(language.strip()):
-            raise InvalidOption(f"This model speaks English only, not “{language[:40]}”; leave the language out.")
-
     def _saved_voice(self, caller: Caller, name: str) -> VoiceRecord:
         """A voice by a name as for `find_voice`. Raises VoiceNotFound; VoiceProtected for one of the model's own."""
         record = self.find_voice(caller, name)
@@ -193,3 +190,9 @@ class SpeechService:
 def _check_length(characters: int) -> None:
     if characters > MAX_CHARACTERS:
         raise InvalidInput(f"The text has {characters:,} characters; at most {MAX_CHARACTERS:,} go in one request.")
+
+
+def check_language(engine: SpeechEngine, language: str) -> None:
+    """Raises InvalidOption for a language that a model of English does not speak; `speak` does so for other models."""
+    if engine.english_only and language.strip().lower() not in ("", "auto") and language_tag(language) != "en":
+        raise InvalidOption(f"This model speaks English only, not “{language[:40]}”; leave the language out.")

@@ -13,10 +13,10 @@ OPENING = "() => reprise.opening()"
 KEEP_VOICE = "(id) => { if (id) reprise.draft.voice = id; }"
 
 
-def keep_draft(changes: gr.HTML, parts: Sequence[Any], tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> None:
+def keep_draft(changes: gr.HTML, parts: Sequence[Any], tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> Any:
     """Keep the values of `parts`, and which tab is shown; fill them in when the page's owner is known.
 
-    changes: its event `opened` tells that. each: the tabs by their ids.
+    changes: its event `opened` tells that. each: the tabs by their ids. Returns the event of filling in.
     """
     ids = json.dumps([part.elem_id for part in parts])
     quiet: dict[str, Any] = {"queue": False, "api_visibility": "private"}
@@ -24,6 +24,7 @@ def keep_draft(changes: gr.HTML, parts: Sequence[Any], tabs: gr.Tabs, each: Mapp
         [part.change for part in parts], None, list(parts), None,
         js=f"(...values) => {{ reprise.keepDraft({ids}, values); }}", **quiet,
     )  # fmt: skip
-    changes.opened(None, None, [*parts, tabs], js=f"() => reprise.fillIn({ids})", **quiet)
+    filled = changes.opened(None, None, [*parts, tabs], js=f"() => reprise.fillIn({ids})", **quiet)
     for name, tab in each.items():
         tab.select(None, None, None, js=f"() => {{ reprise.draft.keep({{ tab: {name!r} }}); }}", **quiet)
+    return filled

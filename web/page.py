@@ -16,6 +16,7 @@ from web.tabs.script import layout as script
 from web.tabs.speak import layout as speak
 from web.tabs.speak.dictionary import DictionaryHandlers
 from web.tabs.speak.layout import FIRST_TEXT
+from web.tabs.speak.settings import SettingsHandlers
 from web.tabs.status import layout as status
 from web.tabs.status.recogniser import RecogniserHandlers
 from web.ui.components import change_broadcast, connection, dictionary, owner_key, player, recogniser, switches, writing
@@ -69,7 +70,10 @@ def create_app(context: WebContext) -> gr.Blocks:
             listen(event, handlers.load_page, opened, contents, js=OPENING)
         listen(line.back, handlers.load_page, opened, contents)
         keep_choices(shared.picker)
-        keep_draft(changes, shared.drafted, tabs, each)
+        filled = keep_draft(changes, shared.drafted, tabs, each)
+        *sampling, language, model = shared.settings[1:4] + shared.settings[5:7]
+        for event in (filled.then, changes.voices):
+            show(event, SettingsHandlers(context).follow_model, [language, model], [*sampling, language, model])
         show(changes.voices, handlers.refresh_page, [shared.picker, token], [heading, welcome, shared.picker])
     demo.queue(max_size=QUEUE_SIZE, api_open=False)
     return demo

@@ -78,11 +78,16 @@ def heading_html(context: WebContext, words: Words) -> str:
     model = words("heading.running", name=name, device=escape(engine.device))
     able = engine.abilities
     makes = "clones" if able.clones else "describes" if able.describes else ""
-    facts = f'data-makes="{makes}" data-words="{"" if able.needs_words else "optional"}"'
+    facts = {
+        "makes": makes,
+        "words": "" if able.needs_words else "optional",
+        "languages": "" if engine.english_only else "many",
+    }
+    data = " ".join(f'data-{name}="{value}"' for name, value in facts.items())
     return f"""
 <header class="rp-heading">
   <div><h1>Reprise</h1><p>{escape(words("heading.tagline"))}</p></div>
-  <aside class="rp-model" {facts} aria-label="{escape(words("heading.model"))}">
+  <aside class="rp-model" {data} aria-label="{escape(words("heading.model"))}">
     <p>{model}</p>
     {remarks}
   </aside>

@@ -34,6 +34,7 @@ from wyoming.tts import (
 
 from api.errors import detail_of
 from api.speech.delivery import AudioOutput, open_stream
+from api.speech.text_feed import TextFeed
 from engine.errors import InvalidInput, InvalidOption
 from studio.access import Caller
 from studio.speech_service import SpokenBy
@@ -64,7 +65,7 @@ class WyomingHandler(AsyncEventHandler):
         self._context, self._caller = context, Caller()
         self._voice: SynthesizeVoice | None = None  # of the text that is being written
         self._writing = False  # between synthesize-start and synthesize-stop
-        self._text: GrowingText | None = None  # that is being written and spoken
+        self._feed: TextFeed | None = None  # of the text that is being written and spoken
         self._sending: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
@@ -83,6 +84,8 @@ class WyomingHandler(AsyncEventHandler):
 
     async def disconnect(self) -> None:
         """End the speech that is being made."""
+        if self._feed is not None:
+            self._feed.close()
         if self._sending is not None:
             self._sending.cancel()
             with suppress(asyncio.CancelledError):
@@ -105,19 +108,19 @@ class WyomingHandler(AsyncEventHandler):
         elif SynthesizeChunk.is_type(event.type) and self._writing:
             await self._write(SynthesizeChunk.from_event(event).text)
         elif SynthesizeStop.is_type(event.type) and self._writing:
-            text, self._text, self._writing = self._text, None, False
-            if text is None:
+            feed, self._feed, self._writing = self._feed, None, False
+            if feed is None:
                 await self._finish_sending()
                 await self._send(SynthesizeStopped())
             else:
-                text.finish()
+                feed.finish()
 
     async def _write(self, piece: str) -> None:
-        if self._text is None:
+        if self._feed is None:
             growing = await run_in_threadpool(self._context.app.engine.growing_text)
             await self._begin(self._voice, growing, AudioStop(), SynthesizeStopped())
-            self._text = growing
-        await run_in_threadpool(self._context.speech.extend, self._caller, self._text, piece)
+            self._feed = TextFeed(self._context.speech, self._caller, growing)
+        await self._feed.append(piece)
 
     async def _begin(self, voice: SynthesizeVoice | None, text: str | GrowingText, *end: Eventable) -> None:
         """Begin to speak when the text before is spoken. end: what is sent after the audio."""

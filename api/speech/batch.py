@@ -15,7 +15,7 @@ from api.context import ApiContext, context_of
 from api.errors import ErrorDetail, detail_of, documented, invalid_detail
 from api.speech.create import begin_speech, clip_of
 from api.speech.delivery import whole
-from api.speech.request import SpeechRequest
+from api.speech.request import SpeechRequest, without_nulls
 from api.speech.stream import SpokenWord, disconnected
 from studio.access import Caller
 
@@ -50,6 +50,7 @@ class BatchResult(BaseModel):
     status: Literal["success", "error"]
     audio_data: str | None = None
     media_type: str | None = None
+    seed: int | None = None
     usage: ItemUsage | None = None
     words: list[SpokenWord] | None = None
     error: ErrorDetail | None = None
@@ -72,7 +73,7 @@ async def create_batch(asked: BatchRequest, request: Request) -> BatchResponse:
 
     async def result(index: int, item: dict[str, Any]) -> BatchResult:
         async with places:
-            return await _result(context, caller, index, {**common, **item})
+            return await _result(context, caller, index, {**common, **without_nulls(item)})
 
     work = asyncio.gather(*(result(index, item) for index, item in enumerate(asked.items)))
     watch = asyncio.create_task(_cancel_when_gone(work, request.receive))
@@ -86,7 +87,7 @@ async def create_batch(asked: BatchRequest, request: Request) -> BatchResponse:
 
 async def _result(context: ApiContext, caller: Caller, index: int, values: dict[str, Any]) -> BatchResult:
     try:
-        asked = SpeechRequest.model_validate(values)
+        asked = SpeechRequest.model_validate(without_nulls(values))
         stream = await begin_speech(context, caller, asked, await clip_of(context, asked), complete=True)
         words: list[SpokenWord] = []
         data = await whole(context, stream, words)
@@ -100,6 +101,7 @@ async def _result(context: ApiContext, caller: Caller, index: int, values: dict[
         status="success",
         audio_data=base64.b64encode(data).decode(),
         media_type=stream.media_type,
+        seed=stream.seed,
         words=words if asked.timestamp_granularities else None,
         usage=ItemUsage(characters=usage.characters, frames=usage.frames, seconds=round(usage.seconds, 3)),
     )

@@ -13,8 +13,8 @@ from starlette.responses import Response, StreamingResponse
 from api.access import caller_of
 from api.context import ApiContext, context_of
 from api.errors import CLIENT_GONE, detail_of, documented
-from api.speech.delivery import BINARY, left_before_audio, open_stream, respond, whole
-from api.speech.request import SpeechRequest, read_speech_request
+from api.speech.delivery import BINARY, left_before_audio, open_stream, respond, told_of, whole
+from api.speech.request import SpeechRequest, inline_schema, read_speech_request
 from api.speech.stream import SpeechStream
 from engine.errors import InvalidInput
 from engine.text import GrowingText
@@ -23,10 +23,12 @@ from studio.speech_service import SpokenBy
 
 router = APIRouter(tags=["speech"])
 
-_SCHEMA = SpeechRequest.model_json_schema()
+_SCHEMA = inline_schema(SpeechRequest)
+_UPLOAD = {"type": "string", "format": "binary", "description": "A clip of the voice."}
+_FORM = {**_SCHEMA, "properties": {**_SCHEMA["properties"], "ref_audio": _UPLOAD}}
 _REQUEST_BODY = {
     "required": True,
-    "content": {"application/json": {"schema": _SCHEMA}, "multipart/form-data": {"schema": _SCHEMA}},
+    "content": {"application/json": {"schema": _SCHEMA}, "multipart/form-data": {"schema": _FORM}},
 }
 _SPEECH: dict[int | str, dict[str, Any]] = {
     200: {
@@ -56,8 +58,7 @@ async def create_speech(request: Request) -> Response:
     headers = {
         "Cache-Control": "no-store",
         "X-Accel-Buffering": "no",  # a proxy that collects the response would undo the streaming
-        "X-Usage-Characters": str(len(asked.input)),
-        "X-Seed": str(stream.seed),
+        **told_of(stream),
     }
     if asked.stream_format == "sse":
         return await respond(context, stream, request, headers, _events(stream), "text/event-stream")

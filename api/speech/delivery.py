@@ -125,6 +125,11 @@ class FinishedFile:
         return file.encode(samples) + file.finish()
 
 
+def told_of(stream: SpeechStream) -> dict[str, str]:
+    """The headers of every response with speech: its characters and its seed."""
+    return {"X-Usage-Characters": str(stream.usage.characters), "X-Seed": str(stream.seed)}
+
+
 async def respond(
     context: ApiContext,
     stream: SpeechStream,

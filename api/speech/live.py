@@ -4,7 +4,7 @@ The client sends JSON:
 
     session.config   voice, response_format, speed, seed, instructions, language, sample_rate, model, ref_audio,
                      ref_text, timestamp_granularities: as for `POST /v1/audio/speech`; before the first text, and
-                     again between two replies
+                     again between two replies, with the fields that change
     input.text       text: a piece of a reply, as a language model writes it
     input.done       the reply is complete
     input.interrupt  the listener has interrupted; seconds: of the reply's audio that was played (by default as many as
@@ -19,7 +19,7 @@ The server sends audio as binary messages, and JSON:
     audio.done       it has ended: sentence_index, seconds
     session.done     the reply has ended: its usage; the next one may begin
     interrupted      the reply ends here: heard and unheard, its words; seconds
-    error            a sentence; the reply, if there was one, has ended
+    error            a sentence; where a piece of a reply was refused, the reply has ended
 
 All text of a reply is one conversation for the model, cut at sentences and clauses: what comes later continues in the
 voice and the tone of what is being spoken.
@@ -28,6 +28,7 @@ voice and the tone of what is being spoken.
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -42,14 +43,15 @@ from api.errors import detail_of
 from api.speech.create import begin_speech, clip_of
 from api.speech.delivery import NOT_WHOLE
 from api.speech.reply import Reply
-from api.speech.request import SpeechRequest
+from api.speech.request import SpeechRequest, without_nulls
+from api.speech.text_feed import TextFeed
 from engine.audio.output.stream import StreamFormat
 from engine.errors import InvalidInput, RepriseError
 from studio.access import Caller
 from studio.heard import HeardWords
 from studio.speech_service import MAX_CHARACTERS
 
-IDLE_SECONDS = 300.0  # without a message of the client
+IDLE_SECONDS = 300.0  # without a message of the client, after all that was sent was played
 
 router = APIRouter()
 
@@ -88,7 +90,7 @@ async def speak_live(socket: WebSocket) -> None:
     await socket.accept()
     session = LiveSession(socket, context_of(socket), caller_of(socket))
     try:
-        while await session.handle(await _message(socket)):
+        while await session.handle(await _message(socket, session)):
             pass
         await socket.close()
     except TimeoutError:
@@ -99,13 +101,21 @@ async def speak_live(socket: WebSocket) -> None:
         await session.end()
 
 
-async def _message(socket: WebSocket) -> Any:
+async def _message(socket: WebSocket, session: LiveSession) -> Any:
     """The next message of the client. Raises WebSocketDisconnect, TimeoutError."""
-    async with asyncio.timeout(IDLE_SECONDS):
-        try:
-            return await socket.receive_json()
-        except (ValueError, KeyError, RecursionError):  # not JSON, or nested too deeply; a binary message
-            return None
+    receiving, last = asyncio.create_task(socket.receive_json()), time.monotonic()
+    try:
+        while True:
+            left = max(last, session.heard_until) + IDLE_SECONDS - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            await asyncio.wait([receiving], timeout=left)
+            if receiving.done():
+                return receiving.result()
+    except (ValueError, KeyError, RecursionError):  # not JSON, or nested too deeply; a binary message
+        return None
+    finally:
+        receiving.cancel()
 
 
 class LiveSession:
@@ -113,9 +123,16 @@ class LiveSession:
 
     def __init__(self, socket: WebSocket, context: ApiContext, caller: Caller) -> None:
         self._socket, self._context, self._caller = socket, context, caller
-        self._config = SessionConfig.model_validate({"type": "session.config", "voice": "alloy"})
+        self._fields: dict[str, Any] = {"type": "session.config", "voice": "alloy"}  # of the configuration
+        self._config = SessionConfig.model_validate(self._fields)
         self._clip: bytes | None = None
         self._reply: Reply | None = None
+        self._feed: TextFeed | None = None  # of the reply
+
+    @property
+    def heard_until(self) -> float:
+        """When the listener has heard what was sent, by `time.monotonic`; a time in the past before any audio."""
+        return self._reply.heard_until if self._reply is not None else 0.0
 
     async def handle(self, message: Any) -> bool:
         """Do what a message says; False for the last one."""
@@ -123,7 +140,7 @@ class LiveSession:
         try:
             match kind:
                 case "session.config":
-                    await self._configure(SessionConfig.model_validate(message))
+                    await self._configure(without_nulls(message))
                 case "input.text":
                     await self._write(InputText.model_validate(message).text)
                 case "input.done":
@@ -144,46 +161,52 @@ class LiveSession:
 
     async def end(self) -> None:
         """End the reply that is being spoken."""
+        if self._feed is not None:
+            self._feed.close()
+            self._feed = None
         if self._reply is not None:
             await self._reply.stop()
             self._reply = None
 
-    async def _configure(self, config: SessionConfig) -> None:
+    async def _configure(self, changes: dict[str, Any]) -> None:
         if self._speaking:
             raise LiveError("The reply has begun: configure the session before it, or interrupt it.")
+        replaced = {"voice", "ref_audio", "ref_text"} if {"voice", "ref_audio"} & set(changes) else set()
+        fields = {name: value for name, value in self._fields.items() if name not in replaced} | changes
+        config = SessionConfig.model_validate(fields)
         if config.lufs is not None:
             raise LiveError(NOT_WHOLE)
         self._context.check_model(config.model)
         clip = await clip_of(self._context, config)
         if config.voice is not None and clip is None:
             await run_in_threadpool(self._context.speech.find_voice, self._caller, config.voice)
-        self._config, self._clip = config, clip
+        self._fields, self._config, self._clip = fields, config, clip
         await self._socket.send_json(
             {"type": "session.created", "voice": config.voice, "format": config.response_format}
         )
 
     async def _write(self, text: str) -> None:
-        if not self._speaking:
+        if not self._speaking or self._feed is None:
             await self.end()
             self._reply = await self._begin()
-        assert self._reply is not None, "it was just begun"
+            self._feed = TextFeed(self._context.speech, self._caller, self._reply.text)
         try:
-            await run_in_threadpool(self._context.speech.extend, self._caller, self._reply.text, text)
+            await self._feed.append(text)
         except RepriseError:
-            if not len(self._reply.text):  # a reply that has not begun
-                await self.end()
+            await self.end()
             raise
 
     async def _complete(self) -> None:
-        if self._reply is None or not self._speaking:
+        if self._feed is None or not self._speaking:
             raise LiveError("There is no reply to complete: send input.text first.")
-        self._reply.text.finish()
+        self._feed.finish()
 
     async def _interrupt(self, seconds: float | None) -> None:
         if self._reply is None:
             raise LiveError("There is no reply to interrupt.")
-        await self._reply.interrupt(seconds)
-        self._reply = None
+        reply, self._reply = self._reply, None
+        await self.end()
+        await reply.interrupt(seconds)
 
     async def _begin(self) -> Reply:
         config, engine = self._config, self._context.app.engine

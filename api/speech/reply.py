@@ -36,6 +36,7 @@ class Reply:
         self._tells_words = tells_words
         self._sentence = -1  # that is being sent
         self._sent_at: float | None = None  # when the first audio was
+        self.heard_until = 0.0  # by `time.monotonic`: what was sent is then played
         self._task = asyncio.create_task(self._send())
 
     @property
@@ -106,6 +107,7 @@ class Reply:
             await self._socket.send_bytes(part.data)
             if self._sent_at is None:
                 self._sent_at = time.monotonic()
+            self.heard_until = max(time.monotonic(), self._sent_at + self._words.seconds)
 
     async def _end_sentence(self, seconds: float) -> None:
         if self._sentence >= 0:

@@ -45,6 +45,11 @@ VoiceName = Annotated[
 ]
 
 
+def _as_list(value: Any) -> Any:
+    """A list, of which a form has one element alone."""
+    return [value] if isinstance(value, str) else value
+
+
 class SpeechRequest(BaseModel):
     """What to say, and how. Fields of other servers that mean nothing here are ignored."""
 
@@ -79,7 +84,7 @@ class SpeechRequest(BaseModel):
         allow_inf_nan=False,
         description="Loudness of the whole after EBU R 128, such as -16 or -23; with `stream` false, and in batches.",
     )
-    timestamp_granularities: list[Literal["word"]] = Field(
+    timestamp_granularities: Annotated[list[Literal["word"]], BeforeValidator(_as_list)] = Field(
         default=[],
         max_length=1,
         description="`word`: tell when each word is spoken, in server-sent events and in batches; refused for a model "
@@ -101,7 +106,8 @@ async def read_speech_request(request: Request) -> tuple[SpeechRequest, bytes | 
     clip: bytes | None = None
     if content_type(request) == "multipart/form-data":
         async with request.form(max_files=1, max_fields=20) as form:
-            values: Any = {name: value for name, value in form.multi_items() if isinstance(value, str)}
+            # Clients write the name of a list with brackets or without.
+            values: Any = {name.removesuffix("[]"): value for name, value in form.items() if isinstance(value, str)}
             upload = form.get("ref_audio")
             clip = await upload.read() if isinstance(upload, UploadFile) else None
     else:
@@ -129,9 +135,29 @@ async def read_body(request: Request, readers: Mapping[str, Callable[[bytes], An
 def validated(model: type[Body], values: Any) -> Body:
     """The content of a body as its model. Raises RequestValidationError, as FastAPI does."""
     try:
-        return model.model_validate(values)
+        return model.model_validate(without_nulls(values))
     except ValidationError as error:
         raise RequestValidationError(error.errors(include_url=False, include_context=False)) from error
+
+
+def inline_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of a body, for an operation that reads it itself: without references to other schemas."""
+    schema = model.model_json_schema()
+    found = schema.pop("$defs", {})
+
+    def resolved(part: Any) -> Any:
+        if isinstance(part, dict):
+            if name := str(part.get("$ref", "")).rpartition("/")[2]:
+                return resolved(found[name])
+            return {key: resolved(value) for key, value in part.items()}
+        return [resolved(each) for each in part] if isinstance(part, list) else part
+
+    return dict(resolved(schema))
+
+
+def without_nulls(values: Any) -> Any:
+    """Values without those that are null: clients with typed requests send null for what they leave out."""
+    return {name: value for name, value in values.items() if value is not None} if isinstance(values, dict) else values
 
 
 def content_type(request: Request) -> str:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from engine.errors import InvalidText
-from engine.text.sentences import Span, is_clause_end, sentences, word_ends
+from engine.text.sentences import Span, ends_sentence, is_clause_end, sentences, word_ends
 from engine.text.turns import Segment, Segmentation
 
 MIN_CLAUSE_WORDS = 4  # fewer words before a comma are spoken together with what follows
@@ -15,8 +15,9 @@ MIN_CLAUSE_WORDS = 4  # fewer words before a comma are spoken together with what
 class GrowingText:
     """Pieces of text in, segments out: whole sentences where there are any, else clauses.
 
-    A mark ends a sentence only when more text shows that it does ("3.5", "Mr. Gray"), or when the text is finished. The
-    writer calls `append` and `finish`, the request `take`; each may be in a thread of its own.
+    A mark ends a sentence where a space follows that no abbreviation or number explains ("Mr. ", "3."), where more text
+    shows that it does, or when the writer pauses or has finished. The writer calls `append`, `pause` and `finish`, the
+    request `take`; each may be in a thread of its own.
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class GrowingText:
         self._lock = threading.Lock()
         self._pending = ""
         self._characters = 0
-        self._finished = False
+        self._paused = self._finished = False
 
     def __len__(self) -> int:
         """Characters so far."""
@@ -46,6 +47,13 @@ class GrowingText:
                 raise InvalidText("The text is finished already; begin another one.")
             self._pending += piece
             self._characters += len(piece)
+            self._paused = False
+        self.changed()
+
+    def pause(self) -> None:
+        """Say that no more text comes for a while: a mark at the end ends its sentence."""
+        with self._lock:
+            self._paused = True
         self.changed()
 
     def finish(self) -> None:
@@ -63,7 +71,8 @@ class GrowingText:
     def take(self) -> list[Segment]:
         """Take the segments that can be spoken now; none where their end has not come."""
         with self._lock:
-            end = len(self._pending) if self._finished else speakable_end(self._pending, self._segmentation.max_bytes)
+            most, paused = self._segmentation.max_bytes, self._paused
+            end = len(self._pending) if self._finished else speakable_end(self._pending, most, paused=paused)
             text, self._pending = self._pending[:end], self._pending[end:]
         try:
             taken = self._segmentation.plan(self.respell(text), self._last)
@@ -73,16 +82,18 @@ class GrowingText:
         return taken
 
 
-def speakable_end(text: str, max_bytes: int) -> int:
+def speakable_end(text: str, max_bytes: int, *, paused: bool = False) -> int:
     """The end of what can be spoken of an unfinished text, 0 where nothing can.
 
     It is the end of the last whole line or sentence; else of the last clause that is long enough; else, in a text
-    longer than a segment, of the last whole word.
+    longer than a segment, of the last whole word. paused: whether more text is not expected soon.
     """
     whole: Span = (0, len(text))
     written = len(text.rstrip())
-    line = text.rfind("\n", 0, written) + 1
+    line = text.rfind("\n") + 1
     ends = [end for _, end in sentences(text, (line, len(text))) if end < written]
+    if (paused or written < len(text)) and _is_sentence(text[line:written]):
+        ends.append(written)
     if ends or line:
         return max([line, *ends])
     words = [end for end in word_ends(text, whole) if end < written]
@@ -90,3 +101,11 @@ def speakable_end(text: str, max_bytes: int) -> int:
     if clauses:
         return clauses[-1]
     return words[-1] if words and len(text.encode("utf-8", "surrogatepass")) > max_bytes else 0
+
+
+def _is_sentence(line: str) -> bool:
+    """Whether a line ends with a mark that ends a sentence whatever follows; an ellipsis and an abbreviation do not."""
+    if not ends_sentence(line) or line.endswith(("…", "..")):
+        return False
+    followed = f"{line} 3"  # a number, since some abbreviations need one
+    return any(end == len(line) for _, end in sentences(followed, (0, len(followed))))

@@ -120,7 +120,7 @@ def spend(*, session: Session, key_id: str, characters: int, now: datetime) -> b
     if row is None or row.quota is None or row.quota_seconds is None:
         return row is not None
     period = _period(now, row.quota_seconds)
-    before = case((ApiKeyRow.period == period, ApiKeyRow.used), else_=0)
+    before = case((ApiKeyRow.period == period, ApiKeyRow.used), else_=max(0, -characters))
     done = session.execute(
         update(ApiKeyRow)
         .where(ApiKeyRow.id == key_id, before + characters <= ApiKeyRow.quota)

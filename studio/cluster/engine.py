@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
@@ -379,7 +380,8 @@ class _Work:
         self._began = time.perf_counter()
         self._segments: list[Segment] = []
         self._spoken: list[SpokenSegment] = []  # also those whose audio is still under way
-        self._end = 0  # samples of the take that have arrived
+        self._end = 0  # samples of the take that have arrived, with pauses
+        self._frames: Counter[int] = Counter()  # of them, by segment
         self._first_audio: float | None = None
         self._changed = asyncio.Event()
 
@@ -453,26 +455,24 @@ class _Work:
         elapsed = self._elapsed()
         if self._first_audio is None:
             self._first_audio = elapsed
+        if chunk.start < self._end:  # spoken again
+            self._frames = Counter({at: frames for at, frames in self._frames.items() if at < chunk.segment})
         self._end = chunk.start + len(chunk.samples)
+        self._frames[chunk.segment] += chunk.frames
         segments = max(chunk.segments, len(self._segments))
         self._items.put(replace(chunk, elapsed=elapsed, segments=segments))
 
     def _arrived(self) -> list[SpokenSegment]:
         """The segments whose audio has arrived as a whole."""
-        arrived, samples = [], 0
-        for segment in self._spoken:
-            samples += segment.result.frames * self._engine.frame_length
-            if samples > self._end:
-                break
-            arrived.append(segment)
-        return arrived
+        whole = [self._frames[at] >= segment.result.frames for at, segment in enumerate(self._spoken)]
+        return self._spoken[: whole.index(False) if False in whole else None]
 
     def cancelled_result(self) -> SpeechResult:
         """The result of a speech that was cancelled now."""
         return replace(self._result("end"), stop_reason="cancelled")
 
     def _result(self, stop_reason: Any) -> SpeechResult:
-        frames = self._end // self._engine.frame_length
+        frames = self._frames.total()
         return SpeechResult(
             stop_reason,
             frames,

@@ -289,7 +289,7 @@ class ZeroGpuSpeech:
         items, self._items = self._items, None
         if items is not None and hasattr(items, "close"):
             items.close()
-        if self.result is None or self.result.stop_reason != "cancelled":
+        if self.result is None:
             from engine.request import SpeechResult
 
             results = tuple(segment.result for segment in self._spoken)

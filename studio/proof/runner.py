@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineBusy, GenerationNotFound, InvalidInput, ScriptNotFound, VoiceNotFound
+from engine.languages import language_tag
 from engine.sentences import Sentence
 from storage.repositories.script.hearings import Hearing
 from studio.error_sentences import error_sentence
@@ -209,4 +210,4 @@ class ProofRunner:
             language = self._storage.voices.get(card.voice_id or "", owner=run.owner).language
         except VoiceNotFound:
             return ""
-        return language.lower().partition("-")[0]
+        return language_tag(language)

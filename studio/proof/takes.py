@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineBusy, InvalidInput, VoiceNotFound
+from engine.languages import language_tag
 from storage.repositories.script.hearings import Hearing
 from studio.proof.compare import compare
+from studio.takes.buffer import LANGUAGE
 from studio.takes.requests import TakeRequest
 
 if TYPE_CHECKING:
@@ -113,10 +115,10 @@ class TakeProofs:
         return Hearing(heard, found.word_error, found.marks, self._recogniser.name)
 
     def _language(self, kept: GenerationRecord, owner: str) -> str:
-        try:
-            return self._voices.get(kept.voice_id or "", owner=owner).language.lower().partition("-")[0]
-        except VoiceNotFound:
-            return ""
+        language = str(kept.settings.get(LANGUAGE) or "")
+        with suppress(VoiceNotFound):
+            language = language or self._voices.get(kept.voice_id or "", owner=owner).language
+        return language_tag(language)
 
     def _keep(self, owner: str, take_id: str, hearing: Hearing) -> Hearing:
         with self._lock:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from studio.provenance.watermark import Watermark
 
 SAMPLING_SETTINGS = ("temperature", "top_p", "top_k")  # the options that are kept with a take, beside its seed
+LANGUAGE = "language"  # kept with a take for which one was chosen, as its tag
 PARAGRAPH_PAUSE = "paragraph_pause"  # kept with a take whose paragraphs were held apart, in seconds
 
 
@@ -82,7 +83,10 @@ class TakeBuffer:
             seed=seed,
             voice_name=voice_name,
             voice_id=voice_id,
-            settings={name: getattr(options, name) for name in SAMPLING_SETTINGS},
+            settings={
+                **{name: getattr(options, name) for name in SAMPLING_SETTINGS},
+                **({LANGUAGE: options.language} if options.language else {}),
+            },
             model=model,
             stop_reason=result.stop_reason if result else stop_reason,
             real_time_factor=result.real_time_factor if result else None,

@@ -9,7 +9,7 @@ from engine.engine import SpeakOptions
 from engine.errors import VoiceNotFound
 from engine.text import with_paragraph_pauses
 from studio.pronunciation import as_said
-from studio.takes.buffer import PARAGRAPH_PAUSE, SAMPLING_SETTINGS, TakeBuffer
+from studio.takes.buffer import LANGUAGE, PARAGRAPH_PAUSE, SAMPLING_SETTINGS, TakeBuffer
 from studio.voices.available_voices import AvailableVoices
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ class TakeRequest:
         """The text, voice and settings of a take. seed: None for a new one. Raises VoiceNotFound."""
         if kept.voice_id is None:
             raise VoiceNotFound("voices.gone")
-        options: dict[str, Any] = {name: value for name, value in kept.settings.items() if name in SAMPLING_SETTINGS}
+        names = (*SAMPLING_SETTINGS, LANGUAGE)
+        options: dict[str, Any] = {name: value for name, value in kept.settings.items() if name in names}
         pause = float(kept.settings.get(PARAGRAPH_PAUSE) or 0)
         return cls(kept.text, kept.voice_id, SpeakOptions(**options, seed=seed), pause)
 
@@ -78,7 +79,8 @@ class TakeSpeaker:
         engine = self._engine
         voice = AvailableVoices(engine, self._storage.voices).ready(request.voice_id, owner=owner)
         text = with_paragraph_pauses(request.text, request.paragraph_pause)
-        text = as_said(self._storage, text, voice.language, owner=owner, phones=engine.abilities.phones)
+        language = request.options.language or voice.language
+        text = as_said(self._storage, text, language, owner=owner, phones=engine.abilities.phones)
         options = replace(request.options, word_times=engine.abilities.word_times)
         speech = engine.speak(text, voice.voice, options, owner=owner)
         return NewTake(request, voice.name, speech, TakeBuffer(engine.sample_rate, self._watermark, text=request.text))

@@ -45,7 +45,7 @@ def test_other_addresses_are_refused(url: str) -> None:
     [
         (source(302, location="https://evil.example/"), "status 302"),
         (source(404), "status 404"),
-        (source(content=bytes(MOST_WITH_AUDIO + 1)), "larger than 16 MB"),
+        (source(content=bytes(MOST_WITH_AUDIO + 1)), "larger than 32 MB"),
     ],
 )
 def test_answers_without_a_clip_are_told(answer: ClipSource, says: str) -> None:

@@ -239,7 +239,7 @@ def test_other_bodies_are_refused(client: httpx.Client) -> None:
 
 
 def test_languages_that_the_model_speaks_are_accepted(speak: Speak) -> None:
-    for language in ("en", "en-GB", "English", "Auto"):
+    for language in ("en", "en-GB", "English", "Auto", ""):
         assert speak(language=language, max_new_tokens=1).status_code == 200
 
 

@@ -53,6 +53,11 @@ def test_an_entry_is_for_the_language_of_the_voice() -> None:
     assert respelled("Le chat.", ENTRIES, "fr-CA") == "Le shah."
     both = [Pronunciation("data", "dayta"), Pronunciation("data", "dahta", language="de")]
     assert [respelled("data", both, language) for language in ("de", "en")] == ["dahta", "dayta"]
+    assert [respelled("data", both, language) for language in ("German", "de-AT", "auto")] == [
+        "dahta",
+        "dahta",
+        "dayta",
+    ]
 
 
 def test_dictionaries_go_through_csv_unchanged() -> None:

@@ -141,7 +141,7 @@ def test_invented_sessions_of_a_served_page_stay_few(
     visitor.arrive()
     function = visitor._function("click", "rp-speak", 1)
     for number in range(12):
-        data = ["Hi.", anna, "", 0.7, 0.8, 30, 0, None, f"ticket {number}"]
+        data = ["Hi.", anna, "", 0.7, 0.8, 30, 0, "", "fake", None, f"ticket {number}"]
         body = {"data": data, "fn_index": function, "session_hash": f"invented{number}"}
         assert visitor.http.post("gradio_api/queue/join", json=body).status_code == 200
     (app,) = apps

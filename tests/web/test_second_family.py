@@ -19,7 +19,7 @@ from tests.engine.families.qwen3_tts.conftest import as_kind
 from tests.paths import CLIP, QWEN
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web import conftest
-from tests.web.visiting import open_tab, pick, picker, speak, visit, wait_for
+from tests.web.visiting import open_settings, open_tab, pick, picker, speak, visit, wait_for
 
 KINDS = ("base", "custom_voice", "voice_design")
 
@@ -69,15 +69,31 @@ def test_saved_voices_speak_and_own_voices_appear(
     with visit(chromium, serve(FakeEngine(), storage), viewport={"width": 1280, "height": 900}) as page:
         rail = page.locator(".rp-rail-row")
         expect(rail).to_have_count(1)
+        expect(page.locator("#rp-language")).to_have_count(0)
+        open_settings(page)
+        top_k = page.locator("#rp-top-k input[type=number]")
+        top_k.fill("7")
+        top_k.press("Tab")
         load(page, "base")
+        open_tab(page, "Speak")
+        expect(top_k).not_to_have_value("7")  # it was the other model's
+        page.get_by_label("Language of the text").click()
+        page.locator("#rp-language").get_by_role("option", name="Deutsch").click()
         speak_in(page, "Anna", "The library is kept.")
+        assert storage.history.page().records[0].settings["language"] == "de"
+        page.reload()
+        open_settings(page)
+        expect(page.get_by_label("Language of the text")).to_have_value("Deutsch")
         open_tab(page, "New voice")
         page.locator(".rp-file").set_input_files(CLIP)
         expect(page.get_by_text("This model can do without them")).to_be_visible()
         page.get_by_label("Name of the voice").fill("Ben")
+        page.get_by_label("Language of the voice").click()
+        page.locator("#rp-voice-language").get_by_role("option", name="Français").click()
         page.get_by_label("I am Ben").check()
         page.get_by_role("button", name="Save voice").click()
         expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Ben”.")  # without the words of the clip
+        assert storage.voices.find("Ben").language == "fr"
         speak_in(page, "Ben", "Without words.")
 
         load(page, "custom_voice")

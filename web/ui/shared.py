@@ -14,8 +14,8 @@ class SharedComponents:
 
     token: the browser's token, an input of every event. heading: of the page; it names the model. changes: takes a
     `ChangeBroadcast`; its events `voices`, `history` and `scripts` fire in all pages of this browser. tabs: to show
-    another tab, by its id. picker, text, hints, notice, settings: of the Speak tab, which fills the last: seed,
-    temperature, top-p, top-k, pause of paragraphs, and their accordion. stage: the player. drafted: what the page keeps
+    another tab, by its id. picker, text, hints, notice, settings: of the Speak tab, which fills the last: as
+    `web.tabs.speak.settings.NAMES`, and their accordion. stage: the player. drafted: what the page keeps
     across a reload; tabs add to it.
     """
 

@@ -114,7 +114,7 @@ def test_http_needs_the_keys_of_the_interface(server: Server, client: httpx.Clie
     accepts = {"Accept": "application/json, text/event-stream"}
     assert client.post("/mcp", json=ping, headers=accepts).status_code == 200
     assert client.post("/mcp", json=ping, headers={**accepts, "Origin": "https://evil.example"}).status_code == 401
-    assert client.post("/mcp", content=b"x" * (17 << 20), headers=accepts).status_code == 413
+    assert client.post("/mcp", content=b"x" * (33 << 20), headers=accepts).status_code == 413
     assert client.get("/mcp", headers=accepts).status_code == 405
     with server.key() as key:
         assert client.post("/mcp", json=ping, headers=accepts).status_code == 401

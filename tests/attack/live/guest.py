@@ -85,7 +85,7 @@ class Guest(Visitor):
 
     def begin_take(self, text: str) -> httpx.Response:
         """Queue a take and open its message stream without reading it; the caller closes it."""
-        data = [text, self.sample(), "", 0.7, 0.8, 30, self.token, "ticket"]
+        data = [text, self.sample(), "", 0.7, 0.8, 30, 0, "", "", self.token, "ticket"]
         body = {"data": data, "fn_index": self._function("click", "rp-speak", 1), "session_hash": self._session}
         self.http.post("gradio_api/queue/join", json=body).raise_for_status()
         request = self.http.build_request("GET", "gradio_api/queue/data", params={"session_hash": self._session})

@@ -143,7 +143,7 @@ def test_limits_make_sense() -> None:
 
 
 def messages(context: WebContext, text: str, voice_id: str, ticket: str) -> Any:
-    return SpeakHandlers(context).speak(text, voice_id, "", 0.7, 0.8, 30, 0, None, ticket, None)  # type: ignore[arg-type]
+    return SpeakHandlers(context).speak(text, voice_id, "", 0.7, 0.8, 30, 0, "", "fake", None, ticket, None)  # type: ignore[arg-type]
 
 
 def test_a_refused_take_asks_nothing_of_the_engine(context: WebContext, engine: Any) -> None:

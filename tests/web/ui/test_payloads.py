@@ -163,7 +163,7 @@ def test_no_door_shows_where_things_lie_on_the_server(
     def fail(*_args: Any, **_more: Any) -> Any:
         raise failure
 
-    told = [list(SpeakHandlers(context).speak("Hi.", anna.id, "", 0.7, 0.8, 30, 0, None, "t", NOBODY))]
+    told = [list(SpeakHandlers(context).speak("Hi.", anna.id, "", 0.7, 0.8, 30, 0, "", "fake", None, "t", NOBODY))]
     for name in ("list", "get", "update", "trash", "duplicate", "trashed"):
         monkeypatch.setattr(context.storage.voices, name, fail)
     for name in ("star", "get", "page", "settings", "clear"):

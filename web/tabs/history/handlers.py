@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from engine.errors import InvalidInput
 from storage.voices.library import MAX_SEARCH
-from studio.takes.buffer import PARAGRAPH_PAUSE, SAMPLING_SETTINGS
+from studio.takes.buffer import LANGUAGE, PARAGRAPH_PAUSE, SAMPLING_SETTINGS
 from web.tabs.history.views import entry_view, megabytes, question_html, retention_choices, storage_use_html
 from web.ui.events import broadcast_change, skip_when_refused
 from web.ui.messages import error_message, notice
@@ -133,11 +133,11 @@ class HistoryHandlers:
             record = self._history.get(parse_payload(Entry, event).id, owner=owner)
             voices = self._context.voices.list(owner=owner)
         except Exception as error:
-            return *(gr.skip(),) * 10, notice(error_message(error, words), "bad")
+            return *(gr.skip(),) * 12, notice(error_message(error, words), "bad")
         exists = any(voice.id == record.voice_id for voice in voices)
         picker = select_voice(voices, record.voice_id, words) if exists else gr.skip()
         settings = [record.settings.get(name, gr.skip()) for name in SAMPLING_SETTINGS]
-        settings.append(record.settings.get(PARAGRAPH_PAUSE, 0))
+        settings += [record.settings.get(PARAGRAPH_PAUSE, 0), record.settings.get(LANGUAGE, ""), gr.skip()]
         remark = notice(self._reuse_remark(record, exists, words), "good" if exists else "bad")
         accordion = gr.Accordion(open=True)  # shows the seed
         return record.text, picker, str(record.seed), *settings, accordion, remark, gr.Tabs(selected="speak"), ""

@@ -49,7 +49,7 @@ class Names(Payload):
 class VoiceForm(Names):
     """The form without its clips. agreed: the consent checkbox. description: of the voice, for models that take one.
 
-    language: of the sample that such a voice speaks; "" for the page's.
+    language: a tag; "" for none: a described voice then speaks its sample in the page's.
     """
 
     agreed: Annotated[bool, default_if_invalid(False)]
@@ -59,11 +59,12 @@ class VoiceForm(Names):
 
 @dataclass(frozen=True)
 class CheckedForm:
-    """The form after its checks. who: gives the consent. owner: a key."""
+    """The form after its checks. who: gives the consent. language: a tag, "" for an unknown one. owner: a key."""
 
     clips: tuple[ChosenClip, ...]
     name: str
     who: str
+    language: str
     owner: str
 
 
@@ -108,7 +109,7 @@ class NewVoiceHandlers:
         if self._context.engine.abilities.describes:
             saving = self.describe_steps(name, description, language, token, request)
         else:
-            saving = self.save_steps(clips, name, speaker, agreed, token, request)
+            saving = self.save_steps(clips, name, speaker, agreed, language, token, request)
         try:
             async for updates in self._pool.steps(client_address(request), saving):
                 yield updates
@@ -116,7 +117,7 @@ class NewVoiceHandlers:
             yield notice(error_message(error, self._context.words(request)), "bad"), *(gr.skip(),) * (FIELDS + 4)
 
     def save_steps(
-        self, clips: Any, name: Any, speaker: Any, agreed: Any, token: Any, request: gr.Request
+        self, clips: Any, name: Any, speaker: Any, agreed: Any, language: Any, token: Any, request: gr.Request
     ) -> Generator[Updates, None, None]:
         """Outputs: notice; the five fields, emptied when the voice is saved; Speak's voice picker and notice; tab to
         show; change broadcast."""
@@ -124,11 +125,12 @@ class NewVoiceHandlers:
         unchanged = (gr.skip(),) * (FIELDS + 4)
         try:
             yield steps_html("preparing", words), *unchanged
-            form = self._check_form(clips, name, speaker, agreed, token, request)
+            form = self._check_form(clips, name, speaker, agreed, language, token, request)
             used, left_out = split_by_length(form.clips)
             reference = self._reference(used)
             yield steps_html("encoding", words), *unchanged
-            made = context.engine.encode_voice(form.name, [reference], consent=_consent(form.who, words))
+            consent = _consent(form.who, words)
+            made = context.engine.encode_voice(form.name, [reference], language=form.language, consent=consent)
             yield steps_html("saving", words), *unchanged
             record = self._save(made.voice, form)
         except IncompleteForm as error:
@@ -177,13 +179,13 @@ class NewVoiceHandlers:
         return form
 
     def _check_form(
-        self, clips: Any, name: Any, speaker: Any, agreed: Any, token: Any, request: gr.Request
+        self, clips: Any, name: Any, speaker: Any, agreed: Any, language: Any, token: Any, request: gr.Request
     ) -> CheckedForm:
         """Check everything that can be refused before the engine starts. Raises RepriseError."""
         context, words = self._context, self._context.words(request)
         check_clones(context.engine)
         owner = context.owner(token, request).key
-        form = parse_payload(VoiceForm, name=name, speaker=speaker, agreed=agreed)
+        form = parse_payload(VoiceForm, name=name, speaker=speaker, agreed=agreed, language=language)
         chosen = chosen_clips(clips, context.folder)
         errors = list(_clip_errors(chosen, clips, words, needs_words=context.engine.abilities.needs_words))
         if problem := self._name_problem(form.name, owner, words):
@@ -193,7 +195,8 @@ class NewVoiceHandlers:
         if errors:
             raise IncompleteForm(errors)
         cleaned = clean_name(form.name)
-        return CheckedForm(chosen, cleaned, consenting_speaker(cleaned, form.speaker), owner)
+        spoken = "en" if context.engine.english_only else form.language
+        return CheckedForm(chosen, cleaned, consenting_speaker(cleaned, form.speaker), spoken, owner)
 
     def _name_problem(self, name: str, owner: str, words: Words) -> str:
         """Why a voice cannot have this name; "" where it can."""

@@ -44,11 +44,11 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         elem_id="rp-describe",
     )
     language = gr.Dropdown(
-        label=label("new.sample_language"),
-        info=label("new.sample_language_info"),
+        label=label("new.language"),
+        info=label("new.language_info"),
         choices=[(own_name(tag), tag) for tag in SAMPLE_TEXTS],
         value=None,
-        elem_id="rp-sample-language",
+        elem_id="rp-voice-language",
     )
     with gr.Row(elem_id="rp-names"):
         name = gr.Textbox(label=label("new.name"), max_lines=1, min_width=140, elem_id="rp-name")

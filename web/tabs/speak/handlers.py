@@ -34,6 +34,7 @@ from studio.provenance.origin import Origin
 from studio.takes.requests import NewTake, TakeRequest
 from studio.traces import reason
 from web.downloads.sounds import sound_facts
+from web.tabs.speak.settings import NAMES
 from web.tabs.speak.views import voice_card_view, writing_hints
 from web.ui import messages
 from web.ui.events import skip_when_refused
@@ -51,7 +52,7 @@ from web.ui.voice_picker import require_voice
 
 if TYPE_CHECKING:
     from engine.request import SpeechResult
-    from studio.engines.model_manager import MeasuredSpeech
+    from studio.engines.model_manager import MeasuredSpeech, ModelManager
     from studio.takes.buffer import TakeBuffer
     from web.context import WebContext
     from web.identity.owners import Owner
@@ -70,7 +71,10 @@ class SelectedVoice(Payload):
 
 
 class SpeakForm(Payload):
-    """The inputs of the Speak tab. `parse_options` checks the settings."""
+    """The inputs of the Speak tab. `parse_options` checks the settings.
+
+    language: a tag, "" for none. model: that temperature, top-p and top-k were set for.
+    """
 
     text: str | None
     voice: SelectedId
@@ -79,6 +83,8 @@ class SpeakForm(Payload):
     top_p: float
     top_k: int
     paragraph_pause: Annotated[float, Field(ge=0, le=MAX_PAUSE, allow_inf_nan=False)]
+    language: ShortText
+    model: ShortText
 
 
 class RepeatedTake(Payload):
@@ -135,16 +141,18 @@ class SpeakHandlers:
         top_p: Any,
         top_k: Any,
         paragraph_pause: Any,
+        language: Any,
+        model: Any,
         token: Any,
         ticket: Any,
         request: gr.Request,
     ) -> Generator[Message, None, None]:
         """Yield the messages of one take. Never raises: an error is the status of the last message."""
-        form = {"text": text, "voice": voice_id, "seed": seed, "temperature": temperature, "top_p": top_p}
-        form |= {"top_k": top_k, "paragraph_pause": paragraph_pause}
+        settings = (seed, temperature, top_p, top_k, paragraph_pause, language, model)
+        form = {"text": text, "voice": voice_id, **dict(zip(NAMES, settings, strict=True))}
 
         def take_request(_owner: str, words: Words) -> TakeRequest:
-            return parse_request(form, words)
+            return parse_request(form, self._context.engine, words)
 
         own = parse_payload(TakeTicket, ticket=ticket).ticket
         yield from self._numbered(own, self._generate(take_request, token, own, request))
@@ -158,6 +166,8 @@ class SpeakHandlers:
         top_p: Any,
         top_k: Any,
         paragraph_pause: Any,
+        language: Any,
+        model: Any,
         token: Any,
         request: gr.Request,
         event: gr.EventData,
@@ -170,12 +180,12 @@ class SpeakHandlers:
             tickets = parse_payload(FurtherTakes, event).tickets
         except UnexpectedPayload:
             return []
-        form = {"text": text, "voice": voice_id, "seed": seed, "temperature": temperature, "top_p": top_p}
-        form |= {"top_k": top_k, "paragraph_pause": paragraph_pause}
+        settings = (seed, temperature, top_p, top_k, paragraph_pause, language, model)
+        form = {"text": text, "voice": voice_id, **dict(zip(NAMES, settings, strict=True))}
 
         def asked(number: int) -> Callable[[str, Words], TakeRequest]:
             def take_request(_owner: str, words: Words) -> TakeRequest:
-                request = parse_request(form, words)
+                request = parse_request(form, self._context.engine, words)
                 if (seed := request.options.seed) is None:
                     return request
                 return replace(request, options=replace(request.options, seed=(seed + number) % (MAX_SEED + 1)))
@@ -325,10 +335,17 @@ def check_text(text: Any, words: Words) -> str:
     return text
 
 
-def parse_request(form: dict[str, Any], words: Words) -> TakeRequest:
-    """The inputs of the Speak tab as a take to generate. Raises InvalidInput, InvalidOption."""
+def parse_request(form: dict[str, Any], engine: ModelManager, words: Words) -> TakeRequest:
+    """The inputs of the Speak tab as a take to generate. Raises InvalidInput, InvalidOption.
+
+    A page whose settings are another model's, which was loaded before, gets the defaults of the loaded one.
+    """
     sent = parse_payload(SpeakForm, **form)
     options = parse_options(sent.seed, sent.temperature, sent.top_p, sent.top_k, words)
+    if sent.model == engine.name:
+        options = replace(options, language=sent.language)
+    else:
+        options = replace(engine.default_options, seed=options.seed)
     text, voice_id = check_text(sent.text, words), require_voice(sent.voice, words)
     return TakeRequest(text, voice_id, options, sent.paragraph_pause)
 

@@ -10,6 +10,7 @@ from web.draft import KEEP_VOICE
 from web.tabs.speak.handlers import SpeakHandlers
 from web.tabs.speak.proof import TakeProofHandlers
 from web.tabs.speak.rail import RailHandlers
+from web.tabs.speak.settings import build_settings
 from web.tabs.speak.streaming import TakeStreams
 from web.tabs.speak.take_list import TakeListHandlers
 from web.ui.components import take_list, voice_card, voice_rail
@@ -44,7 +45,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
             with gr.Accordion(
                 label("speech.advanced"), open=False, elem_id="rp-advanced", elem_classes="rp-fold"
             ) as accordion:
-                settings = _settings(context)
+                settings = build_settings(context)
         with gr.Column(elem_id="rp-side"):
             takes = take_list()
     shared.settings[:] = [*settings, accordion]
@@ -55,48 +56,6 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     _listen_to_rail(RailHandlers(context), shared, rail)
     _listen_to_speech(context, handlers, shared, speak, stop, settings, takes)
     _listen_to_takes(context, shared, takes, settings[0], accordion)
-
-
-def _settings(context: WebContext) -> list[Any]:
-    label = context.label
-    seed, temperature, top_p, top_k, paragraph_pause = _default_values(context)
-    with gr.Row():
-        parts: list[Any] = [
-            gr.Textbox(  # not a Number: that makes 0 of an empty field
-                seed, label=label("speech.seed"), info=label("speech.seed_info"),
-                placeholder=label("speech.seed_hint"), max_lines=1, min_width=140, elem_id="rp-seed",
-            ),
-            gr.Slider(
-                0.1, 1.5, temperature, step=0.05, elem_id="rp-temperature",
-                label=label("speech.temperature"), info=label("speech.temperature_info"), min_width=140,
-            ),
-        ]  # fmt: skip
-    with gr.Row():
-        parts += [
-            gr.Slider(
-                0.1, 1, top_p, step=0.05, elem_id="rp-top-p",
-                label=label("speech.top_p"), info=label("speech.top_p_info"), min_width=140,
-            ),
-            gr.Slider(
-                1, 100, top_k, step=1, elem_id="rp-top-k",
-                label=label("speech.top_k"), info=label("speech.top_k_info"), min_width=140,
-            ),
-        ]  # fmt: skip
-    parts.append(
-        gr.Slider(
-            0, 5, paragraph_pause, step=0.1, elem_id="rp-paragraph-pause",
-            label=label("speech.paragraphs"), info=label("speech.paragraphs_info"),
-        )
-    )  # fmt: skip
-    reset = gr.Button(label("speech.reset"), size="sm", elem_id="rp-reset")
-    reset.click(lambda: _default_values(context), None, parts, queue=False, api_visibility="private")
-    return parts
-
-
-def _default_values(context: WebContext) -> list[Any]:
-    """Default seed, temperature, top-p and top-k of the loaded model, and no pauses between paragraphs."""
-    defaults = context.engine.default_options
-    return ["", defaults.temperature, defaults.top_p, defaults.top_k, 0]
 
 
 def _listen_to_voice(handlers: SpeakHandlers, shared: SharedComponents, card: gr.HTML) -> None:

@@ -185,7 +185,7 @@ def test_an_entry_is_used_again(context: WebContext, events: HistoryHandlers) ->
     anna = context.storage.voices.add(voice("Anna"))
     kept = keep(context, "Once more.", seed=42, voice_id=anna.id)
     text, picked, seed, *settings, fold, said, tabs, own = events.reuse_entry(None, pressed(id=kept.id), NOBODY)
-    assert (text, picked.value, seed, settings) == ("Once more.", anna.id, "42", [0.9, 0.5, 7, 0])
+    assert (text, picked.value, seed, settings) == ("Once more.", anna.id, "42", [0.9, 0.5, 7, 0, "", gr.skip()])
     assert (tabs.selected, fold.open) == ("speak", True)
     assert "are restored" in said
     assert own == ""
@@ -196,7 +196,7 @@ def test_using_again_says_what_is_different_now(context: WebContext, events: His
     other = keep(context, voice_id=anna.id, model="large", settings={})
     _, _, _, *settings, _, said, _, _ = events.reuse_entry(None, pressed(id=other.id), NOBODY)
     assert "large spoke this take, so it will sound different with fake" in said
-    assert settings == [*[gr.skip()] * 3, 0], "what is not known stays as it is"
+    assert settings == [*[gr.skip()] * 3, 0, "", gr.skip()], "what is not known stays as it is"
     context.storage.voices.delete(anna.id)
     text, picked, *_, said, _, _ = events.reuse_entry(None, pressed(id=other.id), NOBODY)
     assert (text, picked) == ("Hello there.", gr.skip())

@@ -27,7 +27,7 @@ from web.tabs.new_voice.views import STEPS, steps_html
 from web.ui.i18n import Translations
 
 STORY = CLIP.with_name("flite_slt_story.flac")
-FORM = {"name": "Anna", "speaker": "", "agreed": True}
+FORM = {"name": "Anna", "speaker": "", "agreed": True, "language": ""}
 TRANSLATIONS = Translations.load()
 ENGLISH = TRANSLATIONS.words(None)
 GERMAN: Any = SimpleNamespace(headers={"accept-language": "de"})
@@ -92,6 +92,17 @@ def test_words_are_asked_for_only_where_the_model_needs_them(
     assert library.load(library.find("Anna").id).references[0].transcript == ""
     save(events, kept(context, CLIP), kept(context, CLIP, words=""), name="Both")
     assert library.load(library.find("Both").id).references[0].transcript == ""  # not the words of half of it
+
+
+def test_a_voice_has_the_language_that_was_chosen(
+    events: NewVoiceHandlers, library: VoiceLibrary, context: WebContext, engine: FakeEngine
+) -> None:
+    """A model that speaks English only has English voices; else it is unknown unless somebody tells it."""
+    for english, chosen, language in ((True, "", "en"), (True, "de", "en"), (False, "de", "de"), (False, "", "")):
+        engine.english_only = english
+        name = f"{english} {chosen}"
+        save(events, kept(context, CLIP), name=name, language=chosen)
+        assert library.find(name).language == language
 
 
 def test_a_described_voice_is_saved_with_a_sample(

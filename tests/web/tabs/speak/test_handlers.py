@@ -2,6 +2,8 @@ import base64
 import io
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
@@ -11,6 +13,7 @@ import soundfile
 
 from engine.errors import EngineFailed, InvalidOption
 from storage import Storage, VoiceLibrary
+from storage.repositories.pronunciations import Pronunciation
 from storage.voices.library import LOCAL
 from studio.error_sentences import OUR_FAULT
 from studio.takes.running import RunningTakes
@@ -19,10 +22,11 @@ from tests.support.waiting import until
 from web.context import WebContext
 from web.tabs.history.handlers import HistoryHandlers
 from web.tabs.speak.handlers import SpeakHandlers, parse_options
+from web.tabs.speak.settings import NAMES, SettingsHandlers
 from web.ui.i18n import Translations
 
 WORDS = Translations.load().words(None)
-SETTINGS = ("", 0.7, 0.8, 30, 0)
+SETTINGS = ("", 0.7, 0.8, 30, 0, "", "fake")
 
 
 @pytest.fixture
@@ -93,7 +97,7 @@ def test_a_retried_segment_is_kept_once(
 
 
 def test_the_engine_gets_text_voice_and_settings(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:
-    list(messages(speaking, "Hello.", anna, settings=("42", 1, 0.5, 7, 0)))
+    list(messages(speaking, "Hello.", anna, settings=("42", 1, 0.5, 7, 0, "", "fake")))
     text, spoken_with, options = engine.asked[0]
     assert text == "Hello."
     assert spoken_with is not None
@@ -104,7 +108,7 @@ def test_the_engine_gets_text_voice_and_settings(speaking: SpeakHandlers, engine
 def test_paragraphs_are_held_apart_also_in_the_next_take(
     speaking: SpeakHandlers, context: WebContext, engine: FakeEngine, anna: str
 ) -> None:
-    end = list(messages(speaking, "One.\n\nTwo.", anna, settings=("", 0.7, 0.8, 30, 1.5)))[-1]
+    end = list(messages(speaking, "One.\n\nTwo.", anna, settings=("", 0.7, 0.8, 30, 1.5, "", "fake")))[-1]
     assert context.takes.get(end["take"], owner=LOCAL).text == "One.\n\nTwo."
     again = gr.EventData(None, {"id": end["take"], "same": True, "ticket": "u"})
     list(speaking.speak_again(None, None, again))  # type: ignore[arg-type]
@@ -181,13 +185,13 @@ def test_a_take_under_way_when_everything_is_forgotten_is_not_kept(
         ("Hi.", None, SETTINGS, "Pick a voice first"),
         ("Hi.", "no-such-voice", SETTINGS, "voice"),
         ("Hi.", ["anna"], SETTINGS, "Pick a voice first"),
-        ("Hi.", "anna", ("x", 0.7, 0.8, 30, 0), "seed must be a whole number"),
-        ("Hi.", "anna", ("-1", 0.7, 0.8, 30, 0), "seed must be a whole number"),
-        ("Hi.", "anna", ("2147483648", 0.7, 0.8, 30, 0), "from 0 to 2147483647"),
-        ("Hi.", "anna", ("", "much", 0.8, 30, 0), "out of step"),
+        ("Hi.", "anna", ("x", 0.7, 0.8, 30, 0, "", "fake"), "seed must be a whole number"),
+        ("Hi.", "anna", ("-1", 0.7, 0.8, 30, 0, "", "fake"), "seed must be a whole number"),
+        ("Hi.", "anna", ("2147483648", 0.7, 0.8, 30, 0, "", "fake"), "from 0 to 2147483647"),
+        ("Hi.", "anna", ("", "much", 0.8, 30, 0, "", "fake"), "out of step"),
         ("x" * 500_001, "anna", SETTINGS, "more than 500,000 characters"),
-        ("Hi.", "anna", ("", 9, 0.8, 30, 0), "temperature is 9"),
-        ("Hi.", "anna", ("", float("nan"), 0.8, 30, 0), "temperature"),
+        ("Hi.", "anna", ("", 9, 0.8, 30, 0, "", "fake"), "temperature is 9"),
+        ("Hi.", "anna", ("", float("nan"), 0.8, 30, 0, "", "fake"), "temperature"),
     ],
 )
 def test_what_cannot_be_spoken_is_refused_with_a_sentence(
@@ -225,8 +229,44 @@ def test_an_error_on_the_way_keeps_what_was_spoken(
     assert engine.speeches[0].closed
 
 
+def test_a_chosen_language_is_spoken_kept_and_asked_for_again(
+    speaking: SpeakHandlers, engine: FakeEngine, storage: Storage, anna: str
+) -> None:
+    """It is also the one of the dictionary, whatever the voice's is."""
+    storage.pronunciations.put([Pronunciation("Gift", "poison", language="de")])
+    end = list(messages(speaking, "A Gift.", anna, settings=("", 0.9, 0.5, 7, 0, "de", "fake")))[-1]
+    (record,) = storage.history.page().records
+    assert record.settings["language"] == "de"
+    again(speaking, end["take"], same=True)
+    assert [(text, options.language) for text, _, options in engine.asked] == [("A poison.", "de")] * 2
+
+
+def test_settings_of_another_model_are_not_used(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:
+    """The page was opened before the model was changed."""
+    list(messages(speaking, "Hello.", anna, settings=("42", 0.3, 0.4, 5, 0, "de", "another")))
+    options = engine.asked[0][2]
+    defaults = engine.default_options
+    expected = (42, defaults.temperature, defaults.top_p, defaults.top_k, "")
+    assert (options.seed, options.temperature, options.top_p, options.top_k, options.language) == expected
+
+
+def test_the_settings_follow_the_loaded_model(context: WebContext, engine: FakeEngine) -> None:
+    events, asked = SettingsHandlers(context), SimpleNamespace(headers={"accept-language": "de"})
+    defaults = engine.default_options
+    *sampling, language, model = events.follow_model("", "fake", asked)  # type: ignore[arg-type]
+    assert (sampling, model, language.visible) == ([gr.skip()] * 3, "fake", False)
+    engine.abilities = replace(engine.abilities, languages=("english", "german", "klingon"))
+    *sampling, language, model = events.follow_model("de", "another", asked)  # type: ignore[arg-type]
+    assert (sampling, model) == ([defaults.temperature, defaults.top_p, defaults.top_k], "fake")
+    assert (language.value, language.visible) == ("de", True)
+    assert language.choices == [("Vom Modell erkannt", ""), ("Deutsch", "de"), ("English", "en")]
+    assert events.follow_model("ja", "fake", asked)[3].value == "", "the model does not have it"  # type: ignore[arg-type]
+    seed, *rest = events.defaults(asked)  # type: ignore[arg-type]
+    assert (seed, rest[-1], len(rest) + 1) == ("", "fake", len(NAMES))
+
+
 def test_the_history_has_what_it_takes_to_say_it_again(speaking: SpeakHandlers, storage: Storage, anna: str) -> None:
-    end = list(messages(speaking, "Hello there.", anna, settings=("", 0.9, 0.5, 7, 0)))[-1]
+    end = list(messages(speaking, "Hello there.", anna, settings=("", 0.9, 0.5, 7, 0, "", "fake")))[-1]
     (record,) = storage.history.page().records
     assert record.id == end["take"]
     assert (record.text, record.voice_id, record.voice_name) == ("Hello there.", anna, "Anna")
@@ -246,7 +286,7 @@ def test_without_a_history_the_take_is_kept_for_its_page_alone(
 
 
 def test_the_same_again_and_another_take(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:
-    end = list(messages(speaking, "Hello there.", anna, settings=("42", 0.9, 0.5, 9, 0)))[-1]
+    end = list(messages(speaking, "Hello there.", anna, settings=("42", 0.9, 0.5, 9, 0, "", "fake")))[-1]
     assert again(speaking, end["take"], same=True)[-1]["stop_reason"] == "end"
     assert again(speaking, end["take"], same=False)[-1]["stop_reason"] == "end"
     (text, _, first), (same_text, _, same), (_, _, another) = engine.asked

@@ -194,6 +194,7 @@ def test_speak_waits_for_the_voices_of_the_page(chromium: Browser, serve: Serve,
         expect(page.locator(".rp-take")).to_have_count(1)
         expect(page.locator("#rp-speak-notice")).to_be_empty()
         with answer_held(page, "rp-heading", page.reload):
+            expect(picker(page)).to_have_value("")
             for _ in range(2):  # the second press takes the place of the first, and Stop ends it
                 page.get_by_role("button", name="Speak", exact=True).click()
             page.get_by_role("button", name="Stop", exact=True).first.click()

@@ -1,0 +1,101 @@
+"""The Speak tab's settings: their components, and how they follow the model that is loaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import gradio as gr
+
+from engine.languages import language_tags
+from web.ui.i18n import own_name
+from web.ui.payloads import Payload, ShortText, default_if_invalid, parse_payload
+
+if TYPE_CHECKING:
+    from web.context import WebContext
+    from web.ui.i18n import Words
+
+# In the order of `settings`. model: the one that temperature, top-p and top-k were set for; not shown.
+NAMES = ("seed", "temperature", "top_p", "top_k", "paragraph_pause", "language", "model")
+
+
+class ShownSettings(Payload):
+    """The language and model that a page has."""
+
+    language: Annotated[ShortText, default_if_invalid("")]
+    model: Annotated[ShortText, default_if_invalid("")]
+
+
+class SettingsHandlers:
+    """Event handlers of the settings."""
+
+    def __init__(self, context: WebContext) -> None:
+        self._context = context
+
+    def defaults(self, request: gr.Request) -> list[Any]:
+        """Outputs: all settings."""
+        return [*default_values(self._context), self._languages("", self._context.words(request)), self._engine.name]
+
+    def follow_model(self, language: Any, model: Any, request: gr.Request) -> list[Any]:
+        """Outputs: temperature, top-p and top-k, of the loaded model where they were set for another one; its
+        languages; its name.
+        """
+        shown = parse_payload(ShownSettings, language=language, model=model)
+        sampling = [gr.skip()] * 3 if shown.model == self._engine.name else default_values(self._context)[1:4]
+        return [*sampling, self._languages(shown.language, self._context.words(request)), self._engine.name]
+
+    @property
+    def _engine(self) -> Any:
+        return self._context.engine
+
+    def _languages(self, chosen: str, words: Words) -> gr.Dropdown:
+        """The choice of a language, hidden for models that are not told it."""
+        tags = language_tags(self._engine.abilities.languages)
+        choices = [(words("speech.any_language"), ""), *((own_name(tag), tag) for tag in tags)]
+        return gr.Dropdown(choices=choices, value=chosen if chosen in tags else "", visible=bool(tags))
+
+
+def default_values(context: WebContext) -> list[Any]:
+    """Default seed, temperature, top-p and top-k of the loaded model, and no pauses between paragraphs."""
+    defaults = context.engine.default_options
+    return ["", defaults.temperature, defaults.top_p, defaults.top_k, 0]
+
+
+def build_settings(context: WebContext) -> list[Any]:
+    """Lay out the settings; return their components in the order of `NAMES`."""
+    label, handlers = context.label, SettingsHandlers(context)
+    seed, temperature, top_p, top_k, paragraph_pause = default_values(context)
+    language = gr.Dropdown(  # `follow_model` fills it in and shows it
+        label=label("speech.language"), info=label("speech.language_info"),
+        choices=[("", "")], value="", visible=False, elem_id="rp-language",
+    )  # fmt: skip
+    with gr.Row():
+        parts: list[Any] = [
+            gr.Textbox(  # not a Number: that makes 0 of an empty field
+                seed, label=label("speech.seed"), info=label("speech.seed_info"),
+                placeholder=label("speech.seed_hint"), max_lines=1, min_width=140, elem_id="rp-seed",
+            ),
+            gr.Slider(
+                0.1, 1.5, temperature, step=0.05, elem_id="rp-temperature",
+                label=label("speech.temperature"), info=label("speech.temperature_info"), min_width=140,
+            ),
+        ]  # fmt: skip
+    with gr.Row():
+        parts += [
+            gr.Slider(
+                0.1, 1, top_p, step=0.05, elem_id="rp-top-p",
+                label=label("speech.top_p"), info=label("speech.top_p_info"), min_width=140,
+            ),
+            gr.Slider(
+                1, 100, top_k, step=1, elem_id="rp-top-k",
+                label=label("speech.top_k"), info=label("speech.top_k_info"), min_width=140,
+            ),
+        ]  # fmt: skip
+    pause = gr.Slider(
+        0, 5, paragraph_pause, step=0.1, elem_id="rp-paragraph-pause",
+        label=label("speech.paragraphs"), info=label("speech.paragraphs_info"),
+    )  # fmt: skip
+    model = gr.Textbox(context.engine.name, visible=False, elem_id="rp-settings-model")
+    parts += [pause, language, model]
+    reset = gr.Button(label("speech.reset"), size="sm", elem_id="rp-reset")
+    reset.click(handlers.defaults, None, parts, queue=False, api_visibility="private")
+    return parts
