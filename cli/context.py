@@ -36,7 +36,10 @@ SPACE_DATA = Path("/data")  # persistent storage or a mounted bucket of a Space
 
 @dataclass(frozen=True)
 class CommandContext:
-    """The options that all commands share, and what is opened with them. None: the default of the engine."""
+    """The options that all commands share, and what is opened with them. None: the default of the engine.
+
+    attaches: whether an engine that runs on the cluster is used as it is: only the page replaces it.
+    """
 
     model: str
     device: str
@@ -53,6 +56,7 @@ class CommandContext:
     replica_gpus: float | None = None
     idle_unload: float = 0.0  # minutes; 0: never
     watermarked: bool = False
+    attaches: bool = False
 
     @contextmanager
     def storage(self) -> Iterator[Storage]:
@@ -200,7 +204,8 @@ class CommandContext:
         from studio.cluster.messages import DeploymentSettings, EngineSettings
 
         engine = EngineSettings(self.model, self.device, **given)
-        return connect(address, DeploymentSettings(engine, parse_replicas(self.replicas), self.replica_gpus))
+        settings = DeploymentSettings(engine, parse_replicas(self.replicas), self.replica_gpus)
+        return connect(address, settings, attach=self.attaches)
 
 
 def parse_replicas(text: str) -> tuple[int, int]:

@@ -67,8 +67,9 @@ def speak(
         with command.engine() as engine:
             check_language(engine, language)
             speaker = _saved_or_own(command, engine, voice) if voice else _one_off_voice(engine, reference, transcript)
+            name = engine.name
             take, result = _speak(engine, text, speaker.voice, replace(engine.default_options, **given), watermark)
-        finish(take, result, output, Origin.of(command.model, speaker.id, result.seed), lufs)
+        finish(take, result, output, Origin.of(name, speaker.id, result.seed), lufs)
 
 
 def finish(take: TakeBuffer, result: SpeechResult, output: Path, origin: Origin, lufs: float | None = None) -> None:

@@ -10,14 +10,19 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
+import numpy as np
 import pytest
 
+from engine.engine import SpeakOptions
 from engine.errors import EngineBusy
+from engine.request import AudioChunk, SegmentResult, SpeechResult, SpokenSegment
 from engine.text import Segment
 from studio.engines import zero_gpu
 from tests.paths import ROOT
@@ -151,3 +156,28 @@ def test_long_texts_take_several_calls_of_bounded_length() -> None:
         characters = sum(len(segment.text) for segment in segments[begin:end])
         assert 0 < characters * zero_gpu.SECONDS_PER_CHARACTER <= zero_gpu.CALL_SECONDS - zero_gpu.START_SECONDS
     assert zero_gpu.parts([Segment("word " * 2000)]) == [1]
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_speech_keeps_its_result_when_it_is_closed(stops: bool) -> None:
+    """The result is read behind `closing`; a speech that is stopped in its second call is cancelled."""
+    segments = tuple([Segment("word " * 200)] * 2)
+    chunk = AudioChunk(np.zeros(8, np.float32), 0, 1, 0.0, 0, 2, "word")
+
+    def work(call: zero_gpu.Call) -> Iterator[Any]:
+        yield chunk
+        count = len(call.segments)
+        done = [SegmentResult("word", "end", 1, 1)] * count
+        yield SpokenSegment(done[-1], np.zeros((1, 1), np.int64))
+        yield SpeechResult("end", count, 0.1, 0.1, 0.1, 7, tuple(done))
+
+    call = zero_gpu.Call(segments, (), SpeakOptions(seed=7))
+    with closing(zero_gpu.ZeroGpuSpeech(work, call)) as speech:
+        heard = 0
+        for _ in speech:
+            heard += 1
+            if stops and heard == 2:
+                speech.cancel()
+    assert heard == 2
+    assert speech.result is not None
+    assert (speech.result.stop_reason, speech.result.frames) == (("cancelled", 1) if stops else ("end", 2))

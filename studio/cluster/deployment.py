@@ -31,7 +31,12 @@ _PUSH_VARIABLE = "RAY_SERVE_REPLICA_AUTOSCALING_METRIC_PUSH_INTERVAL_S"
 
 
 def connect(
-    address: str, settings: DeploymentSettings, *, cpus: int | None = None, gpus: int | None = None
+    address: str,
+    settings: DeploymentSettings,
+    *,
+    attach: bool = False,
+    cpus: int | None = None,
+    gpus: int | None = None,
 ) -> ClusterEngine:
     """Connect to the cluster, deploy the engine unless it is deployed with these settings, and wait until it is ready.
 
@@ -40,6 +45,7 @@ def connect(
 
     address: of a cluster (`HOST:PORT`); `auto` is one that runs on this machine, else a new one for this process, as
         `local` always is.
+    attach: leave an engine that runs as it is, whatever its settings are.
     cpus, gpus: of a new cluster; None: those of the machine.
     """
     import ray
@@ -48,7 +54,7 @@ def connect(
     started = _connect(ray, address, cpus, gpus)
     try:
         serve.start(proxy_location="Disabled", logging_config={"enable_access_log": False, "log_level": "WARNING"})
-        handle = _deployed(serve, settings)
+        handle = _deployed(serve, settings, attach=attach)
         host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
 
         def close(lost: bool) -> None:
@@ -85,13 +91,13 @@ def _connect(ray: Any, address: str, cpus: int | None, gpus: int | None) -> bool
     return True
 
 
-def _deployed(serve: Any, settings: DeploymentSettings) -> Any:
+def _deployed(serve: Any, settings: DeploymentSettings, *, attach: bool) -> Any:
     """A handle of the deployment. Raises EngineFailed."""
     settings = _with_gpus(settings)
     running = serve.status().applications.get(APPLICATION)
     if running is not None and running.status == "RUNNING":
         handle = serve.get_app_handle(APPLICATION)
-        if handle.properties.remote().result(timeout_s=30).settings == settings:
+        if attach or handle.properties.remote().result(timeout_s=30).settings == settings:
             return handle
     try:
         return serve.run(application(settings), name=APPLICATION, route_prefix=None)
@@ -132,6 +138,7 @@ def application(settings: DeploymentSettings) -> Application:
             "runtime_env": {"env_vars": {"PYTHONPATH": str(ROOT), _PUSH_VARIABLE: str(STATS_SECONDS)}},
         },
         max_ongoing_requests=slots + QUEUE,  # the engine's own queue gives owners equal shares
+        max_queued_requests=QUEUE,  # in each page process, where all replicas are full
         autoscaling_config=AutoscalingConfig(
             min_replicas=least,
             initial_replicas=least,

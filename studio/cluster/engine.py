@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine.engine import MAX_SEED, EncodedVoice, EngineStatus, SpeakOptions
-from engine.errors import EngineClosed, EngineFailed, RepriseError
+from engine.engine import MAX_SEED, QUEUE, EncodedVoice, EngineStatus, SpeakOptions
+from engine.errors import EngineBusy, EngineClosed, EngineFailed, RepriseError
 from engine.families.family import Abilities
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
 from engine.request import AudioChunk, SpeechResult, SpokenSegment
@@ -287,6 +287,8 @@ class ClusterEngine:
         for attempt in range(ATTEMPTS):
             try:
                 return await getattr(self._handle, method).remote(*arguments)
+            except _full_cluster():
+                return EngineBusy("engine.busy", limit=QUEUE)
             except _lost_replica() as error:
                 log.warning("A replica was lost during %s: %s", method, type(error).__name__)
                 await asyncio.sleep(RETRY_SECONDS * attempt)
@@ -438,6 +440,8 @@ class _Work:
                     elif isinstance(item, Exception):
                         return item
                 return EngineFailed("cluster.no_replica")
+            except _full_cluster():
+                return EngineBusy("engine.busy", limit=QUEUE)
             except _lost_replica() as error:
                 attempt = 1 if len(self._arrived()) > before else attempt + 1
                 log.warning("A replica was lost while it spoke: %s", type(error).__name__)
@@ -485,6 +489,13 @@ class _Work:
 
     def _elapsed(self) -> float:
         return time.perf_counter() - self._began
+
+
+def _full_cluster() -> tuple[type[Exception], ...]:
+    """What Serve raises for a call that would wait behind too many others."""
+    from ray.serve.exceptions import BackPressureError
+
+    return (BackPressureError,)
 
 
 def _lost_replica() -> tuple[type[Exception], ...]:

@@ -243,6 +243,7 @@ class ZeroGpuSpeech:
         self._call, self._start = call, speak
         self._ends = parts(call.segments)
         self._spoken: list[SpokenSegment] = []
+        self._last: SpeechResult | None = None  # of the calls so far
         self._items: Iterator[Any] | None = None
         self._cancelled = False
         self._samples = 0
@@ -256,6 +257,7 @@ class ZeroGpuSpeech:
         while not self._cancelled:
             if self._items is None:
                 if not self._ends:
+                    self.result = self.result or self._last
                     raise StopIteration
                 end = self._ends.pop(0)
                 call = replace(self._call, segments=self._call.segments[:end], spoken=tuple(self._spoken))
@@ -267,7 +269,7 @@ class ZeroGpuSpeech:
             if isinstance(item, SpokenSegment):
                 self._spoken.append(item)
             elif isinstance(item, SpeechResult):
-                self.result = item
+                self._last = item
             elif isinstance(item, RepriseError):
                 self._ends = []
                 raise item

@@ -25,6 +25,8 @@ from tests.web.conftest import serving
 from web.http.hosts import is_local
 
 TEXT = "The rain has stopped."
+LONG = "The train was late, so we walked along the river. " * 190  # ten minutes
+MOST_OF_LONG = 5_000  # frames; of more than ten thousand
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,8 @@ def test_a_rate_and_a_quota_are_kept(client: httpx.Client, server: Server, speak
         assert error_of(refused)["code"] == "rate_limit_exceeded"
         assert 3000 < int(refused.headers["retry-after"]) <= 3601
     with server.key(quota=Allowance(25, 3600)) as key:
+        refused = speak(bearer(key), input="Это не английский текст.")
+        assert refused.status_code == 400, "what is refused does not count"
         assert speak(bearer(key), max_new_tokens=1).status_code == 200
         refused = speak(bearer(key), max_new_tokens=1)
         assert (refused.status_code, error_of(refused)["code"]) == (429, "insufficient_quota")

@@ -33,6 +33,11 @@ def test_speech_as_json_and_as_messagepack(client: httpx.Client) -> None:
     assert by_json.status_code == by_msgpack.status_code == 200, by_msgpack.text
     assert by_json.headers["content-type"] == "audio/pcm;rate=44100;channels=1"
     assert same_sound(by_json.content, by_msgpack.content)
+    assert by_json.headers["x-seed"] == "7"
+    assert by_json.headers["x-usage-characters"] == str(len(TEXT))
+    nulls = {"references": None, "prosody": None, "sample_rate": None, "reference_id": ["Clara"]}
+    assert same_sound(client.post("/v1/tts", json={**asked, **nulls}).content, by_json.content)
+    assert client.post("/v1/tts", json={**asked, "reference_id": ""}).status_code == 200
     default = client.post("/v1/tts", json={"text": TEXT, "prosody": {"speed": 2, "volume": 0}, "temperature": 0.5})
     assert default.headers["content-type"] == "audio/mpeg"
     assert len(decoded(default.content, "mp3")[0]) > 0

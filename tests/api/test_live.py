@@ -2,6 +2,7 @@
 
 import base64
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -135,9 +136,75 @@ def test_an_interruption_by_the_clock(server: Server) -> None:
         session.configure()
         session.send("input.text", text=REPLY)
         session.send("input.interrupt")
+        nothing = session.next("interrupted")
+        assert (nothing["seconds"], nothing["heard"]) == (0, ""), "before any audio"
+        session.send("input.text", text=REPLY * 4)
+        session.next("audio.start")
+        begun = time.monotonic()
+        until(lambda: time.monotonic() - begun > 1.5)
+        session.send("input.interrupt")
         told = session.next("interrupted")
-        assert told["seconds"] >= 0
-        assert " ".join(REPLY.split()).startswith(told["heard"])
+        assert 0.5 < told["seconds"] < time.monotonic() - begun + 1
+        assert told["heard"].startswith("The rain")
+        assert " ".join((REPLY * 4).split()).startswith(told["heard"])
+
+
+@pytest.mark.parametrize("written", ["The rain has stopped. ", "The rain has stopped.\n", "One moment."])
+def test_a_whole_sentence_does_not_wait_for_the_next_word(server: Server, written: str) -> None:
+    """The writer, a language model that calls a tool, says nothing more for a while."""
+    with live_session(server) as session:
+        session.configure()
+        session.send("input.text", text=written)
+        assert session.next("audio.start")["sentence_text"] == written.strip()
+        until(lambda: server.app.engine.status().speaking == 0)
+        session.send("input.text", text="We can go.")
+        session.send("input.done")
+        assert session.next("audio.start")["sentence_text"] == "We can go."
+        assert session.next("session.done")["usage"]["sentences"] == 2
+
+
+def test_a_refused_piece_ends_its_reply(server: Server) -> None:
+    with live_session(server) as session:
+        session.configure()
+        session.send("input.text", text="The rain has stopped. Th")
+        session.send("input.text", text=" привет ")
+        assert "English only" in session.next("error")["error"]["message"]
+        until(lambda: server.busy() == 0)
+        session.send("input.text", text="A new reply begins.")
+        session.send("input.done")
+        assert session.next("audio.start")["sentence_text"] == "A new reply begins."
+        session.next("session.done")
+
+
+def test_a_configuration_changes_what_it_names(server: Server) -> None:
+    url = "data:audio/flac;base64," + base64.b64encode(CLIP.read_bytes()).decode()
+    with live_session(server) as session:
+        session.send("session.config", speed=1.5)
+        assert session.next()["voice"] == "alloy"
+        session.configure(voice="Adam", response_format="wav")
+        session.send("session.config", speed=2, voice=None)
+        assert session.next() == {"type": "session.created", "voice": "Adam", "format": "wav"}
+        session.send("session.config", ref_audio=url, ref_text="The train was late, so we walked along the river.")
+        assert session.next()["voice"] is None
+        session.send("session.config", voice="Clara")
+        assert session.next()["voice"] == "Clara"
+        session.send("input.text", text="Hello.")
+        session.send("input.done")
+        session.next("session.done")
+
+
+def test_a_session_is_not_idle_while_it_is_heard(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client says nothing while the listener hears a reply of some seconds."""
+    monkeypatch.setattr(live, "IDLE_SECONDS", 0.5)
+    with live_session(server) as session:
+        session.configure()
+        session.send("input.text", text=REPLY)
+        session.send("input.done")
+        heard = session.next("session.done")["usage"]["seconds"]
+        begun = time.monotonic()
+        with pytest.raises(Exception, match="The session was idle"):
+            session.socket.recv(30)
+        assert time.monotonic() - begun > heard / 2
 
 
 def test_a_clip_is_a_voice(server: Server) -> None:

@@ -14,7 +14,7 @@ from engine.audio.output.mastering import loudness_of
 from engine.audio.output.stream import STREAM_FORMATS, StreamEncoder, StreamFormat
 from engine.errors import EngineFailed
 from studio.provenance import origin as origins
-from tests.api.conftest import TEXT, Server, bearer, decoded, same_sound
+from tests.api.conftest import LONG, MOST_OF_LONG, TEXT, Server, bearer, decoded, same_sound
 from tests.paths import CLIP
 from tests.support.waiting import until
 
@@ -231,6 +231,23 @@ def test_what_cannot_be_spoken_is_refused(speak: Speak, asked: dict[str, Any], s
     assert says in refused.json()["error"]["message"]
 
 
+def test_fields_that_are_null_are_left_out(client: httpx.Client) -> None:
+    """Clients with typed requests send null for what they leave out."""
+    names = ("model", "response_format", "speed", "instructions", "language", "ref_text", "stream_format", "seed")
+    asked = {"input": TEXT, "voice": "Clara", "max_new_tokens": 1, **dict.fromkeys(names)}
+    assert client.post("/v1/audio/speech", json=asked).status_code == 200
+    told = client.post("/v1/audio/speech/batch", json={"items": [asked]}).json()
+    assert told["succeeded"] == 1
+    assert isinstance(told["results"][0]["seed"], int)
+
+
+@pytest.mark.parametrize("name", ["timestamp_granularities", "timestamp_granularities[]"])
+def test_a_form_asks_for_the_times_of_words(client: httpx.Client, name: str) -> None:
+    asked = {"input": TEXT, "stream_format": "sse", name: "word", "ref_text": WORDS}
+    told = client.post("/v1/audio/speech", data=asked, files={"ref_audio": CLIP.read_bytes()})
+    assert [word["word"] for event in events(told) for word in event.get("words", [])] == TEXT.split()
+
+
 def test_other_bodies_are_refused(client: httpx.Client) -> None:
     post = {"url": "/v1/audio/speech"}
     assert client.post(**post, content=b"{", headers={"Content-Type": "application/json"}).status_code == 400
@@ -243,18 +260,31 @@ def test_languages_that_the_model_speaks_are_accepted(speak: Speak) -> None:
         assert speak(language=language, max_new_tokens=1).status_code == 200
 
 
-def test_a_client_that_leaves_frees_its_slot(client: httpx.Client, server: Server) -> None:
-    asked = {"input": WORDS * 20, "voice": "Clara", "model": "tts-1"}
-    before = counted("cancelled", client)
-    with client.stream("POST", "/v1/audio/speech", json=asked) as response:
-        assert response.status_code == 200, response.read()
-        next(response.iter_raw())
+@pytest.mark.parametrize("asked", [{"stream": True}, {"stream": False}, {"stream_format": "sse"}])
+def test_a_client_that_leaves_frees_its_slot(client: httpx.Client, server: Server, asked: dict[str, Any]) -> None:
+    """Long before the text would be spoken, which takes minutes."""
+    before, frames = counted("cancelled", client), counted("frames", client)
+    until(lambda: server.busy() == 0)
+    ask = threading.Thread(target=_ask_and_leave, args=(server.url, {"input": LONG, "voice": "Clara", **asked}))
+    ask.start()
+    until(lambda: server.busy() == 1)
+    ask.join()
     until(lambda: server.busy() == 0)
     until(lambda: counted("cancelled", client) == before + 1)
+    assert counted("frames", client) - frames < MOST_OF_LONG, "it was not spoken to the end"
+
+
+def _ask_and_leave(url: str, asked: dict[str, Any]) -> None:
+    try:
+        with httpx.stream("POST", f"{url}/v1/audio/speech", json=asked, timeout=httpx.Timeout(30, read=2)) as response:
+            next(response.iter_raw())
+    except httpx.ReadTimeout:
+        pass
 
 
 def test_a_client_that_leaves_the_queue_frees_its_place(client: httpx.Client, server: Server) -> None:
-    asked = {"input": WORDS * 20, "voice": "Clara", "model": "tts-1"}
+    asked = {"input": LONG, "voice": "Clara", "model": "tts-1"}
+    frames = counted("frames", client)
     slots = server.app.engine.slots
     speeches = [client.build_request("POST", "/v1/audio/speech", json=asked) for _ in range(slots)]
     opened = [client.send(request, stream=True) for request in speeches]
@@ -264,12 +294,13 @@ def test_a_client_that_leaves_the_queue_frees_its_place(client: httpx.Client, se
     for response in opened:
         response.close()
     until(lambda: server.busy() == 0)
+    assert counted("frames", client) - frames < MOST_OF_LONG
 
 
 def counted(what: str, client: httpx.Client) -> float:
-    """How many speeches were cancelled, or failed."""
-    metrics = client.get("/metrics").text
-    (line,) = (line for line in metrics.splitlines() if line.startswith(f"reprise_speeches_{what}_total"))
+    """How many speeches were cancelled, or failed; or how many frames were made."""
+    metrics, name = client.get("/metrics").text, "frames" if what == "frames" else f"speeches_{what}"
+    (line,) = (line for line in metrics.splitlines() if line.startswith(f"reprise_{name}_total"))
     return float(line.split()[1])
 
 

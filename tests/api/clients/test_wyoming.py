@@ -29,7 +29,7 @@ from wyoming.tts import (
 from api.assistants.wyoming import create_server, serve
 from api.context import ApiContext
 from engine.errors import InvalidOption
-from tests.api.conftest import TEXT, Server
+from tests.api.conftest import LONG, TEXT, Server
 from tests.paths import ROOT
 from tests.support.looping import run
 from tests.support.waiting import until
@@ -127,7 +127,7 @@ def test_a_text_is_spoken_while_it_is_written(server: Server) -> None:
 
 def test_who_leaves_frees_the_slot(server: Server) -> None:
     async def visit(client: Client) -> None:
-        await client.send(Synthesize(f"{TEXT} " * 40, CLARA))
+        await client.send(Synthesize(LONG, CLARA))
         assert AudioStart.is_type((await client.next()).type)
         assert server.busy()
         await client.disconnect()

@@ -50,11 +50,35 @@ def test_sentences_of_a_segment_are_counted() -> None:
         ("If it does not rain tomorrow,", ""),
         ("It cost 1,000 euros and more than", ""),
         ("A title\nand its", "A title\n"),
+        ("The rain has stopped. ", "The rain has stopped."),
+        ("We can go.\n", "We can go.\n"),
+        ("“Really?” ", "“Really?”"),
+        ("Well... ", ""),
+        ("Ask Mr. ", ""),
+        ("It is no. ", ""),
+        ("1. ", ""),
         ("今日は。明日", "今日は。"),
     ],
 )
 def test_ends_are_proved_by_what_follows(written: str, ready: str) -> None:
     assert written[: speakable_end(written, 300)] == ready
+
+
+@pytest.mark.parametrize(
+    ("written", "ready"),
+    [("One moment.", "One moment."), ("It costs 3.", "It costs 3."), ("Ask Mr.", ""), ("Well…", ""), ("And so", "")],
+)
+def test_a_pause_ends_a_sentence_but_nothing_else(written: str, ready: str) -> None:
+    text = GrowingText()
+    text.append(written)
+    assert taken(text) == []
+    text.pause()
+    assert taken(text) == [ready][: bool(ready)]
+    text.append(" more")
+    text.pause()
+    assert taken(text) == []
+    text.finish()
+    assert taken(text) == [f"{written[len(ready) :]} more".strip()]
 
 
 def test_a_long_text_without_marks_is_cut_between_words() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -12,11 +13,13 @@ import numpy as np
 import pytest
 
 from engine import Engine, SpeakOptions
-from engine.errors import EngineFailed, InvalidInput, InvalidText, UnusableReference
-from engine.request import SpeechResult
+from engine.errors import EngineBusy, EngineFailed, InvalidInput, InvalidText, UnusableReference
+from engine.request import AudioChunk, SegmentResult, SpeechResult, SpokenSegment
 from engine.voice import Voice
 from storage import Storage
 from storage.voices.samples import read_samples
+from studio.cluster.engine import _Work
+from studio.cluster.messages import SpeakRequest
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
 from tests.studio.cluster.conftest import settings
@@ -79,7 +82,6 @@ def test_many_streams_at_once_use_both(cluster: ClusterEngine, voices: list[Voic
         takes = list(pool.map(lambda voice: take(cluster.speak("The rain has stopped.", voice)), voices))
     assert all(result.stop_reason in ("end", "short") for _, result in takes)
     assert len(cluster.replicas()) == 2
-    assert all(each.voices for each in cluster.replicas())
     assert cluster.status().slots == 4
 
 
@@ -104,6 +106,51 @@ def test_a_killed_replica_is_a_pause_and_not_an_error(cluster: ClusterEngine, vo
     assert len(samples) == len(expected)
     np.testing.assert_allclose(samples[:first], expected[:first], atol=1e-4)
     assert min(starts[starts.index(first) :]) == first  # from the segment on that was under way
+
+
+def test_a_replica_that_dies_behind_a_pause_loses_no_words(cluster: ClusterEngine, voices: list[Voice]) -> None:
+    """Silence is no sign that a segment has arrived."""
+    text = f"The rain has stopped. [pause:5] {LONG}"
+    expected, whole = take(cluster.speak(text, voices[0], SEEDED))
+    speech = cluster.speak(text, voices[0], SEEDED)
+    samples, begun = np.zeros(0, np.float32), 0
+    for chunk in speech:
+        samples = np.concatenate([samples[: chunk.start], chunk.samples])
+        begun += chunk.segment == 1 and chunk.frames > 0
+        if begun == 1:
+            begun += 1
+            (speaking,) = [each for each in cluster.replicas() if each.status.speaking]
+            os.kill(speaking.pid, signal.SIGKILL)
+    assert speech.replica_losses >= 1
+    assert speech.result is not None
+    assert speech.result.frames == whole.frames
+    assert len(samples) == len(expected)
+    assert np.corrcoef(samples, expected)[0, 1] > 0.999  # the codec begins anew with the segment
+
+
+def test_a_full_cluster_is_busy(cluster: ClusterEngine, voices: list[Voice], monkeypatch: pytest.MonkeyPatch) -> None:
+    from ray.serve.exceptions import BackPressureError
+
+    def full(_request: SpeakRequest) -> None:
+        raise BackPressureError(64, 64)
+
+    monkeypatch.setattr(cluster, "stream", full)
+    with pytest.raises(EngineBusy, match="All 64 places"):
+        take(cluster.speak("The rain has stopped.", voices[0]))
+
+
+def test_segments_have_arrived_with_their_own_frames(cluster: ClusterEngine) -> None:
+    work = _Work(cluster, SpeakRequest("", (), SEEDED, "owner"), None, queue.SimpleQueue(), lambda: None)  # type: ignore[arg-type]
+    for at, frames in enumerate((4, 6)):
+        work._spoken.append(SpokenSegment(SegmentResult("word", "end", frames, 1), np.zeros((1, frames), np.int64)))
+        silence = AudioChunk(np.zeros(200 * cluster.frame_length, np.float32), work._end, 0, 0.0, at, 2, "word")
+        sound = AudioChunk(np.zeros(4 * cluster.frame_length, np.float32), 0, 4, 0.0, at, 2, "word")
+        work._chunk(silence)
+        work._chunk(replace(sound, start=work._end))
+    assert work._arrived() == work._spoken[:1]
+    assert work.cancelled_result().frames == 8
+    work._chunk(replace(sound, start=work._end - len(sound.samples)))  # the second is spoken again
+    assert work.cancelled_result().frames == 8
 
 
 # ---- what both promise: an engine in this process, and one whose replicas are elsewhere
@@ -205,17 +252,20 @@ def test_a_rolling_update_lets_speeches_end(cluster: ClusterEngine, voices: list
     from studio.cluster.deployment import _deployed
 
     before = settled(cluster)
-    _deployed(serve, settings())
-    assert {each.pid for each in cluster.replicas()} == before, "the settings are the same"
-    expected, _ = take(cluster.speak(LONG, voices[0], SEEDED))
-    speech = cluster.speak(LONG, voices[0], SEEDED)
+    others = replace(settings(), replicas=(2, 3))
+    _deployed(serve, settings(), attach=False)
+    _deployed(serve, others, attach=True)
+    assert {each.pid for each in cluster.replicas()} == before, "the settings are the same, or do not matter"
+    expected, _ = take(cluster.speak(LONG * 3, voices[0], SEEDED))
+    speech = cluster.speak(LONG * 3, voices[0], SEEDED)
     first = next(speech).samples
     with ThreadPoolExecutor(1) as pool:
-        update = pool.submit(_deployed, serve, replace(settings(), replicas=(2, 3)))
+        update = pool.submit(_deployed, serve, others, attach=False)
         samples, result = take(speech, first)
         update.result()
     until(lambda: not before & {each.pid for each in cluster.replicas()})
     assert result is not None
+    assert speech.replica_losses == 0
     np.testing.assert_allclose(samples, expected, atol=1e-4)
     assert take(cluster.speak("Hello there.", voices[0]))[1].frames > 0
 
