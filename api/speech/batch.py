@@ -15,7 +15,7 @@ from api.context import ApiContext, context_of
 from api.errors import ErrorDetail, detail_of, documented, invalid_detail
 from api.speech.create import begin_speech, clip_of
 from api.speech.delivery import whole
-from api.speech.request import SpeechRequest, without_nulls
+from api.speech.request import SpeechRequest, inline_schema, without_nulls
 from api.speech.stream import SpokenWord, disconnected
 from studio.access import Caller
 
@@ -31,7 +31,10 @@ class BatchRequest(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     items: list[dict[str, Any]] = Field(
-        min_length=1, max_length=MOST, description="Requests as for a single speech; `input` at least."
+        min_length=1,
+        max_length=MOST,
+        description="Requests as for a single speech; `input` at least.",
+        json_schema_extra={"items": inline_schema(SpeechRequest)},
     )
 
 

@@ -105,14 +105,17 @@ def violations(
 
 
 @contextmanager
-def answer_held(page: Page, containing: str, asking: Callable[[], object]) -> Iterator[None]:
-    """Answers that contain this arrive only afterwards; the server has given one to what is asked here."""
+def answer_held(page: Page, containing: str, asking: Callable[[], object], *, every: bool = False) -> Iterator[None]:
+    """The server has answered what is asked here, with something containing this, but it arrives only afterwards.
+
+    every: so do the answers to whatever else is asked meanwhile.
+    """
     held: list[tuple[Route, APIResponse]] = []
     answers = "**/gradio_api/run/**"
 
     def hold(route: Route) -> None:
         answer = route.fetch()
-        if containing in answer.text():
+        if containing in answer.text() and (every or not held):
             held.append((route, answer))
         else:
             route.fulfill(response=answer)

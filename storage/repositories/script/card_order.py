@@ -79,6 +79,8 @@ def merge(*, session: Session, card_id: str, owner: str) -> CardRecord:
         raise InvalidInput("cards.next_locked")
     if following.speaker != row.speaker:
         raise InvalidInput("cards.two_speakers")
+    if following.chapter is not None:
+        raise InvalidInput("cards.next_chapter")
     cards.write(session, row, scripts.checked_card_text(f"{row.text} {following.text}"))
     row.pause, row.ends_paragraph = following.pause, following.ends_paragraph
     _remove(session, following)

@@ -200,6 +200,10 @@ def test_splitting_and_merging_keep_every_word(storage: Storage) -> None:
     with pytest.raises(InvalidInput, match="different speakers"):
         storage.scripts.merge(whole.id)
     storage.scripts.set_speaker(other.id, None)
+    storage.scripts.set_chapter(other.id, "Two")
+    with pytest.raises(InvalidInput, match="begins a chapter"):
+        storage.scripts.merge(whole.id)
+    storage.scripts.set_chapter(other.id, None)
     storage.scripts.lock(other.id)
     with pytest.raises(InvalidInput, match="locked"):
         storage.scripts.merge(whole.id)

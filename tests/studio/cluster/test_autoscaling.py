@@ -1,10 +1,12 @@
-"""How many replicas the queue needs: decided without a cluster."""
+"""How many replicas the queue needs, and what is shown of them: without a cluster."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
 
 from studio.cluster.autoscaling import policy, replicas_for
+from tests.paths import ROOT
 
 
 @pytest.mark.parametrize(
@@ -29,3 +31,12 @@ def test_the_policy_stays_within_bounds_and_waits_for_reports() -> None:
     assert wanted() == 2
     assert wanted(aggregated_metrics={"queued_seconds": {"a": 500.0}, "busy": {"a": 1.0}}) == 4
     assert wanted(aggregated_metrics={"queued_seconds": {}, "busy": {"a": 0.0, "b": 0.0}}) == 1
+
+
+def test_the_dashboard_shows_metrics_that_replicas_have() -> None:
+    """Ray writes `ray_` before the names, and `_total` behind those of counters."""
+    source = (ROOT / "studio/cluster/replica.py").read_text()
+    kinds = {name: kind for kind, name in re.findall(r'(Gauge|Counter|Histogram)\("(reprise_\w+)"', source)}
+    ends = {"Gauge": "", "Counter": "_total", "Histogram": "_bucket"}
+    shown = set(re.findall(r"ray_(reprise_\w+)", (ROOT / "docs/grafana/cluster.json").read_text()))
+    assert shown == {name + ends[kind] for name, kind in kinds.items()}

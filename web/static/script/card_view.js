@@ -28,6 +28,7 @@ const ICONS = {
   down: "M12 18l7-8H5z",
   more: "M5 10h4v4H5zm5 0h4v4h-4zm5 0h4v4h-4z",
 };
+const SAVE_AFTER = 1_000; // ms without a key
 const GROWS = CSS.supports("field-sizing", "content");
 
 export class CardView {
@@ -72,7 +73,8 @@ export class CardView {
     parts.state = create("span", { class: "rp-script-card-state" });
     parts.text = create("textarea", {
       class: "rp-script-card-text", rows: "1", maxlength: "5000",
-      onkeydown: (event) => this.typed(event), oninput: () => this.grow(), onchange: () => this.write(),
+      onfocus: () => (this.former = this.card.text), onkeydown: (event) => this.typed(event),
+      oninput: () => this.changed(), onchange: () => this.write(),
     });
     // For the word that is selected in the text; see shell/dictionary.js. The text keeps the focus when it is pressed.
     parts.say = button({ class: "rp-script-card-say", "data-rp-dictionary": "", onmousedown: (event) => event.preventDefault() });
@@ -198,14 +200,23 @@ export class CardView {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
       event.target.blur(); // which saves it
-    } else if (event.key === "Escape" && event.target.value !== this.card.text) {
+    } else if (event.key === "Escape" && event.target.value !== this.former) {
       event.stopPropagation();
-      event.target.value = this.card.text;
+      event.target.value = this.former;
       this.grow();
+      this.write();
     }
   }
 
+  // It is saved while it is typed, so that a reload loses nothing; what is empty is refused, and only in the end.
+  changed() {
+    this.grow();
+    clearTimeout(this.saving);
+    this.saving = setTimeout(() => this.parts.text.value.trim() && this.write(), SAVE_AFTER);
+  }
+
   write() {
+    clearTimeout(this.saving);
     if (this.parts.text.value !== this.card.text) this.editor.act("edit", this.card, { text: this.parts.text.value });
   }
 

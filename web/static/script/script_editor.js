@@ -16,6 +16,7 @@ import { decodeWav } from "../ui/wav.js";
 import { deleteWithUndo, finishDeletions, isDeleted, isLeaving } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 
+const PAGE = Math.random().toString(36).slice(2); // with a request's number: one that is put twice is done once
 const OPEN_KEY = "reprise.script";
 const ALONG_KEY = "reprise.along";
 const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus", m4b: "M4B", srt: "SRT", vtt: "VTT", md: "Markdown" };
@@ -50,7 +51,7 @@ class ScriptEditor {
     this.scripts = [];
     this.arrived = false;
     const about = { present: () => server.present(), last: isLeaving };
-    this.requests = new RequestQueue((question) => trigger("act", question), about);
+    this.requests = new RequestQueue((question) => trigger("act", { ...question, page: PAGE }), about);
     document.addEventListener("reprise:gone", () => this.requests.hold());
     document.addEventListener("reprise:back", () => this.requests.again());
     this.view = new ScriptView(element.querySelector(".rp-scripts"), this);
@@ -71,6 +72,7 @@ class ScriptEditor {
   wire() {
     const on = (name, event, heard) => this.element.querySelector(`.rp-script-${name}`).addEventListener(event, heard);
     on("back", "click", () => this.close());
+    addEventListener("pagehide", () => this.view.writeFocused());
     on("name", "change", () => this.rename(this.script.id, this.view.name));
     on("speak", "click", () => this.speak());
     on("hear", "click", () => this.hearAll());

@@ -69,6 +69,12 @@ export class ScriptView {
     return [...this.list.children].filter((node) => !isDeleted(node));
   }
 
+  // The text that is being typed is saved now.
+  writeFocused() {
+    const node = document.activeElement?.closest(".rp-script-card");
+    if (node?.view?.parts) node.view.write();
+  }
+
   isDeleted(id) {
     return isDeleted(this.views.get(id).node);
   }

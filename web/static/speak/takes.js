@@ -2,6 +2,7 @@
 // ids that are shown: `fresh`, `star`, `erase`, `prove`; and `again`, `seed`; `further` and `halt` have the tickets of takes
 // that are made at once, unheard. Played by the player.
 
+import { server } from "../connection/server.js";
 import { answer, copyLink, named } from "../draft/deep_links.js";
 import { LinkRefresh } from "./link_refresh.js";
 import { TakeList } from "./take_list.js";
@@ -104,6 +105,14 @@ class Takes {
     if (over) this.batches.delete(group);
     this.tell();
     this.said = problem;
+    this.refresh();
+  }
+
+  // The event of the other takes failed: none of them comes any more.
+  unmade() {
+    this.batches.clear();
+    this.tell();
+    this.said = words(server.away ? "player.lost" : "player.full");
     this.refresh();
   }
 
@@ -275,5 +284,5 @@ class Takes {
 
 export function mount(component) {
   const takes = new Takes(component);
-  window.repriseTakes = { refresh: () => takes.refresh(), unproved: () => takes.unproved() };
+  window.repriseTakes = { refresh: () => takes.refresh(), unproved: () => takes.unproved(), unmade: () => takes.unmade() };
 }

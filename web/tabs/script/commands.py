@@ -49,6 +49,7 @@ class CommandPayload(Payload):
     """A command, and the script and its version that the page shows."""
 
     asked: Count
+    page: Annotated[Keyword, default_if_invalid("")] = ""
     do: Keyword
     script: SelectedId
     version: Annotated[Keyword, default_if_invalid("")]
@@ -64,12 +65,13 @@ class CommandNumber(Payload):
 class ScriptCommand:
     """One command. The constructor and the getters raise UnexpectedPayload for what the page never sends.
 
-    number: the page's, which identifies the answer. do: what to do. script, version: what the page shows, or empty.
+    number: the page's, which identifies the answer. page: a name that it has chosen. do: what to do. script, version:
+    what the page shows, or empty.
     """
 
     def __init__(self, event: gr.EventData) -> None:
         question = parse_payload(CommandPayload, event)
-        self.number, self.do = question.asked, question.do
+        self.number, self.page, self.do = question.asked, question.page, question.do
         self.script, self.version = question.script, question.version
         self._values = question.values
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 Updates = tuple[Any, ...]
 NAME_LENGTH = 50  # characters of the text, in a script's default name
 SHOWN = 60  # characters of omitted text
+MOST_PAGES, MOST_REMEMBERED = 1_000, 16  # pages whose last commands are remembered
 
 
 class ScriptText(Payload):
@@ -55,6 +57,8 @@ class ScriptHandlers:
         self._context = context
         self._actions = ScriptActions(context)
         self._patcher = ScriptPatcher(context.storage, context.scripts, context.proofs)
+        self._lock = threading.Lock()
+        self._run_by: dict[tuple[str, str], tuple[int, ...]] = {}  # numbers of commands by owner and page
 
     def create_script(self, text: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: notice, text, component, change broadcast. The selected voice is the narrator's."""
@@ -103,11 +107,21 @@ class ScriptHandlers:
             command, owner = ScriptCommand(event), self._context.owner(token, request)
         except InvalidInput as error:  # an unexpected payload, or the page waits for another token
             return {"asked": command_number(event), "problem": error_message(error, words)}, gr.skip()
-        reply = self._run(owner, command, words)
-        changed = command.do in self._actions.changing
-        return {"asked": command.number, **reply, **self._state(owner, command, words)}, broadcast_change(
-            "scripts"
-        ) if changed else gr.skip()
+        changes = command.do in self._actions.changing and self._is_new(owner, command)
+        reply = self._run(owner, command, words) if changes or command.do not in self._actions.changing else {}
+        answer = {"asked": command.number, **reply, **self._state(owner, command, words)}
+        return answer, broadcast_change("scripts") if changes else gr.skip()
+
+    def _is_new(self, owner: Owner, command: ScriptCommand) -> bool:
+        """Whether this command was not run yet: a page that has lost the server sends one again."""
+        if not command.page:
+            return True
+        with self._lock:
+            run = self._run_by.pop((owner.key, command.page), ())
+            self._run_by[owner.key, command.page] = (*run, command.number)[-MOST_REMEMBERED:]
+            while len(self._run_by) > MOST_PAGES:
+                del self._run_by[next(iter(self._run_by))]
+        return command.number not in run
 
     def _run(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
         action = self._actions.looking.get(command.do) or self._actions.changing.get(command.do)

@@ -98,10 +98,11 @@ def _listen_to_speech(
             (takes.again, handlers.speak_again, [shared.token], None),
         )
     ]  # fmt: skip
-    takes.further(
+    further = takes.further(
         streams.gather(handlers.speak_further), [shared.text, shared.picker, *settings, shared.token], takes,
         show_progress="hidden", trigger_mode="multiple", preprocess=False, api_visibility="private", **engine,
     )  # fmt: skip
+    further.failure(None, js="() => { window.repriseTakes.unmade(); }")
     proved = takes.prove(
         streams.steps(TakeProofHandlers(context).prove), [shared.token], takes,
         show_progress="hidden", preprocess=False, api_visibility="private", **engine,

@@ -51,7 +51,7 @@ class Page:
         assert answer["asked"] == self.number
         if answer.get("state"):
             self.apply(answer["state"])
-        return {**answer, "rung": isinstance(rung, dict)}
+        return {**answer, "rung": rung != gr.skip()}
 
     def apply(self, patch: dict[str, Any]) -> None:
         assert patch["since"] in ("", self.version)
@@ -82,6 +82,20 @@ def events(context: WebContext) -> ScriptHandlers:
 def page(events: ScriptHandlers, storage: Storage) -> Page:
     storage.voices.add(voice("Ann"))
     return Page(events)
+
+
+def test_a_command_that_is_sent_again_is_done_once(page: Page) -> None:
+    """The server was gone for a moment, and the page has had no answer. Another page's numbers are its own."""
+    page.make("One thing.")
+    command = {"asked": 5, "page": "a", "do": "insert", "script": page.script, "version": ""}
+    counts, rung = [], []
+    for values in ({"page": "a"}, {"page": "a"}, {"page": "b"}):
+        event = gr.EventData(None, {**command, **values, "values": {"card": page.cards[0]["id"], "text": "Another."}})
+        answer, broadcast = page.events.run_action(None, REQUEST, event)
+        assert "problem" not in answer, answer
+        counts.append(len(answer["state"]["order"]))
+        rung.append(broadcast != gr.skip())
+    assert (counts, rung) == ([2, 2, 3], [True, False, True])
 
 
 def test_a_text_becomes_cards_in_the_picked_voice(page: Page, storage: Storage) -> None:

@@ -335,3 +335,30 @@ def test_two_pages_of_one_owner_and_a_stranger(chromium: Browser, serve: Serve, 
         stranger.get_by_role("button", name="All scripts").click()
         expect(stranger.locator(".rp-script-list li")).to_have_count(1)
         second.close()
+
+
+def test_what_is_typed_into_a_card_outlasts_a_reload_and_is_taken_back(
+    chromium: Browser, serve: Serve, storage: Storage, actor: Actor
+) -> None:
+    """It is saved while it is typed, without a click elsewhere; and when the page is left at once."""
+    with visit(chromium, serve(actor, storage)) as page:
+        make(page, "Ann: Good morning.\n\nBen: Good night.")
+        field = card(page, 1).locator("textarea")
+
+        def kept() -> str:
+            return storage.scripts.cards(storage.scripts.list()[0].id)[0].text
+
+        field.click()
+        field.press_sequentially(" To you")
+        until(lambda: kept() == "Good morning. To you")
+        field.press_sequentially(" all")
+        page.reload()
+        expect(card(page, 1).locator("textarea")).to_have_value("Good morning. To you all")
+        assert kept() == "Good morning. To you all"
+        field.click()
+        field.press("End")
+        field.press_sequentially("!")
+        until(lambda: kept() == "Good morning. To you all!")
+        field.press("Escape")
+        until(lambda: kept() == "Good morning. To you all")
+        expect(field).to_have_value("Good morning. To you all")
