@@ -166,7 +166,8 @@ class EngineReplica:
                 self._first.observe(chunk.elapsed)
                 self._queued.pop(id(request), None)
                 first = False
-            self._seconds.inc(len(chunk.samples) / self._engine.sample_rate)
+            if len(chunk.samples):  # Ray's counters refuse 0; times of words come without sound
+                self._seconds.inc(len(chunk.samples) / self._engine.sample_rate)
             yield chunk
         if speech.result is not None:
             yield speech.result

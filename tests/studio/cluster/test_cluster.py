@@ -7,6 +7,7 @@ import queue
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from engine.errors import EngineBusy, EngineFailed, InvalidInput, InvalidText, U
 from engine.request import AudioChunk, SegmentResult, SpeechResult, SpokenSegment
 from engine.voice import Voice
 from storage import Storage
-from storage.voices.samples import read_samples
+from storage.voices.samples import install_samples, read_samples
 from studio.cluster.engine import _Work
 from studio.cluster.messages import SpeakRequest
 from studio.context import AppContext
@@ -191,6 +192,16 @@ def test_what_cannot_be_spoken_is_told(engine: SpeechEngine, voices: list[Voice]
         engine.encode_voice("Ada", [])
 
 
+def test_words_have_their_times_and_pauses_their_length(engine: SpeechEngine, voices: list[Voice]) -> None:
+    how = replace(SEEDED, word_times=True)
+    chunks = list(engine.speak("The rain [pause:1.5] has stopped.", voices[0], how))
+    words = [word for chunk in chunks for word in chunk.words]
+    assert [word.text for word in words] == ["The", "rain", "has", "stopped."]
+    silent = [len(chunk.samples) for chunk in chunks if len(chunk.samples) and not chunk.frames]
+    assert sum(silent) == 1.5 * engine.sample_rate
+    assert words[2].start - words[1].end > 1.4
+
+
 def test_a_speech_that_is_cancelled_ends_and_leaves_the_slot(engine: SpeechEngine, voices: list[Voice]) -> None:
     for end in ("cancel", "close", "drop"):
         speech = engine.speak(LONG, voices[0], SEEDED)
@@ -243,6 +254,32 @@ def settled(cluster: ClusterEngine) -> set[int]:
 
     until(same)
     return seen[-1]
+
+
+def test_the_api_speaks_with_a_cluster_as_with_an_engine_here(
+    cluster: ClusterEngine, bundled_engine: Engine, tmp_path: Path
+) -> None:
+    from fastapi.testclient import TestClient
+
+    from api.app import create_api
+
+    asked = {"input": LONG, "voice": "Clara", "seed": 7, "response_format": "pcm", "stream": False}
+    heard = []
+    for engine in (bundled_engine, cluster):
+        with Storage.open(tmp_path / f"{type(engine).__name__}.db") as storage:
+            install_samples(storage.voices)
+            app = AppContext.create(ModelManager(engine), storage)
+            with TestClient(create_api(app, lambda *_: True)) as client:
+                spoken = client.post("/v1/audio/speech", json=asked)
+                assert (spoken.status_code, spoken.headers["x-seed"]) == (200, "7"), spoken.text
+                heard.append((np.frombuffer(spoken.content, "<i2").astype(float), spoken.headers["x-usage-frames"]))
+                refused = client.post("/v1/audio/speech", json={**asked, "input": "привет"})
+                assert refused.status_code == 400
+                assert client.get("/health/ready").status_code == 200
+                assert client.get("/v1/models").json()["data"][0]["id"] == engine.name
+    (here, frames), (there, same) = heard
+    assert (len(there), same) == (len(here), frames)
+    assert np.abs(there - here).max() <= 4
 
 
 def test_a_rolling_update_lets_speeches_end(cluster: ClusterEngine, voices: list[Voice]) -> None:
