@@ -20,6 +20,7 @@ from studio.file_names import take_file_name
 from studio.provenance.origin import Origin
 from studio.script.export import write_takes
 from studio.takes.buffer import SAMPLING_SETTINGS
+from studio.voices.available_voices import is_described
 from web.downloads.links import DownloadFile, FileProducer
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def sound_id(take_id: str, speed: float) -> str:
 
 
 def clip_producer(library: VoiceLibrary) -> FileProducer:
-    """Produce the clips of voices."""
+    """Produce the clips of voices. Those that a model spoke, for a described or a sample voice, tell their origin."""
 
     def produce(owner: str, asked: str) -> DownloadFile:
         voice_id, _, number = asked.partition(".")
@@ -87,7 +88,10 @@ def clip_producer(library: VoiceLibrary) -> FileProducer:
         place = int(number) if number.isascii() and number.isdigit() and len(number) < 4 else 0
         if place >= len(clips) or not clips[place]:
             raise VoiceNotFound("voices.no_recording", name=voice.name)
-        return DownloadFile(converted(clips[place], "wav"), f"{voice.name}.wav", MIMES["wav"])
+        record = library.get(voice_id, owner=owner)
+        spoken = record.shared or is_described(record)
+        origin = Origin((), (record.id,), (), record.created.date()) if spoken else None
+        return DownloadFile(converted(clips[place], "wav", origin=origin), f"{voice.name}.wav", MIMES["wav"])
 
     return produce
 

@@ -1,6 +1,8 @@
 """Takes and clips as the files that links hand out."""
 
 import io
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import soundfile
 from engine.audio import encode_flac, to_int16
 from engine.audio.output.tags import read_tags
 from engine.errors import GenerationNotFound, VoiceNotFound
+from engine.voice import Consent
 from storage import Storage, VoiceLibrary
 from storage.repositories.generations import GenerationRecord, Spoken
 from studio.file_names import take_file_name
@@ -68,6 +71,14 @@ def test_a_voices_clip_is_a_wav_for_who_may_see_the_voice(library: VoiceLibrary)
     for owner, asked in (("ben", anna), ("anna", f"{anna}.1"), ("anna", "no-such")):
         with pytest.raises(VoiceNotFound):
             clip_producer(library)(owner, asked)
+
+
+def test_a_clip_that_a_model_spoke_tells_its_origin(library: VoiceLibrary) -> None:
+    described = library.add(replace(voice("Cleo"), description="A low voice."), owner="anna")
+    recorded = library.add(replace(voice("Anna"), consent=Consent("Anna", datetime.now(UTC), "I agree.")), owner="anna")
+    told = [read_tags(clip_producer(library)("anna", each.id).data) for each in (described, recorded)]
+    assert f"voice={described.id}" in told[0].get("comment", "")
+    assert "comment" not in told[1]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import { button, create } from "../ui/elements.js";
 import { lengthOf, momentOf } from "../ui/format.js";
 import { atLoudness, loudnessChoice } from "../ui/loudness.js";
 import { decodeWav } from "../ui/wav.js";
+import { remember, remembered } from "../ui/remember.js";
 import { deleteWithUndo, finishDeletions, isDeleted, isLeaving } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 
@@ -27,22 +28,6 @@ const LIST = 5_000; // while any script of the list is being spoken
 // Their results depend on which cards there are: what is deleted goes first.
 const COUNTING = new Set(["speak", "save", "proof", "move", "merge"]);
 const SHARE = 10; // polling takes at most 1/SHARE of the time
-
-const remembered = (key) => {
-  try {
-    return localStorage.getItem(key);
-  } catch {
-    return null;
-  }
-};
-const remember = (key, value) => {
-  try {
-    if (value === null) localStorage.removeItem(key);
-    else localStorage.setItem(key, value);
-  } catch {
-    // it is not remembered
-  }
-};
 
 class ScriptEditor {
   constructor({ element, props, trigger, watch }) {

@@ -6,8 +6,10 @@ import { measured } from "./estimate.js";
 import { button, create } from "../ui/elements.js";
 import { lengthOf, secondsOf } from "../ui/format.js";
 import { draw } from "../ui/icons.js";
+import { remember, remembered } from "../ui/remember.js";
 import { inEnglish, pageLanguage, words } from "../ui/words.js";
 
+const AT_ONCE = "reprise.at_once"; // how many takes of a text are made
 // The menu's entries and their texts.
 const EXAMPLES = {
   "writing.news": "examples.news",
@@ -142,7 +144,10 @@ export function mount({ element, props, trigger, watch }) {
   draw(element);
   showPauses();
   const counts = [1, 2, 3, 4].map((count) => create("option", { value: count, text: words("writing.takes", { count }) }));
-  find(".rp-at-once").replaceChildren(...counts);
+  const atOnce = find(".rp-at-once");
+  atOnce.replaceChildren(...counts);
+  if (remembered(AT_ONCE)) atOnce.value = remembered(AT_ONCE);
+  atOnce.addEventListener("change", () => remember(AT_ONCE, atOnce.value));
   const mac = /Mac|iPhone|iPad/.test(navigator.platform);
   find(".rp-keys").textContent = words(mac ? "writing.keys_mac" : "writing.keys");
   show({ english: true });

@@ -83,6 +83,7 @@ def test_a_studio_is_worked_in_with_the_keyboard(
         expect(page.locator(".rp-take")).to_have_count(1)
         expect(page.locator(".rp-group")).to_be_hidden()
         assert len(storage.history.page().records) == 1
+        assert page.evaluate("localStorage.getItem('reprise.at_once')") == "3"
 
         # Light and dark, and a language, outlast a reload; the first steps do not come again.
         page.get_by_role("button", name="Dark").press("Enter")

@@ -1,0 +1,19 @@
+// Choices that this browser keeps for all its pages, as far as it lets them.
+
+export function remembered(key) {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+// value: null for none.
+export function remember(key, value) {
+  try {
+    if (value === null) localStorage.removeItem(key);
+    else localStorage.setItem(key, value);
+  } catch {
+    // it is not remembered
+  }
+}
