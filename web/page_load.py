@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from engine.errors import DatabaseUnavailable, InvalidInput
+from studio.provenance.origin import public_name
 from web.ui.events import broadcast_change, skip_when_refused
 from web.ui.messages import error_message, notice
 from web.ui.payloads import Payload, SelectedId, parse_payload
@@ -74,7 +75,7 @@ def heading_html(context: WebContext, words: Words) -> str:
     engine = context.engine
     licence = escape(words.write(engine.notice))
     remarks = f'<details class="rp-model-notice"><summary>{licence}</summary></details>' if licence else ""
-    name = f"<strong>{escape(engine.name)}</strong>"
+    name = f"<strong>{escape(public_name(engine.name))}</strong>"
     model = words("heading.running", name=name, device=escape(engine.device))
     able = engine.abilities
     makes = "clones" if able.clones else "describes" if able.describes else ""

@@ -31,6 +31,11 @@ _KIND, _MAKER = "synthetic speech", "made-by=Reprise"
 _LONGEST = 200  # characters of a name
 
 
+def public_name(model: str) -> str:
+    """The name of a model as strangers may see it: of a folder's path the last part."""
+    return PurePath(model).name if Path(model).is_absolute() else model
+
+
 @dataclass(frozen=True)
 class Origin:
     """What a file says about itself. voices: ids, or `model:NAME` for the model's own. made: the day, UTC."""
@@ -42,8 +47,8 @@ class Origin:
 
     @classmethod
     def of(cls, model: str, voice: str | None, seed: int, made: datetime | None = None) -> Origin:
-        """Of one take. model: of a folder, only its last part is told. made: now by default."""
-        name = PurePath(model).name if Path(model).is_absolute() else model
+        """Of one take. made: now by default."""
+        name = public_name(model)
         return cls(
             (name,) if name else (),
             (voice,) if voice else (),

@@ -17,7 +17,7 @@ from engine.audio.output.concatenate import FileFormat, TakeAudio
 from engine.audio.output.mastering import LOUDNESS
 from engine.errors import GenerationNotFound, VoiceNotFound
 from studio.file_names import take_file_name
-from studio.provenance.origin import Origin
+from studio.provenance.origin import Origin, public_name
 from studio.script.export import write_takes
 from studio.takes.buffer import SAMPLING_SETTINGS
 from studio.voices.available_voices import is_described
@@ -64,7 +64,7 @@ def sound_facts(
         "text": record.text,
         "voice": {"id": record.voice_id or "", "name": record.voice_name},
         "seed": record.seed,
-        "model": record.model,
+        "model": public_name(record.model),
         "settings": {name: record.settings[name] for name in SAMPLING_SETTINGS if name in record.settings},
         "words": [(start, end, begins / speed, ends / speed) for start, end, begins, ends in record.words],
         "name": f"{take_file_name(record.voice_name, record.text)}.wav",

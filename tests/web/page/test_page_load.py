@@ -13,6 +13,8 @@ from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import make_context
 from web.context import WebContext
 from web.page_load import PageLoadHandlers
+from web.tabs.speak.settings import SettingsHandlers
+from web.tabs.status.views import status_view
 
 NOBODY: Any = None
 
@@ -68,6 +70,16 @@ def test_who_comes_back_finds_what_is_there_now(events: PageLoadHandlers, librar
     library.delete(ben.id)
     picker = events.refresh_page(ben.id, None, NOBODY)[2]
     assert (names(picker), picker.constructor_args["value"]) == (["Anna"], anna.id)
+
+
+def test_the_folder_of_a_model_is_not_told(context: WebContext, engine: FakeEngine) -> None:
+    """Visitors need not know where things lie on the server."""
+    engine.name = "/srv/models/my-model"
+    heading = PageLoadHandlers(context).load_page(None, None, NOBODY)[0]
+    assert "<strong>my-model</strong>" in heading
+    assert "/srv" not in heading
+    assert SettingsHandlers(context).follow_model("", "", NOBODY)[-1] == "my-model"
+    assert status_view(context, "", context.words(None))["name"] == "my-model"
 
 
 def test_the_heading_names_the_model_of_the_moment(

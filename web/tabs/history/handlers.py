@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from engine.errors import InvalidInput
 from storage.voices.library import MAX_SEARCH
+from studio.provenance.origin import public_name
 from studio.takes.buffer import LANGUAGE, PARAGRAPH_PAUSE, SAMPLING_SETTINGS
 from web.tabs.history.views import entry_view, megabytes, question_html, retention_choices, storage_use_html
 from web.ui.events import broadcast_change, skip_when_refused
@@ -232,7 +233,7 @@ class HistoryHandlers:
             return words("history.voice_gone", name=record.voice_name)
         current = self._context.engine.name
         if record.model and record.model != current:
-            return words("history.other_model", model=record.model, current=current)
+            return words("history.other_model", model=public_name(record.model), current=public_name(current))
         return words("history.used_again")
 
     def _change(self, change: Callable[[str, Words], str], token: Any, request: gr.Request) -> Updates:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from studio.provenance.origin import public_name
 from web.downloads.sounds import sound_facts
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def entry_view(record: GenerationRecord, owner: Owner, links: DownloadLinks) -> 
         "settings": facts["settings"],
         "seconds": record.duration,
         "factor": record.real_time_factor,
-        "model": record.model,
+        "model": public_name(record.model),
         "ending": record.stop_reason,
         "starred": record.starred,
         "script": record.script_id is not None,

@@ -43,13 +43,6 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         max_lines=8,
         elem_id="rp-describe",
     )
-    language = gr.Dropdown(
-        label=label("new.language"),
-        info=label("new.language_info"),
-        choices=[(own_name(tag), tag) for tag in SAMPLE_TEXTS],
-        value=None,
-        elem_id="rp-voice-language",
-    )
     with gr.Row(elem_id="rp-names"):
         name = gr.Textbox(label=label("new.name"), max_lines=1, min_width=140, elem_id="rp-name")
         speaker = gr.Textbox(
@@ -59,6 +52,13 @@ def build(context: WebContext, shared: SharedComponents) -> None:
             min_width=140,
             elem_id="rp-speaker",
         )
+    language = gr.Dropdown(
+        label=label("new.language"),
+        info=label("new.language_info"),
+        choices=[(own_name(tag), tag) for tag in SAMPLE_TEXTS],
+        value=None,
+        elem_id="rp-voice-language",
+    )
     shared.drafted.extend([name, speaker, description])
     agreed = gr.Checkbox(label=label("new.consent_blank"), value=False, elem_id="rp-consent")
     trouble = notice_line("rp-form-notice")

@@ -30,7 +30,7 @@ from engine.errors import InvalidInput, InvalidOption, RepriseError, VoiceNotFou
 from engine.text import MAX_PAUSE, speaking_time
 from storage.repositories.generations import MAX_TEXT
 from studio.file_names import take_file_name
-from studio.provenance.origin import Origin
+from studio.provenance.origin import Origin, public_name
 from studio.takes.requests import NewTake, TakeRequest
 from studio.traces import reason
 from web.downloads.sounds import sound_facts
@@ -342,7 +342,7 @@ def parse_request(form: dict[str, Any], engine: ModelManager, words: Words) -> T
     """
     sent = parse_payload(SpeakForm, **form)
     options = parse_options(sent.seed, sent.temperature, sent.top_p, sent.top_k, words)
-    if sent.model == engine.name:
+    if sent.model == public_name(engine.name):
         options = replace(options, language=sent.language)
     else:
         options = replace(engine.default_options, seed=options.seed)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import gradio as gr
 
 from engine.languages import language_tags
+from studio.provenance.origin import public_name
 from web.ui.i18n import own_name
 from web.ui.payloads import Payload, ShortText, default_if_invalid, parse_payload
 
@@ -33,15 +34,25 @@ class SettingsHandlers:
 
     def defaults(self, request: gr.Request) -> list[Any]:
         """Outputs: all settings."""
-        return [*default_values(self._context), self._languages("", self._context.words(request)), self._engine.name]
+        return [
+            *default_values(self._context),
+            self._languages("", self._context.words(request)),
+            public_name(self._engine.name),
+        ]
 
     def follow_model(self, language: Any, model: Any, request: gr.Request) -> list[Any]:
         """Outputs: temperature, top-p and top-k, of the loaded model where they were set for another one; its
         languages; its name.
         """
         shown = parse_payload(ShownSettings, language=language, model=model)
-        sampling = [gr.skip()] * 3 if shown.model == self._engine.name else default_values(self._context)[1:4]
-        return [*sampling, self._languages(shown.language, self._context.words(request)), self._engine.name]
+        sampling = (
+            [gr.skip()] * 3 if shown.model == public_name(self._engine.name) else default_values(self._context)[1:4]
+        )
+        return [
+            *sampling,
+            self._languages(shown.language, self._context.words(request)),
+            public_name(self._engine.name),
+        ]
 
     @property
     def _engine(self) -> Any:
@@ -94,7 +105,7 @@ def build_settings(context: WebContext) -> list[Any]:
         0, 5, paragraph_pause, step=0.1, elem_id="rp-paragraph-pause",
         label=label("speech.paragraphs"), info=label("speech.paragraphs_info"),
     )  # fmt: skip
-    model = gr.Textbox(context.engine.name, visible=False, elem_id="rp-settings-model")
+    model = gr.Textbox(public_name(context.engine.name), visible=False, elem_id="rp-settings-model")
     parts += [pause, language, model]
     reset = gr.Button(label("speech.reset"), size="sm", elem_id="rp-reset")
     reset.click(handlers.defaults, None, parts, queue=False, api_visibility="private")

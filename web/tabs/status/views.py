@@ -10,6 +10,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from studio.provenance.origin import public_name
+
 if TYPE_CHECKING:
     from web.context import WebContext
     from web.ui.i18n import Words
@@ -22,7 +24,7 @@ def status_view(context: WebContext, session: str, words: Words) -> dict[str, An
     engine = context.engine
     status, place, loading = engine.status(), context.running.place_of_session(session), engine.loading
     return {
-        "name": engine.name,
+        "name": public_name(engine.name),
         "notice": words.write(engine.notice),
         "device": engine.device,
         "precision": status.precision,
