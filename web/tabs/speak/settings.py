@@ -34,33 +34,23 @@ class SettingsHandlers:
 
     def defaults(self, request: gr.Request) -> list[Any]:
         """Outputs: all settings."""
-        return [
-            *default_values(self._context),
-            self._languages("", self._context.words(request)),
-            public_name(self._engine.name),
-        ]
+        return [*default_values(self._context), self._languages("", self._context.words(request)), self._model]
 
     def follow_model(self, language: Any, model: Any, request: gr.Request) -> list[Any]:
         """Outputs: temperature, top-p and top-k, of the loaded model where they were set for another one; its
         languages; its name.
         """
         shown = parse_payload(ShownSettings, language=language, model=model)
-        sampling = (
-            [gr.skip()] * 3 if shown.model == public_name(self._engine.name) else default_values(self._context)[1:4]
-        )
-        return [
-            *sampling,
-            self._languages(shown.language, self._context.words(request)),
-            public_name(self._engine.name),
-        ]
+        sampling = [gr.skip()] * 3 if shown.model == self._model else default_values(self._context)[1:4]
+        return [*sampling, self._languages(shown.language, self._context.words(request)), self._model]
 
     @property
-    def _engine(self) -> Any:
-        return self._context.engine
+    def _model(self) -> str:
+        return public_name(self._context.engine.name)
 
     def _languages(self, chosen: str, words: Words) -> gr.Dropdown:
         """The choice of a language, hidden for models that are not told it."""
-        tags = language_tags(self._engine.abilities.languages)
+        tags = language_tags(self._context.engine.abilities.languages)
         choices = [(words("speech.any_language"), ""), *((own_name(tag), tag) for tag in tags)]
         return gr.Dropdown(choices=choices, value=chosen if chosen in tags else "", visible=bool(tags))
 
