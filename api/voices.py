@@ -91,7 +91,7 @@ async def create_voice(
     ref_text: Annotated[
         str, Form(max_length=MAX_TRANSCRIPT, description="The words spoken in the clip; needed by most servers.")
     ] = "",
-    language: Annotated[str, Form(max_length=MAX_LANGUAGE)] = "en",
+    language: Annotated[str, Form(max_length=MAX_LANGUAGE)] = "",
     description: Annotated[str, Form(max_length=MAX_DESCRIPTION)] = "",
 ) -> Voice:
     """Make a voice from a clip. A name that is taken is an error: nothing is overwritten."""

@@ -70,7 +70,7 @@ def add(
             raise InvalidInput("A voice can be saved only when its speaker has agreed: say so with --consent.")
         command.check_words(transcript, "Give the words spoken in the clip with --transcript “…”.")
         with command.library() as library, command.engine() as engine:
-            spoken = "en" if engine.english_only else language
+            spoken = language or ("en" if engine.english_only else "")
             consented = _consent(speaker or name)
             made = engine.encode_voice(name, [(clip, transcript)], language=spoken, consent=consented)
             say(" ".join([f"Saved “{library.add(made.voice).name}”.", *map(str, made.notes)]))

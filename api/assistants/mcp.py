@@ -128,7 +128,7 @@ class Tools:
         transcript: Annotated[
             str, Field(max_length=MAX_TRANSCRIPT, description="The words that are spoken in the clip.")
         ] = "",
-        language: Annotated[str, Field(max_length=MAX_LANGUAGE)] = "en",
+        language: Annotated[str, Field(max_length=MAX_LANGUAGE)] = "",
         description: Annotated[str, Field(max_length=MAX_DESCRIPTION)] = "",
     ) -> SavedVoice:
         """Make a voice from a clip whose speaker has agreed, and save it. A name that is taken is an error."""

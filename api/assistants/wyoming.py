@@ -36,6 +36,7 @@ from api.errors import detail_of
 from api.speech.delivery import AudioOutput, open_stream
 from api.speech.text_feed import TextFeed
 from engine.errors import InvalidInput, InvalidOption
+from engine.languages import language_tags
 from studio.access import Caller
 from studio.speech_service import SpokenBy
 
@@ -159,13 +160,14 @@ class WyomingHandler(AsyncEventHandler):
         await self.write_event(message.event())
 
     def _info(self) -> Info:
+        tags = language_tags(self._context.app.engine.abilities.languages)
         program = TtsProgram(
             name="reprise",
             attribution=_OURS,
             installed=True,
             description="Speech in cloned voices",
             version=None,
-            voices=[_described(record) for record in self._voices()],
+            voices=[_described(record, tags) for record in self._voices()],
             supports_synthesize_streaming=True,
         )
         return Info(tts=[program])
@@ -189,14 +191,15 @@ async def serve(context: ApiContext, server: AsyncServer) -> None:
     await server.run(lambda reader, writer: WyomingHandler(context, reader, writer))
 
 
-def _described(record: ListedVoice) -> TtsVoice:
+def _described(record: ListedVoice, tags: list[str]) -> TtsVoice:
+    """tags: of the model's languages, all of which a voice may speak."""
     return TtsVoice(
         name=record.name,
         attribution=_OURS,
         installed=True,
         description=record.description or record.name,
         version=None,
-        languages=[record.language or "en"],
+        languages=tags or [record.language or "en"],
     )
 
 

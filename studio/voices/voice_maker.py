@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.errors import InvalidInput, NameTaken
-from engine.languages import language_tags
+from engine.languages import language_tag, language_tags
 from engine.voice import Consent, OwnVoice, clean_name
 from studio.takes.buffer import TakeBuffer
 
@@ -67,20 +67,22 @@ def make_voice(
     *,
     owner: str,
     consent: Consent,
-    language: str = "en",
+    language: str = "",
     description: str = "",
 ) -> VoiceRecord:
     """Make a voice and save it. The name is checked first, since making takes longer.
 
     transcript: the words of the clip; without one they are written down where faster-whisper is installed, and models
-        that can do so clone without them.
+        that can do so clone without them. language: a tag; "" for an unknown one, or English where the model speaks
+        nothing else.
     Raises NameTaken, UnusableReference, InvalidInput, EngineFailed.
     """
     check_clones(app.engine)
     cleaned = _free_name(app, name, owner)
+    language = language or ("en" if app.engine.english_only else "")
     if not transcript.strip():
         if app.recognition.ready:
-            transcript = app.recognition.hear(clip)
+            transcript = app.recognition.hear(clip, language_tag(language))
         elif app.engine.abilities.needs_words:
             raise InvalidInput("reference.no_words")
     made = app.engine.encode_voice(
