@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+_SHARED_BY_THREADS = 32_768  # elements of an operation on a CPU, from which on its threads share it
+
 
 class RMSNorm(nn.Module):
     """RMSNorm: normalised in fp32, cast back, then scaled, the order in which the released weights were trained."""
@@ -94,6 +96,19 @@ class SelfAttention(nn.Module):
         return out
 
 
+def silu(x: Tensor) -> Tensor:
+    """SiLU of x `[..., D]`, of which each row has the same result in any batch on a CPU.
+
+    PyTorch divides 32,768 elements and more between its threads, and computes the last ones of a thread's share in
+    another way: to other bits. Here rows are taken in parts that one thread computes.
+    """
+    rows = max(1, (_SHARED_BY_THREADS - 1) // x.shape[-1])
+    shared = x.device.type == "cpu" and x.numel() >= _SHARED_BY_THREADS and torch.get_num_threads() > 1
+    if x.requires_grad or not shared:  # in training nothing has to be the same
+        return F.silu(x)
+    return torch.cat([F.silu(part) for part in torch.split(x.flatten(0, -2), rows)]).view(x.shape)
+
+
 class FeedForward(nn.Module):
     """SwiGLU. After `merge`, w1 and w3 are one product."""
 
@@ -119,5 +134,5 @@ class FeedForward(nn.Module):
             first, second = self.w13(x).chunk(2, dim=-1)
         else:
             first, second = self.w1(x), self.w3(x)
-        out: Tensor = self.w2(F.silu(first) * second)
+        out: Tensor = self.w2(silu(first) * second)
         return out

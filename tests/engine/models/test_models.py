@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from engine.families.s2.dual_ar import DualAR
 from engine.families.s2.sampling import REPETITION_WINDOW
+from engine.layers import silu
 from engine.models.frame_step import DecodeState, FrameStep
 from engine.models.kv_cache import ContiguousView, ExactRowsView, StaticRowsView, attend
 from engine.models.layers import BatchInvariantLinear, QueryKeyNorm, UnfusedRMSNorm
@@ -190,3 +191,20 @@ def test_weights_arranged_for_rows_give_the_same_outputs(miniature: DualAR) -> N
     before = slow.layers[0].attention.wqkv.weight.clone()
     slow.bfloat16().arrange_for_rows()  # does nothing in other dtypes
     assert torch.equal(slow.layers[0].attention.wqkv.weight, before.bfloat16())
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 4])
+@pytest.mark.parametrize("hidden", [1000, 3072, 9728])
+def test_the_gate_of_a_row_is_the_same_in_any_batch(threads: int, hidden: int) -> None:
+    """Also where PyTorch would share a batch between threads. Here as in a feed-forward, w1 above w3."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for rows in (2, 7, 8, 33):
+            both = torch.randn(rows, 2 * hidden, generator=torch.Generator().manual_seed(rows))
+            batch = silu(both.chunk(2, dim=-1)[0])
+            for row in range(rows):
+                assert torch.equal(batch[row : row + 1], silu(both[row : row + 1].chunk(2, dim=-1)[0]))
+            torch.testing.assert_close(batch, torch.nn.functional.silu(both[:, :hidden]))
+    finally:
+        torch.set_num_threads(before)
