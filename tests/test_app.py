@@ -36,7 +36,7 @@ from studio.provenance import watermark
 from studio.provenance.origin import Origin
 from studio.takes.buffer import TakeBuffer
 from tests.engine.families.qwen3_tts.conftest import as_kind
-from tests.paths import ROOT
+from tests.paths import QWEN, ROOT
 
 CLIP = ROOT / "tests" / "fixtures" / "speech" / "flite_slt.flac"
 WORDS = "The train was late, so we walked along the river."
@@ -175,6 +175,7 @@ def test_what_is_no_regular_file_is_refused_before_anything_is_loaded(run: Run, 
         (["--voice", "Anna", "--temperature", "9"], "temperature is 9"),
         (["--reference", CLIP, "--transcript", WORDS, "--model", "nowhere/at/all"], "nowhere/at/all"),
         (["--voice", "Nobody"], "no voice"),
+        (["--voice", "Adam", "--language", "de"], "English only, not “de”"),
         (["--voice", "Adam", "--lufs", "3"], "The loudness is 3 LUFS; choose one from -31 to -14."),
     ],
 )
@@ -218,6 +219,23 @@ def test_a_clip_that_cannot_be_used_leaves_the_old_file(run: Run) -> None:
     soundfile.write("silence.wav", np.zeros(48_000), 16_000)
     refused(run("speak", "Hello.", "--reference", "silence.wav", "--transcript", WORDS), "silent")
     assert Path("out.wav").read_bytes() == before
+
+
+def test_a_model_of_several_languages_needs_no_words_of_a_clip(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budget: Callable[[str, float], int] = request.frame_budget
+    monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(6, budget(text, rate)))
+    refused(run("voices", "add", "Anna", CLIP, "--consent"), "--transcript")
+    added = run("voices", "add", "Anna", CLIP, "--consent", "--language", "de", "--model", str(QWEN), "--device", "cpu")
+    assert added.exit_code == 0, added.stderr
+    with CommandContext("bundled", "cpu", str(tmp_path / "voices.db")).library() as library:
+        assert library.find("Anna").language == "de"
+    speak = ("speak", "Guten Tag.", "--reference", CLIP, "--model", str(QWEN), "--device", "cpu")
+    refused(run(*speak, "--language", "nl"), "does not speak nl")
+    spoken = run(*speak, "--language", "de")
+    assert spoken.exit_code == 0, spoken.stderr
+    assert Path("out.wav").is_file()
 
 
 def test_voices_are_kept_renamed_moved_and_deleted(run: Run) -> None:
