@@ -136,13 +136,11 @@ class CommandContext:
 
         missing: what to do about it. Raises InvalidInput.
         """
-        from engine.families.registry import read_release
-        from engine.release.hub import known_release
+        from studio.voices.available_voices import abilities_of
 
-        if not transcript.strip():
-            folder = known_release(self.model)
-            if folder is not None and read_release(folder).abilities.needs_words:
-                raise InvalidInput(missing)
+        able = None if transcript.strip() else abilities_of(self.model)
+        if able is not None and able.needs_words:
+            raise InvalidInput(missing)
 
     def has_own_voice(self, name: str) -> bool | None:
         """Whether the model has a voice of its own with this name; None for one that is not on this machine."""

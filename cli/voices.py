@@ -64,13 +64,15 @@ def add(
 ) -> None:
     """Make a voice from a clip and save it."""
     command = context_of(context, model=model, device=device, database=database)
+    from studio.voices.voice_maker import voice_language
+
     with exit_on_error():
         check_regular(clip, MAX_CLIP_FILE_BYTES)
         if not consent and not (sys.stdin.isatty() and typer.confirm(f"{CONSENT} Is that so?", err=True)):
             raise InvalidInput("A voice can be saved only when its speaker has agreed: say so with --consent.")
         command.check_words(transcript, "Give the words spoken in the clip with --transcript “…”.")
         with command.library() as library, command.engine() as engine:
-            spoken = language or ("en" if engine.english_only else "")
+            spoken = voice_language(engine, language)
             consented = _consent(speaker or name)
             made = engine.encode_voice(name, [(clip, transcript)], language=spoken, consent=consented)
             say(" ".join([f"Saved “{library.add(made.voice).name}”.", *map(str, made.notes)]))

@@ -221,15 +221,13 @@ def test_a_clip_that_cannot_be_used_leaves_the_old_file(run: Run) -> None:
     assert Path("out.wav").read_bytes() == before
 
 
-def test_a_model_of_several_languages_needs_no_words_of_a_clip(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_of_several_languages_needs_no_words_of_a_clip(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     budget: Callable[[str, float], int] = request.frame_budget
     monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(6, budget(text, rate)))
     refused(run("voices", "add", "Anna", CLIP, "--consent"), "--transcript")
     added = run("voices", "add", "Anna", CLIP, "--consent", "--language", "de", "--model", str(QWEN), "--device", "cpu")
     assert added.exit_code == 0, added.stderr
-    with CommandContext("bundled", "cpu", str(tmp_path / "voices.db")).library() as library:
+    with CommandContext("bundled", "cpu", os.environ["REPRISE_DATABASE"]).library() as library:
         assert library.find("Anna").language == "de"
     speak = ("speak", "Guten Tag.", "--reference", CLIP, "--model", str(QWEN), "--device", "cpu")
     refused(run(*speak, "--language", "nl"), "does not speak nl")

@@ -16,7 +16,7 @@ from web.tabs.script import layout as script
 from web.tabs.speak import layout as speak
 from web.tabs.speak.dictionary import DictionaryHandlers
 from web.tabs.speak.layout import FIRST_TEXT
-from web.tabs.speak.settings import SettingsHandlers
+from web.tabs.speak.settings import keep_to_model
 from web.tabs.status import layout as status
 from web.tabs.status.recogniser import RecogniserHandlers
 from web.ui.components import change_broadcast, connection, dictionary, owner_key, player, recogniser, switches, writing
@@ -71,9 +71,7 @@ def create_app(context: WebContext) -> gr.Blocks:
         listen(line.back, handlers.load_page, opened, contents)
         keep_choices(shared.picker)
         filled = keep_draft(changes, shared.drafted, tabs, each)
-        *sampling, language, model = shared.settings[1:4] + shared.settings[5:7]
-        for event in (filled.then, changes.voices):
-            show(event, SettingsHandlers(context).follow_model, [language, model], [*sampling, language, model])
+        keep_to_model(context, shared.settings, (filled.then, changes.voices))
         show(changes.voices, handlers.refresh_page, [shared.picker, token], [heading, welcome, shared.picker])
     demo.queue(max_size=QUEUE_SIZE, api_open=False)
     return demo

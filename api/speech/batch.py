@@ -72,7 +72,7 @@ class BatchResponse(BaseModel):
 async def create_batch(asked: BatchRequest, request: Request) -> BatchResponse:
     """Speak several texts. The response is always 200: each result tells its own error."""
     context, caller, places = context_of(request), caller_of(request), asyncio.Semaphore(AT_ONCE)
-    common = asked.model_extra or {}
+    common = without_nulls(asked.model_extra or {})
 
     async def result(index: int, item: dict[str, Any]) -> BatchResult:
         async with places:
@@ -90,7 +90,7 @@ async def create_batch(asked: BatchRequest, request: Request) -> BatchResponse:
 
 async def _result(context: ApiContext, caller: Caller, index: int, values: dict[str, Any]) -> BatchResult:
     try:
-        asked = SpeechRequest.model_validate(without_nulls(values))
+        asked = SpeechRequest.model_validate(values)
         stream = await begin_speech(context, caller, asked, await clip_of(context, asked), complete=True)
         words: list[SpokenWord] = []
         data = await whole(context, stream, words)

@@ -10,6 +10,7 @@ from engine.voice import OwnVoice, Voice, is_own_voice
 from storage.repositories.library.voices import VoiceRecord, fold
 
 if TYPE_CHECKING:
+    from engine.families.family import Abilities
     from storage import VoiceLibrary
     from studio.engines.model_manager import ModelManager
     from studio.engines.speech_engine import SpeechEngine
@@ -105,13 +106,19 @@ class AvailableVoices:
         return ReadyVoice(saved.name, saved.language, saved, found.id)
 
 
-def voices_of(model: str) -> list[ModelVoice] | None:
-    """The own speakers of a model that is not loaded; None of one that is not on this machine. Raises ReleaseError."""
+def abilities_of(model: str) -> Abilities | None:
+    """What a model that is not loaded can do; None of one that is not on this machine. Raises ReleaseError."""
     from engine.families.registry import read_release
     from engine.release.hub import known_release
 
     folder = known_release(model)
-    return None if folder is None else list(map(ModelVoice, read_release(folder).abilities.speakers))
+    return None if folder is None else read_release(folder).abilities
+
+
+def voices_of(model: str) -> list[ModelVoice] | None:
+    """The own speakers of a model that is not loaded; None of one that is not on this machine. Raises ReleaseError."""
+    able = abilities_of(model)
+    return None if able is None else list(map(ModelVoice, able.speakers))
 
 
 def is_described(voice: VoiceRecord) -> bool:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from storage import VoiceRecord
     from studio.context import AppContext
     from studio.engines.model_manager import ModelManager
+    from studio.engines.speech_engine import SpeechEngine
 
 # What a described voice speaks as its sample, by language.
 SAMPLE_TEXTS = {
@@ -55,8 +56,12 @@ def sample_language(engine: ModelManager, wanted: str) -> str:
     """
     able = engine.abilities
     spoken = [tag for tag in language_tags(able.languages) if tag in SAMPLE_TEXTS] if able.languages else ["en"]
-    primary = wanted.lower().partition("-")[0]
-    return next((tag for tag in (primary, "en", *spoken) if tag in spoken), "en")
+    return next((tag for tag in (language_tag(wanted), "en", *spoken) if tag in spoken), "en")
+
+
+def voice_language(engine: SpeechEngine, language: str) -> str:
+    """The language of a voice for which this was chosen: else English where the model speaks nothing else, or ""."""
+    return language or ("en" if engine.english_only else "")
 
 
 def make_voice(
@@ -79,7 +84,7 @@ def make_voice(
     """
     check_clones(app.engine)
     cleaned = _free_name(app, name, owner)
-    language = language or ("en" if app.engine.english_only else "")
+    language = voice_language(app.engine, language)
     if not transcript.strip():
         if app.recognition.ready:
             transcript = app.recognition.hear(clip, language_tag(language))

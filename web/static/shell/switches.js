@@ -3,6 +3,7 @@
 
 import { create } from "../ui/elements.js";
 import { draw } from "../ui/icons.js";
+import { remember, remembered } from "../ui/remember.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const THEME = "reprise.theme"; // "light" or "dark"
@@ -10,23 +11,7 @@ const WELCOMED = "reprise.welcomed"; // the first steps were closed
 const COOKIE = "reprise_language";
 const YEAR = 365 * 24 * 3600; // seconds
 
-function read(key) {
-  try {
-    return localStorage.getItem(key);
-  } catch {
-    return null;
-  }
-}
-
-function write(key, value) {
-  try {
-    localStorage.setItem(key, value);
-  } catch {
-    // it lasts as long as the page
-  }
-}
-
-const chosen = () => read(THEME);
+const chosen = () => remembered(THEME);
 
 const isDark = () => document.body.classList.contains("dark");
 
@@ -50,10 +35,10 @@ export function begin() {
 // The first steps stand on the page until they are closed, and never again in this browser.
 function welcomeOnce() {
   const closed = () => document.documentElement.toggleAttribute("data-rp-welcomed", true);
-  if (read(WELCOMED)) closed();
+  if (remembered(WELCOMED)) closed();
   document.addEventListener("click", ({ target }) => {
     if (!target.closest?.(".rp-welcome-skip")) return;
-    write(WELCOMED, "yes");
+    remember(WELCOMED, "yes");
     closed();
     document.querySelector("#rp-text textarea")?.focus();
   });
@@ -73,7 +58,7 @@ export function mount({ element, props }) {
 
   theme.onclick = () => {
     const wanted = isDark() ? "light" : "dark";
-    write(THEME, wanted);
+    remember(THEME, wanted);
     paint(wanted);
     name();
   };

@@ -1,26 +1,19 @@
 // How loud downloads are: a choice that this browser keeps, for the menus of the player and of scripts.
 
 import { create } from "./elements.js";
+import { remember, remembered } from "./remember.js";
 import { words } from "./words.js";
 
 const KEY = "reprise.loudness";
 const CHOICES = { "": "player.loudness_own", 16: "player.loudness_podcast", 23: "player.loudness_broadcast" };
 
 function chosen() {
-  try {
-    const value = localStorage.getItem(KEY) ?? "";
-    return value in CHOICES ? value : "";
-  } catch {
-    return "";
-  }
+  const value = remembered(KEY) ?? "";
+  return value in CHOICES ? value : "";
 }
 
 function choose(value) {
-  try {
-    localStorage.setItem(KEY, value);
-  } catch {
-    // it is not kept
-  }
+  remember(KEY, value);
   document.dispatchEvent(new CustomEvent("reprise:loudness"));
 }
 

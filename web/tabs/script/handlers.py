@@ -107,10 +107,11 @@ class ScriptHandlers:
             command, owner = ScriptCommand(event), self._context.owner(token, request)
         except InvalidInput as error:  # an unexpected payload, or the page waits for another token
             return {"asked": command_number(event), "problem": error_message(error, words)}, gr.skip()
-        changes = command.do in self._actions.changing and self._is_new(owner, command)
-        reply = self._run(owner, command, words) if changes or command.do not in self._actions.changing else {}
+        changes = command.do in self._actions.changing
+        repeated = changes and not self._is_new(owner, command)
+        reply = {} if repeated else self._run(owner, command, words)
         answer = {"asked": command.number, **reply, **self._state(owner, command, words)}
-        return answer, broadcast_change("scripts") if changes else gr.skip()
+        return answer, broadcast_change("scripts") if changes and not repeated else gr.skip()
 
     def _is_new(self, owner: Owner, command: ScriptCommand) -> bool:
         """Whether this command was not run yet: a page that has lost the server sends one again."""

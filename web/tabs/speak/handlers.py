@@ -148,8 +148,7 @@ class SpeakHandlers:
         request: gr.Request,
     ) -> Generator[Message, None, None]:
         """Yield the messages of one take. Never raises: an error is the status of the last message."""
-        settings = (seed, temperature, top_p, top_k, paragraph_pause, language, model)
-        form = {"text": text, "voice": voice_id, **dict(zip(NAMES, settings, strict=True))}
+        form = _form(text, voice_id, seed, temperature, top_p, top_k, paragraph_pause, language, model)
 
         def take_request(_owner: str, words: Words) -> TakeRequest:
             return parse_request(form, self._context.engine, words)
@@ -180,8 +179,7 @@ class SpeakHandlers:
             tickets = parse_payload(FurtherTakes, event).tickets
         except UnexpectedPayload:
             return []
-        settings = (seed, temperature, top_p, top_k, paragraph_pause, language, model)
-        form = {"text": text, "voice": voice_id, **dict(zip(NAMES, settings, strict=True))}
+        form = _form(text, voice_id, seed, temperature, top_p, top_k, paragraph_pause, language, model)
 
         def asked(number: int) -> Callable[[str, Words], TakeRequest]:
             def take_request(_owner: str, words: Words) -> TakeRequest:
@@ -333,6 +331,11 @@ def check_text(text: Any, words: Words) -> str:
     if len(text) > MAX_TEXT:
         raise InvalidInput(words("speech.too_long", most=MAX_TEXT))
     return text
+
+
+def _form(text: Any, voice_id: Any, *settings: Any) -> dict[str, Any]:
+    """The inputs of the Speak tab by their names. settings: in the order of `NAMES`."""
+    return {"text": text, "voice": voice_id, **dict(zip(NAMES, settings, strict=True))}
 
 
 def parse_request(form: dict[str, Any], engine: ModelManager, words: Words) -> TakeRequest:

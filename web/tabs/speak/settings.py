@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
 
 from engine.languages import language_tags
 from studio.provenance.origin import public_name
+from web.ui.events import show
 from web.ui.i18n import own_name
 from web.ui.payloads import Payload, ShortText, default_if_invalid, parse_payload
 
@@ -100,3 +102,11 @@ def build_settings(context: WebContext) -> list[Any]:
     reset = gr.Button(label("speech.reset"), size="sm", elem_id="rp-reset")
     reset.click(handlers.defaults, None, parts, queue=False, api_visibility="private")
     return parts
+
+
+def keep_to_model(context: WebContext, settings: Sequence[Any], events: Iterable[Any]) -> None:
+    """Let the settings follow the loaded model after these events. settings: in the order of `NAMES`."""
+    part = dict(zip(NAMES, settings, strict=False))
+    outputs = [part[name] for name in ("temperature", "top_p", "top_k", "language", "model")]
+    for event in events:
+        show(event, SettingsHandlers(context).follow_model, [part["language"], part["model"]], outputs)
