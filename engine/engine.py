@@ -404,6 +404,8 @@ class Engine:
         prompted = PromptVoice([self._prompt_reference(reference, voice.name) for reference in voice.references])
         for prefix in self._pipeline.prompts.prefixes(prompted):
             self._pipeline.loop.forget(prefix)
+            if prefix.codec_context is not None:
+                self._pipeline.codec_worker.forget(prefix.codec_context.numpy())
         for reference in voice.references:
             self._encoder.forget(reference.codes)
             self._embeddings.forget(reference.clip)

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from engine.families.family import Aligner, Prompts, PromptVoice
+from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
 from engine.serving.codec_worker import CodecStream, CodecWorker
 from engine.serving.engine_loop import EngineLoop
@@ -380,13 +381,17 @@ class Request:
             options=self._options,
             key=noise_key(self.seed, segment, attempt),
             ticket=self._ticket,
-            stream=CodecStream(self._stream),
+            stream=CodecStream(self._stream or self._context_stream(prompt)),
             pacer=self._pacer,
             events=self._events,
         )
         self._turns_begun += 1
         self._turns.append(turn)
         self._pipeline.loop.submit(turn)
+
+    def _context_stream(self, prompt: Prompt) -> CodecStream | None:
+        codes = prompt.codec_context
+        return None if codes is None else self._pipeline.codec_worker.stream_behind(codes.numpy())
 
     def _end_turn(self, turn: Turn) -> None:
         """Accept a turn and begin the next; reject one that did not end as it should, and try its segment once more."""

@@ -30,6 +30,7 @@ from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, 
 from tokenizers.models import BPE
 
 CODES, SPECIALS, K = 64, 1024, 4
+PART = 22_000  # samples, not a whole number of frames
 WORDS = """The quick brown fox jumps over the lazy dog. A reference is spoken once, and then every sentence after it has
 the same voice. You are a young man with a calm and low voice. What do
 you say? This is the second sentence of the test; it is longer, so that its text goes on behind the reference."""
@@ -350,7 +351,8 @@ def golden(out: Path) -> None:
         elif instruct is not None:
             tts.generate_voice_design(**inputs, instruct=instruct, **GREEDY)
         else:
-            tts.generate_voice_clone(**inputs, **GREEDY)
+            audio, _ = tts.generate_voice_clone(**inputs, **GREEDY)
+            tensors[f"{name}.audio"] = torch.from_numpy(audio[0])
         del tts.model.generate
         for each in ("forward",):
             delattr(tts.model.talker, each), delattr(tts.model.talker.code_predictor, each)
@@ -367,6 +369,8 @@ def golden(out: Path) -> None:
     base = load(out, "base")
     wave = speech(1.2)
     item = base.create_voice_clone_prompt((wave, 24_000), REFERENCE)[0]
+    part = base.create_voice_clone_prompt((wave[:PART], 24_000), REFERENCE)[0]
+    tensors["part_codes"] = part.ref_code.T.contiguous()
     alone = base.create_voice_clone_prompt((wave, 24_000), x_vector_only_mode=True)[0]
     tensors["clip"], tensors["clip_codes"] = torch.from_numpy(wave), item.ref_code.T.contiguous()
     tensors["clip_embedding"] = item.ref_spk_embedding

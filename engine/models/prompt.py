@@ -17,6 +17,7 @@ class Prompt:
     trailing: int64 `[n]`, text tokens that enter one by one with the columns of the first n frames; None for a family
         whose text is all in the prompt.
     vector: float `[D]`, which columns of the prompt take in place of an embedding (a speaker); the columns identify it.
+    codec_context: codes `[K, T]` behind which the codec decodes the first turn of a take; None to begin at silence.
     """
 
     columns: Tensor
@@ -24,3 +25,4 @@ class Prompt:
     spoken: tuple[tuple[int, int], ...] = ()
     trailing: Tensor | None = None
     vector: Tensor | None = None
+    codec_context: Tensor | None = None

@@ -76,12 +76,16 @@ class RowOptions:
 
     def freer(self) -> "RowOptions":
         """Return the options with which a repeated semantic token is drawn anew; a greedy row stays greedy."""
+        return self._with(REPETITION_TEMPERATURE, REPETITION_TOP_P, self.top_k)
+
+    def replaced(self, options: SamplingOptions) -> "RowOptions":
+        """Return these options for all rows; a greedy row stays greedy."""
+        return self._with(options.temperature, options.top_p, torch.full_like(self.top_k, options.top_k))
+
+    def _with(self, temperature: float, top_p: float, top_k: Tensor) -> "RowOptions":
         greedy = self.temperature == 0
-        return RowOptions(
-            torch.full_like(self.temperature, REPETITION_TEMPERATURE).masked_fill_(greedy, 0),
-            torch.full_like(self.top_p, REPETITION_TOP_P),
-            self.top_k,
-        )
+        temperatures = torch.full_like(self.temperature, temperature).masked_fill_(greedy, 0)
+        return RowOptions(temperatures, torch.full_like(self.top_p, top_p), top_k)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ The worker has its own thread, and on a GPU its own CUDA stream, so that audio i
 
 import logging
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 
 import numpy as np
@@ -32,8 +33,11 @@ Deliver = Callable[[Samples | Exception], None]
 FRAMES_AT_ONCE = 64
 # Chunk lengths that graphs are captured for; other lengths are sums of these.
 GRAPH_FRAMES = (16, 8, 4, 2, 1)
-# Frames of a chunk in `CodecWorker.decode`: short, so that it delays streams no longer than they delay each other.
+# Frames of a chunk of codes that nobody listens to yet: short, so that it delays streams no longer than they delay each
+# other.
 _DECODE_CHUNK = 16
+# Streams that are kept for takes to continue, each with the codec's state: the voices that were heard last.
+CONTEXTS_KEPT = 8
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,8 @@ class CodecWorker:
         self._free = list(range(rows))
         self._streams: list[CodecStream] = []  # with work left, the least recently served first
         self._inbox: Inbox[tuple[CodecStream, DecodeJob | None]] = Inbox()
+        self._contexts: OrderedDict[bytes, CodecStream] = OrderedDict()  # the least recently used first
+        self._contexts_lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="reprise-decoding", daemon=True)
         self._thread.start()
 
@@ -142,14 +148,40 @@ class CodecWorker:
         Blocks; not for the worker's thread. Raises EngineClosed, EngineFailed.
         """
         stream, decoded = CodecStream(), SimpleQueue[Samples | Exception]()
-        chunks = [codes[:, at : at + _DECODE_CHUNK] for at in range(0, codes.shape[1], _DECODE_CHUNK)]
-        for chunk in chunks:
-            self.submit(stream, chunk, decoded.put)
-        self.end(stream)
+        chunks = self._submit_whole(stream, codes, decoded.put)
         try:
-            return np.concatenate([_samples(decoded.get()) for _ in chunks])
+            return np.concatenate([_samples(decoded.get()) for _ in range(chunks)])
         finally:
             self.drop(stream)  # its remaining chunks, when one has failed
+
+    def stream_behind(self, codes: NDArray[np.int64]) -> CodecStream:
+        """The stream, ended, of codes `[K, T]`, T ≥ 1, whose sound is not wanted: for streams that continue it.
+
+        It is kept for the next take that asks.
+        """
+        key = codes.tobytes()
+        with self._contexts_lock:
+            stream = self._contexts.pop(key, None)
+            if stream is None or stream.error:
+                stream = CodecStream()
+                self._submit_whole(stream, codes, partial(_keep_error, stream))
+            self._contexts[key] = stream
+            while len(self._contexts) > CONTEXTS_KEPT:
+                self._contexts.popitem(last=False)
+            return stream
+
+    def forget(self, codes: NDArray[np.int64]) -> None:
+        """Drop the stream that is kept for these codes."""
+        with self._contexts_lock:
+            self._contexts.pop(codes.tobytes(), None)
+
+    def _submit_whole(self, stream: CodecStream, codes: NDArray[np.int64], deliver: Deliver) -> int:
+        """Submit all codes of a stream and end it. Returns the number of chunks."""
+        chunks = [codes[:, at : at + _DECODE_CHUNK] for at in range(0, codes.shape[1], _DECODE_CHUNK)]
+        for chunk in chunks:
+            self.submit(stream, chunk, deliver)
+        self.end(stream)
+        return len(chunks)
 
     @property
     def graph_failure(self) -> str | None:
@@ -270,6 +302,12 @@ class CodecWorker:
             audio = [error] * len(batch)
         for stream, samples in zip(batch, audio, strict=True):
             stream.jobs.popleft().deliver(samples)  # one by one: if a callback raises, the other jobs stay pending
+
+
+def _keep_error(stream: CodecStream, samples: Samples | Exception) -> None:
+    """Receive samples of a stream that nobody listens to: its error is for those that continue it."""
+    if isinstance(samples, Exception):
+        stream.error = samples
 
 
 def _samples(decoded: Samples | Exception) -> Samples:

@@ -3,6 +3,7 @@
 Source: the configurations of the Hub's Qwen/Qwen3-TTS-12Hz-* and the package qwen-tts 0.1.1.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,22 @@ from engine.config import (
     MAX_CODEBOOKS,
     MAX_VOCABULARY,
     TransformerConfig,
+    check_flag,
     check_number,
     check_whole,
     shown,
 )
 from engine.errors import InvalidConfig
+from engine.families.qwen3_tts.sampling import RepetitionPenaltyRules
 from engine.families.qwen3_tts.sections import Section, names_to_ids
 from engine.files.bounded import read_object
+from engine.models.sampling import MAX_TOP_K, SamplingOptions
 
 # The upper part of the codec vocabulary: speakers, languages and marks. The rest are the semantic codes.
 SPECIAL_CODES = 1024
 _KINDS = ("base", "custom_voice", "voice_design")
+_GENERATION = "The model's generation_config.json"
+_USUAL = SamplingOptions(0.9, 1.0, 50)
 
 
 @dataclass(frozen=True)
@@ -80,12 +86,14 @@ class TalkerConfig:
 
 @dataclass(frozen=True)
 class GenerationDefaults:
-    """Default sampling options of a release, for talker and code predictor alike."""
+    """Default sampling options of a release.
 
-    temperature: float
-    top_p: float
-    top_k: int
-    repetition_penalty: float
+    talker: those that a request can change; they are the code predictor's, too, unless `predictor` has its own.
+    """
+
+    talker: SamplingOptions = _USUAL
+    predictor: SamplingOptions | None = None
+    repetition_penalty: float = 1.05
 
 
 def read_config(folder: Path) -> TalkerConfig:
@@ -142,18 +150,24 @@ def read_generation(folder: Path) -> GenerationDefaults:
     """Read `generation_config.json`; the package's defaults where it has none. Raises InvalidConfig."""
     path = folder / "generation_config.json"
     values: dict[str, Any] = read_object(path) if path.exists() else {}
-    found = GenerationDefaults(
-        values.get("temperature", 0.9),
-        values.get("top_p", 1.0),
-        values.get("top_k", 50),
-        values.get("repetition_penalty", 1.05),
-    )
-    where = "The model's generation_config.json"
-    check_number(where, "temperature", found.temperature, 0, 2)
-    check_number(where, "top_p", found.top_p, 0, 1)
-    check_whole(where, "top_k", found.top_k, 1, 256)
-    check_number(where, "repetition_penalty", found.repetition_penalty, 0, 10)
-    return found
+    penalty = values.get("repetition_penalty", GenerationDefaults.repetition_penalty)
+    check_number(_GENERATION, "repetition_penalty", penalty, 0, 10)
+    talker = _sampling(values, "", "do_sample", MAX_TOP_K)
+    predictor = _sampling(values, "subtalker_", "subtalker_dosample", RepetitionPenaltyRules.candidates)
+    return GenerationDefaults(talker, None if predictor == talker else predictor, penalty)
+
+
+def _sampling(values: Mapping[str, Any], prefix: str, switch: str, most: int) -> SamplingOptions:
+    """Read the options whose names have the prefix; `switch` is the setting without which nothing is drawn."""
+    names = [prefix + name for name in ("temperature", "top_p", "top_k")]
+    defaults = (_USUAL.temperature, _USUAL.top_p, _USUAL.top_k)
+    temperature, top_p, top_k = (values.get(name, default) for name, default in zip(names, defaults, strict=True))
+    check_number(_GENERATION, names[0], temperature, 0, 2)
+    check_number(_GENERATION, names[1], top_p, 0, 1)
+    check_whole(_GENERATION, names[2], top_k, 1, most)
+    draws = values.get(switch, True)
+    check_flag(_GENERATION, switch, draws)
+    return SamplingOptions(temperature if draws else 0, top_p, top_k)
 
 
 def _listed() -> str:

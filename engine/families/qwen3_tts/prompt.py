@@ -24,6 +24,7 @@ _ROLE, _TURN_END, _NEXT_ROLE = 3, 2, 5
 _SPEAKER_TAG = re.compile(r"<\|speaker:(\d+)\|>")
 _DIALECT_OF = ("", "chinese")  # languages in which a speaker with a dialect speaks it
 _DIGEST_BITS = 31  # of a row, so that it is a positive number of 32 bits
+_CODEC_CONTEXT = 25  # frames; as many as the package decodes again before each part of a long take
 
 
 class TalkerPrompts:
@@ -42,7 +43,7 @@ class TalkerPrompts:
         for reference in voice.references or (None,):
             for language in ("", *self._languages):
                 shared = self._shared(reference, PromptVoice((), voice.speaker, voice.description, language))
-                found.append(Prompt(shared, shared=shared.shape[1]))
+                found.append(Prompt(shared, shared=shared.shape[1], codec_context=_codec_context(reference)))
         return found
 
     def count_phones(self, text: str) -> int | None:
@@ -77,6 +78,7 @@ class TalkerPrompts:
             shared=shared.shape[1],
             trailing=torch.tensor([*trailing, marks.text_pad]),
             vector=None if reference is None else reference.embedding,
+            codec_context=_codec_context(reference),
         )
 
     def _shared(self, reference: PromptReference | None, voice: PromptVoice) -> Tensor:
@@ -144,6 +146,11 @@ class TalkerPrompts:
             column[row] = number & ((1 << _DIGEST_BITS) - 1)
             number >>= _DIGEST_BITS
         return column
+
+
+def _codec_context(reference: PromptReference | None) -> Tensor | None:
+    """Return the end of a clip that is in the prompt: the speech goes on from there."""
+    return reference.codes[:, -_CODEC_CONTEXT:].long() if reference is not None and reference.transcript else None
 
 
 class SeparateTurns:

@@ -10,7 +10,7 @@ from engine.errors import InvalidCheckpoint
 from engine.families.family import Abilities, SpeechModel
 from engine.families.qwen3_tts.codec import SpeechDecoder, SpeechEncoder, fingerprint
 from engine.families.qwen3_tts.codec_config import SpeechTokenizerConfig, read_codec_config
-from engine.families.qwen3_tts.config import TalkerConfig, read_config, read_generation
+from engine.families.qwen3_tts.config import GenerationDefaults, TalkerConfig, read_config, read_generation
 from engine.families.qwen3_tts.prompt import TalkerPrompts
 from engine.families.qwen3_tts.speaker_encoder import EcapaTdnn
 from engine.families.qwen3_tts.talker import CodePredictor, Talker
@@ -35,7 +35,7 @@ class TalkerArchitecture:
     codec: SpeechTokenizerConfig
 
     def stacks(self) -> tuple[Talker, CodePredictor]:
-        talker = Talker(self.config, penalty=1.0)
+        talker = Talker(self.config, GenerationDefaults())
         return talker, CodePredictor(self.config, talker)
 
     def views(self) -> tuple[SpeechEncoder, SpeechDecoder]:
@@ -55,10 +55,10 @@ class Qwen3TTSRelease:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        config, codec, options = read_config(folder), read_codec_config(folder), read_generation(folder)
+        config, codec, self._defaults = read_config(folder), read_codec_config(folder), read_generation(folder)
         tokenizer = TextTokenizer(folder)
         _check(config, codec, tokenizer)
-        self._penalty = options.repetition_penalty
+        options = self._defaults.talker
         usual = Profile(
             style_tags=False,
             temperature=options.temperature,
@@ -82,7 +82,7 @@ class Qwen3TTSRelease:
     def load_model(self, dtype: torch.dtype, device: torch.device, precision: Precision | None) -> TalkerModel:
         config = self.architecture.config
         return TalkerModel(
-            *load_speech_model(self._folder, config, self._penalty, dtype=dtype, device=device, precision=precision)
+            *load_speech_model(self._folder, config, self._defaults, dtype=dtype, device=device, precision=precision)
         )
 
     def load_encoder(self, device: torch.device) -> SpeechEncoder:

@@ -7,7 +7,7 @@ among the first two, then temperature, top-k and top-p in this order.
 import torch
 from torch import Tensor
 
-from engine.models.sampling import Draw, FusedSampling, RowOptions
+from engine.models.sampling import Draw, FusedSampling, RowOptions, SamplingOptions
 
 _EARLIEST_END = 2  # frames
 
@@ -15,13 +15,14 @@ _EARLIEST_END = 2  # frames
 class RepetitionPenaltyRules:
     """Every token that was drawn before is less likely (Keskar et al. 2019).
 
+    predictor: how residual codes are drawn, unless a request is greedy; None for the options of the request.
     drawn: 1 for each of the semantic tokens and the end that was drawn, `[B, S + 1]`.
     """
 
     draws, candidates = 1, 64
 
-    def __init__(self, semantic_codebook_size: int, penalty: float) -> None:
-        self._size, self._penalty = semantic_codebook_size, penalty
+    def __init__(self, semantic_codebook_size: int, penalty: float, predictor: SamplingOptions | None = None) -> None:
+        self._size, self._penalty, self._predictor = semantic_codebook_size, penalty, predictor
 
     def nothing_drawn(self, rows: int, device: torch.device) -> Tensor:
         return torch.zeros(rows, self._size + 1, dtype=torch.long, device=device)
@@ -43,7 +44,8 @@ class RepetitionPenaltyRules:
         return draw(logits, options, noise[:, 0])
 
     def residual(self, options: RowOptions, candidates: int, fused: FusedSampling | None = None) -> Draw:
-        return lambda logits, noise: draw(logits.float(), options, noise)
+        own = options if self._predictor is None else options.replaced(self._predictor)
+        return lambda logits, noise: draw(logits.float(), own, noise)
 
     def remember(self, drawn: Tensor, frame: Tensor, semantic: Tensor) -> Tensor:
         return drawn.scatter(1, semantic[:, None], 1)

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.families.qwen3_tts.config import TalkerConfig
+from engine.families.qwen3_tts.config import GenerationDefaults, TalkerConfig
 from engine.families.qwen3_tts.sampling import RepetitionPenaltyRules
 from engine.models.layers import BatchInvariantLinear, embedding, linear
 from engine.models.stacks import FastStack, SlowStack
@@ -46,13 +46,15 @@ class Talker(SlowStack):
 
     trailing = TRAILING
 
-    def __init__(self, config: TalkerConfig, penalty: float) -> None:
+    def __init__(self, config: TalkerConfig, defaults: GenerationDefaults) -> None:
         super().__init__(
             config.slow,
             num_codebooks=config.num_codebooks,
             semantic_codebook_size=config.semantic_codebook_size,
             normed_vectors=True,
-            rules=RepetitionPenaltyRules(config.semantic_codebook_size, penalty),
+            rules=RepetitionPenaltyRules(
+                config.semantic_codebook_size, defaults.repetition_penalty, defaults.predictor
+            ),
         )
         dim = config.slow.dim
         self.residual_size = config.fast.vocab_size

@@ -17,7 +17,7 @@ from engine.config import listed
 from engine.errors import InvalidCheckpoint, ReleaseNotFound
 from engine.families.qwen3_tts.codec import SpeechDecoder, SpeechEncoder, SpeechTokenizer
 from engine.families.qwen3_tts.codec_config import SpeechTokenizerConfig
-from engine.families.qwen3_tts.config import TalkerConfig
+from engine.families.qwen3_tts.config import GenerationDefaults, TalkerConfig
 from engine.families.qwen3_tts.speaker_encoder import EcapaTdnn
 from engine.families.qwen3_tts.talker import CodePredictor, Talker
 from engine.models.quantization import Precision, Stack, check_precision, quantize_block
@@ -50,7 +50,7 @@ _View = TypeVar("_View", bound=nn.Module)
 def load_speech_model(
     folder: Path,
     config: TalkerConfig,
-    penalty: float,
+    defaults: GenerationDefaults,
     *,
     dtype: torch.dtype,
     device: torch.device | str,
@@ -65,7 +65,7 @@ def load_speech_model(
         check_precision(precision, device, dtype)
     tensors = open_release(folder)
     with torch.device("meta"):
-        talker = Talker(config, penalty)
+        talker = Talker(config, defaults)
         predictor = CodePredictor(config, talker)
         whole = _expected(config)
     parts: dict[str, StoredTensors] = {"slow": {}, "fast": {}, "speaker": {}}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from engine.audio import transcription as module
-from engine.audio.transcription import can_transcribe, check_model, load_model, transcribe
+from engine.audio.transcription import can_transcribe, check_model, load_model, transcribe, transcribe_words
 from engine.errors import EngineFailed, InvalidOption, UnusableReference
 from studio.proof.compare import compare
 from tests.paths import SPEECH
@@ -99,6 +99,12 @@ def test_whisper_hears_the_words() -> None:
     if found is None or found.origin is None:
         pytest.skip("without its model")
     module._model.cache_clear()
-    words = transcribe(CLIP, str(Path(found.origin).with_name("model")), "en")
+    model = str(Path(found.origin).with_name("model"))
+    words, timed = transcribe(CLIP, model, "en"), transcribe_words(CLIP, model, "en")
     module._model.cache_clear()
     assert compare(WORDS, words).word_error < 0.3, words
+    assert " ".join(word.text for word in timed) == words
+    times = [time for word in timed for time in (word.start, word.end)]
+    assert times == sorted(times)
+    assert 0 <= times[0] < 1
+    assert 2 < times[-1] < 3.2

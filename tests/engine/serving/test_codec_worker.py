@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from engine.codec.codec import CodecDecoder, DecoderState
 from engine.errors import EngineClosed, InvalidCodes
 from engine.families.s2.codec import codec_files, load_codec_decoder
-from engine.serving.codec_worker import FRAMES_AT_ONCE, GRAPH_FRAMES, CodecStream, CodecWorker, Samples
+from engine.serving.codec_worker import CONTEXTS_KEPT, FRAMES_AT_ONCE, GRAPH_FRAMES, CodecStream, CodecWorker, Samples
 from engine.serving.runner.graphs import GraphCapture, Replay
 from tests.engine.graph_capture import FailingGraphCapture, FakeGraphCapture
 from tests.paths import MINIATURE
@@ -252,6 +252,42 @@ def test_a_stream_without_pieces_hands_the_state_on(decoder: CodecDecoder) -> No
         last.say(worker)
         first.say(worker)
         same(np.concatenate((first.audio(), last.audio())), whole(decoder, first.codes, last.codes))
+
+
+def test_takes_of_a_voice_continue_its_codes_which_are_decoded_once(watched: Watched) -> None:
+    """As many voices are kept as there is room for, and none that was forgotten."""
+    contexts = [np.random.default_rng(seed).integers(0, ENTRIES, (CODEBOOKS, 20)) for seed in range(CONTEXTS_KEPT + 1)]
+    with running(watched) as worker:
+
+        def speak(voice: int) -> int:
+            """Speak in a voice. Returns the batches that its codes took."""
+            watched.batches.clear()
+            take = Take([5], seed=1)
+            take.stream = CodecStream(worker.stream_behind(contexts[voice]))
+            take.say(worker)
+            same(take.audio(), whole(watched, contexts[voice], take.codes)[20 * 2048 :])
+            return len(watched.batches) - 1
+
+        assert [speak(0), speak(0)] == [2, 0]
+        worker.forget(contexts[0])
+        assert [speak(0), speak(0)] == [2, 0]
+        for voice in range(1, len(contexts)):
+            assert speak(voice) == 2
+        assert speak(len(contexts) - 1) == 0
+        assert speak(0) == 2
+
+
+def test_a_voice_whose_codes_failed_is_tried_anew(watched: Watched) -> None:
+    codes = np.random.default_rng(0).integers(0, ENTRIES, (CODEBOOKS, 7))
+    first, second = Take([5]), Take([5])
+    with running(watched) as worker:
+        watched.failing[7] = RuntimeError("No memory.")
+        first.stream = CodecStream(worker.stream_behind(codes))
+        first.say(worker)
+        assert isinstance(first.next(), RuntimeError)
+        second.stream = CodecStream(worker.stream_behind(codes))
+        second.say(worker)
+        same(second.audio(), whole(watched, codes, second.codes)[7 * 2048 :])
 
 
 def test_a_finished_stream_lets_go_of_those_before_it(decoder: CodecDecoder) -> None:

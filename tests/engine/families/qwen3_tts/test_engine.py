@@ -204,6 +204,8 @@ def test_base_models_take_no_description(engine: Engine) -> None:
         ("config.json", '"hidden_act": "silu"', '"hidden_act": "gelu"', InvalidConfig, "hidden_act"),
         ("config.json", '"codec_pad_id"', '"codec_padding"', InvalidConfig, "codec_pad_id"),
         ("speech_tokenizer/config.json", '"encoder_config"', '"encoder"', InvalidConfig, "encoder_config"),
+        ("generation_config.json", '"subtalker_top_k": 50', '"subtalker_top_k": 500', InvalidConfig, "subtalker_top_k"),
+        ("generation_config.json", '"do_sample": true', '"do_sample": "yes"', InvalidConfig, "do_sample"),
         ("merges.txt", None, None, ReleaseIncomplete, "merges.txt"),
     ],
 )

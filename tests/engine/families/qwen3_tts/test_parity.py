@@ -1,12 +1,16 @@
 """Prompts, logits, greedy frames, codes, audio and speaker embeddings are those of the public package."""
 
+import io
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 from torch import Tensor
 
+from engine import Engine, SpeakOptions, Voice
 from engine.families.family import PromptReference, PromptVoice
 from engine.families.qwen3_tts.release import Qwen3TTSRelease, TalkerModel
 from engine.models.prompt import Prompt
@@ -14,7 +18,9 @@ from engine.models.sampling import SamplingOptions
 from engine.serving.runner.graphs import TorchScriptCapture
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
+from engine.voice import Reference
 from tests.engine.families.qwen3_tts.conftest import CPU, cases, golden
+from tests.paths import QWEN
 
 TRANSCRIPT = "The words of it."
 Releases = dict[str, Qwen3TTSRelease]
@@ -106,15 +112,43 @@ def test_greedy_frames_are_those_of_the_package(releases: Releases, model: Talke
 
 
 def test_codes_of_a_clip_are_those_of_the_package(release: Qwen3TTSRelease) -> None:
-    clip = golden()["clip"]
+    clip, part = golden()["clip"], golden()["clip"][:22_000]
     assert len(clip) % release.architecture.codec.frame_length == 0
-    assert torch.equal(release.load_encoder(CPU).encode(clip[None, None])[0], golden()["clip_codes"])
+    assert len(part) % release.architecture.codec.frame_length > 0
+    encoder = release.load_encoder(CPU)
+    assert torch.equal(encoder.encode(clip[None, None])[0], golden()["clip_codes"])
+    assert torch.equal(encoder.encode(part[None, None])[0], golden()["part_codes"])
 
 
 def test_audio_of_codes_is_that_of_the_package(release: Qwen3TTSRelease) -> None:
     audio = release.load_decoder(CPU).decode(golden()["decoder_codes"][None])[0, 0]
     close(audio, golden()["decoder_audio"])
     assert audio.abs().max() > 0.05
+
+
+@pytest.mark.parametrize("name", ["clone", "clone_long", "embedding"])
+def test_a_spoken_clone_is_that_of_the_package(name: str) -> None:
+    """Greedy speech out of the engine, from its first sample: the codec goes on from the end of the clip."""
+    case = next(case for case in cases() if case["name"] == name)
+    clip = golden()["clip"].numpy()
+    flac = io.BytesIO()
+    soundfile.write(flac, clip, 24_000, format="FLAC")
+    transcript = "" if name == "embedding" else TRANSCRIPT
+    reference = Reference(transcript, golden()["clip_codes"].numpy(), flac.getvalue(), 24_000, len(clip) / 24_000)
+    engine = Engine.load(QWEN, "cpu", slots=1)
+    try:
+        voice = Voice("Slt", (reference,), engine.codec_fingerprint)
+        wanted, heard = golden()[f"{name}.audio"], np.zeros(0, np.float32)
+        for _ in range(2):  # the second time, the codec's state is at hand
+            options = SpeakOptions(0, 1.0, 50, language=case.get("language", ""))
+            with closing(engine.speak(case["text"], voice, options)) as speech:
+                for chunk in speech:
+                    heard = np.concatenate((heard[: chunk.start], chunk.samples))
+                    if len(heard) >= len(wanted):
+                        break
+            close(torch.from_numpy(heard[: len(wanted)]), wanted)
+    finally:
+        engine.close()
 
 
 def test_the_embedding_of_a_clip_is_that_of_the_package(release: Qwen3TTSRelease) -> None:
