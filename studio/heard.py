@@ -26,6 +26,19 @@ SILENT = 0.01  # root mean square
 _MARKS = " .,;:!?…\"'()—–-"
 
 
+def step_samples(rate: int) -> int:
+    """The samples of a step at `rate` Hz."""
+    return max(1, round(STEP * rate))
+
+
+def sounding(samples: NDArray[np.float32], rate: int) -> NDArray[np.bool_]:
+    """Whether each whole step of samples at `rate` Hz has sound."""
+    size = step_samples(rate)
+    steps = samples[: len(samples) // size * size].reshape(-1, size)
+    loud: NDArray[np.bool_] = np.sqrt(np.mean(np.square(steps), axis=1)) > SILENT
+    return loud
+
+
 @dataclass(frozen=True)
 class Heard:
     """heard: the words so far. unheard: the rest of what was spoken or is being spoken."""
@@ -55,10 +68,9 @@ class _Segment:
     def add(self, samples: NDArray[np.float32], rate: int) -> None:
         """Append samples at `rate` Hz."""
         self.seconds += len(samples) / rate
-        size = max(1, round(STEP * rate))
         whole = np.append(self.rest, samples)
-        steps, self.rest = whole[: len(whole) // size * size].reshape(-1, size), whole[len(whole) // size * size :]
-        self.sounding.append(np.sqrt(np.mean(np.square(steps), axis=1)) > SILENT)
+        self.sounding.append(sounding(whole, rate))
+        self.rest = whole[len(self.sounding[-1]) * step_samples(rate) :]
 
 
 class HeardWords:

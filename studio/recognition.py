@@ -17,13 +17,22 @@ import sys
 import sysconfig
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from engine.audio.transcription import MODEL, PACKAGE, can_transcribe, check_model, load_model, transcribe
+from engine.audio.transcription import (
+    MODEL,
+    PACKAGE,
+    HeardWord,
+    can_transcribe,
+    check_model,
+    load_model,
+    transcribe,
+    transcribe_words,
+)
 from engine.errors import EngineBusy, EngineFailed
 from engine.sentences import Sentence
 from studio.error_sentences import error_sentence
@@ -54,6 +63,9 @@ class Recogniser(Protocol):
 
     def hear(self, sound: bytes, language: str = "") -> str:
         """The words of a file of sound. language: of the words, "" where it is not known. Raises EngineFailed."""
+
+    def hear_words(self, sound: bytes, language: str = "") -> Sequence[HeardWord]:
+        """The words of a file of sound, and when they are heard. As `hear`."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +102,10 @@ class Recognition:
     def hear(self, sound: Source, language: str = "") -> str:
         """As `transcribe`, with the chosen model."""
         return transcribe(sound, self.name, language)
+
+    def hear_words(self, sound: Source, language: str = "") -> list[HeardWord]:
+        """As `transcribe_words`, with the chosen model."""
+        return transcribe_words(sound, self.name, language)
 
     def choose(self, model: str) -> None:
         """Hear with another model from now on, also after a restart. Raises InvalidOption."""

@@ -8,7 +8,7 @@ import importlib.util
 import threading
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.audio import decode_audio
 from engine.audio.decode import Source
@@ -21,6 +21,14 @@ MODELS = {"tiny": 75, "base": 145, "small": 480, "medium": 1_530, "large-v3-turb
 MODEL = "small"  # 240 M parameters: good in many languages, at about real time on a laptop
 _RATE = 16_000  # Hz, of its input
 _running = threading.Lock()  # one clip at a time: each would take all cores
+
+
+class HeardWord(NamedTuple):
+    """A word, and when it is heard, in seconds."""
+
+    text: str
+    start: float
+    end: float
 
 
 def can_transcribe() -> bool:
@@ -56,6 +64,16 @@ def transcribe(source: Source, model: str = MODEL, language: str = "") -> str:
         language: its code, such as "en"; "" or one that the model does not know, to have it recognised.
     Raises UnusableReference for a file that cannot be decoded, EngineFailed without faster-whisper or its model.
     """
+    return " ".join(str(segment.text).strip() for segment in _segments(source, model, language)).strip()
+
+
+def transcribe_words(source: Source, model: str = MODEL, language: str = "") -> list[HeardWord]:
+    """Transcribe a clip word by word; arguments and errors as for `transcribe`."""
+    segments = _segments(source, model, language, word_timestamps=True)
+    return [HeardWord(word.word.strip(), word.start, word.end) for segment in segments for word in segment.words or ()]
+
+
+def _segments(source: Source, model: str, language: str, **options: Any) -> list[Any]:
     if not can_transcribe():
         raise EngineFailed("engine.no_transcriber")
     heard = decode_audio(source, _RATE).numpy()
@@ -64,8 +82,8 @@ def transcribe(source: Source, model: str = MODEL, language: str = "") -> str:
         with _running:
             recogniser = _model(model)
             known = language if language in recogniser.supported_languages else None
-            segments, _ = recogniser.transcribe(heard, beam_size=5, language=known)
-            return " ".join(str(segment.text).strip() for segment in segments).strip()
+            segments, _ = recogniser.transcribe(heard, beam_size=5, language=known, **options)
+            return list(segments)
     except Exception as error:
         raise EngineFailed("engine.not_transcribed", why=first_line(error)) from error
 

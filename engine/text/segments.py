@@ -1,11 +1,10 @@
 """Cutting text into segments where a reader would pause, without dropping anything."""
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 from engine.text.cuts import fitting_spans
 from engine.text.marks import STYLE_TAG, has_words
-from engine.text.sentences import Span, sentences, word_ends
+from engine.text.sentences import Span, lines, sentences, word_ends
 from engine.text.timing import speaking_time
 
 MAX_BYTES = 300  # UTF-8 bytes of a segment: the size of a turn in the S2 reference
@@ -20,7 +19,7 @@ def split_segments(text: str, max_bytes: int = MAX_BYTES, max_sentences: int | N
     stars, a tag alone on its line) join a neighbour. Apart from spaces, the segments' characters are the text's, in
     order.
     """
-    pieces = [piece for line in _lines(text) for piece in _packed(text, line, max_bytes, max_sentences)]
+    pieces = [piece for line in lines(text) for piece in _packed(text, line, max_bytes, max_sentences)]
     return [" ".join(text[start:end].split()) for start, end in _with_words(text, pieces, 2 * max_bytes)]
 
 
@@ -40,13 +39,6 @@ def cut_text(text: str, share: float) -> str:
         off[end] = abs(spoken - target)
     near = [end for _, end in sentences(text, whole) if off.get(end, spoken) <= spoken / 12]
     return text[: min(near or ends, key=off.__getitem__)].rstrip()
-
-
-def _lines(text: str) -> Iterator[Span]:
-    start = 0
-    for line in text.splitlines(keepends=True):
-        yield start, start + len(line)
-        start += len(line)
 
 
 def _packed(text: str, line: Span, max_bytes: int, max_sentences: int | None) -> list[Span]:

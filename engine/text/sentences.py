@@ -78,6 +78,20 @@ def sentences(text: str, span: Span) -> Iterator[Span]:
         yield first, end
 
 
+def sentence_spans(text: str) -> Iterator[Span]:
+    """Iterate over the sentences of a text of several paragraphs."""
+    for line in lines(text):
+        yield from sentences(text, line)
+
+
+def lines(text: str) -> Iterator[Span]:
+    """Iterate over the lines of a text, which together cover it."""
+    start = 0
+    for line in text.splitlines(keepends=True):
+        yield start, start + len(line)
+        start += len(line)
+
+
 def _ends_sentence(text: str, found: "regex.Match[str]", span: Span, cased: bool) -> bool:
     start, end = span
     mark, after = found["mark"], found.end()

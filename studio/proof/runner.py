@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineBusy, GenerationNotFound, InvalidInput, ScriptNotFound, VoiceNotFound
-from engine.languages import language_tag
 from engine.sentences import Sentence
-from storage.repositories.script.hearings import Hearing
 from studio.error_sentences import error_sentence
-from studio.proof.compare import compare
+from studio.proof.listener import Listener
+from studio.proof.mending import Mending, mend
 from studio.traces import reason
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TRIES = 4  # a card is spoken again at most so often
 BUSY_SECONDS = 0.5  # before the next attempt after EngineBusy
 Key = tuple[str, str]  # owner, script
 
@@ -160,54 +160,51 @@ class ProofRunner:
         if self._runs.get((run.owner, run.script_id)) is run:
             del self._runs[run.owner, run.script_id]
 
-    def _prove(self, run: _Run, card_id: str, mend: bool) -> None:
+    def _prove(self, run: _Run, card_id: str, mends: bool) -> None:
         """Hear one card, and mend it. One that is changed or deleted meanwhile is left alone."""
         try:
             card = self._storage.scripts.card(card_id, owner=run.owner)
             if card.take_id is None:
                 return
             sound = self._storage.history.audio(card.take_id, owner=run.owner)
-            best = self._heard(run, card, sound)
-            self._storage.hearings.keep(card.id, card.take_id, best, owner=run.owner)
-            if mend and not card.locked:
-                self._mend(run, card, best)
+            listener = self._listener(run, card)
+            hearing = listener.hear(card.text, sound)
+            self._storage.hearings.keep(card.id, card.take_id, hearing, owner=run.owner)
+            if mends and not card.locked:
+                take = self._storage.history.get(card.take_id, owner=run.owner)
+                speak = partial(self._spoken, run, card)
+                model = self._scripts.model
+                self._mend(run, card, mend(take, sound, hearing, model=model, speak=speak, listener=listener))
         except (ScriptNotFound, GenerationNotFound, VoiceNotFound, InvalidInput) as error:
             log.info("a card was changed while it was heard: %s", reason(error))
 
-    def _mend(self, run: _Run, card: CardRecord, best: Hearing) -> None:
-        take = card.take_id
-        while best.word_error > 0 and run.attempt < TRIES and not run.stopped.is_set():
-            with self._lock:
-                run.attempt += 1
-            spoken = self._spoken(run, card)
-            if spoken is None:
-                return
-            hearing = self._heard(run, card, spoken.audio)
-            if hearing.word_error >= best.word_error:
-                continue
-            now = self._storage.scripts.attach(card.id, spoken, owner=run.owner)
-            if now.take_id in (None, take):  # the card was changed or locked meanwhile
-                return
-            best, take = hearing, now.take_id
-            self._storage.hearings.keep(card.id, take, best, owner=run.owner)
+    def _mend(self, run: _Run, card: CardRecord, tries: Mending) -> None:
+        """Replace the take of a card by a better one, if there is one."""
+        try:
+            while True:
+                attempt = next(tries)
+                with self._lock:
+                    run.attempt = attempt
+        except StopIteration as over:
+            better = over.value
+        if better is None:
+            return
+        spoken, hearing = better
+        now = self._storage.scripts.attach(card.id, spoken, owner=run.owner)
+        if now.take_id not in (None, card.take_id):  # else the card was changed or locked meanwhile
+            self._storage.hearings.keep(card.id, now.take_id, hearing, owner=run.owner)
 
-    def _spoken(self, run: _Run, card: CardRecord) -> Spoken | None:
-        """Another take of a card; None when the run was stopped."""
+    def _spoken(self, run: _Run, card: CardRecord, text: str) -> Spoken | None:
+        """Another take of a part of a card's text; None when the run was stopped."""
         while not run.stopped.is_set():
             try:
-                return self._scripts.speak_once(replace(card, seed=None), run.stopped, owner=run.owner)
+                return self._scripts.speak_once(replace(card, seed=None, text=text), run.stopped, owner=run.owner)
             except EngineBusy:
                 run.stopped.wait(BUSY_SECONDS)
         return None
 
-    def _heard(self, run: _Run, card: CardRecord, sound: bytes) -> Hearing:
-        heard = self._recogniser.hear(sound, self._language(run, card))
-        found = compare(card.text, heard)
-        return Hearing(heard, found.word_error, found.marks, self._recogniser.name)
-
-    def _language(self, run: _Run, card: CardRecord) -> str:
-        try:
+    def _listener(self, run: _Run, card: CardRecord) -> Listener:
+        language = ""
+        with suppress(VoiceNotFound):
             language = self._storage.voices.get(card.voice_id or "", owner=run.owner).language
-        except VoiceNotFound:
-            return ""
-        return language_tag(language)
+        return Listener(self._recogniser, language)

@@ -6,24 +6,25 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.errors import EngineBusy, InvalidInput, VoiceNotFound
-from engine.languages import language_tag
-from storage.repositories.script.hearings import Hearing
-from studio.proof.compare import compare
+from engine.errors import InvalidInput, VoiceNotFound
+from studio.proof.listener import Listener
+from studio.proof.mending import mend
 from studio.takes.buffer import LANGUAGE
 from studio.takes.requests import TakeRequest
 
 if TYPE_CHECKING:
     from storage.repositories.generations import GenerationRecord, Spoken
+    from storage.repositories.script.hearings import Hearing
     from studio.engines.model_manager import MeasuredSpeech, ModelManager
     from studio.recognition import Recogniser
     from studio.takes.requests import TakeSpeaker
     from studio.takes.store import TakeStore
     from studio.voices.available_voices import AvailableVoices
 
-TRIES = 4  # a take is spoken again at most so often
 MAX_TEXT = 5_000  # characters; a longer text is a script's
 MOST = 1_000  # hearings in memory
 
@@ -64,42 +65,40 @@ class TakeProofs:
         kept = self._takes.get(take_id, owner=owner)
         if len(kept.text) > MAX_TEXT:
             raise InvalidInput("take.too_long_to_hear", most=MAX_TEXT)
-        return self._keep(owner, take_id, self._heard(kept, self._takes.audio(take_id, owner=owner), owner))
+        sound = self._takes.audio(take_id, owner=owner)
+        return self._keep(owner, take_id, self._listener(kept, owner).hear(kept.text, sound))
 
     def mend(
         self, take_id: str, *, owner: str, attach: Callable[[MeasuredSpeech], object]
     ) -> Generator[int, None, GenerationRecord | None]:
-        """Speak a take that was heard again, with other seeds, until all words are right, at most TRIES times.
+        """Speak the wrong sentences of a take again, as `mend` does.
 
         attach: called with each speech; one that is cancelled ends the tries. Yields the number of each try before it
         begins. Returns the best of the new takes, which is kept; None where none is better. Raises VoiceNotFound,
         and what the engine raises.
         """
         started, kept = self._takes.begin(), self._takes.get(take_id, owner=owner)
-        best, found = self.hearing(take_id, owner=owner) or self.hear(take_id, owner=owner), None
-        for attempt in range(1, TRIES + 1):
-            if not best.word_error:
-                break
-            yield attempt
-            try:
-                spoken = self._spoken(kept, owner, attach)
-            except EngineBusy:
-                if found is None:
-                    raise
-                break
-            if spoken is None:
-                break
-            hearing = self._heard(kept, spoken.audio, owner)
-            if hearing.word_error < best.word_error:
-                best, found = hearing, spoken
-        made = self._takes.save(found, owner=owner, started=started) if found else None
+        better = yield from mend(
+            kept,
+            self._takes.audio(take_id, owner=owner),
+            self.hearing(take_id, owner=owner) or self.hear(take_id, owner=owner),
+            model=self._engine.name,
+            speak=partial(self._spoken, kept, owner, attach),
+            listener=self._listener(kept, owner),
+        )
+        if better is None:
+            return None
+        spoken, hearing = better
+        made = self._takes.save(spoken, owner=owner, started=started)
         if made:
-            self._keep(owner, made.id, best)
+            self._keep(owner, made.id, hearing)
         return made
 
-    def _spoken(self, kept: GenerationRecord, owner: str, attach: Callable[[MeasuredSpeech], object]) -> Spoken | None:
-        """Another take; None when it was stopped, or came to nothing."""
-        take = self._speaker.begin(TakeRequest.again(kept, None), owner=owner)
+    def _spoken(
+        self, kept: GenerationRecord, owner: str, attach: Callable[[MeasuredSpeech], object], text: str
+    ) -> Spoken | None:
+        """Another take, of a part of the text; None when it was stopped, or came to nothing."""
+        take = self._speaker.begin(replace(TakeRequest.again(kept, None), text=text), owner=owner)
         with closing(take.speech) as speech:
             attach(speech)
             for chunk in speech:
@@ -109,16 +108,11 @@ class TakeProofs:
             return None
         return take.finish(self._engine.name, result)
 
-    def _heard(self, kept: GenerationRecord, sound: bytes, owner: str) -> Hearing:
-        heard = self._recogniser.hear(sound, self._language(kept, owner))
-        found = compare(kept.text, heard)
-        return Hearing(heard, found.word_error, found.marks, self._recogniser.name)
-
-    def _language(self, kept: GenerationRecord, owner: str) -> str:
+    def _listener(self, kept: GenerationRecord, owner: str) -> Listener:
         language = str(kept.settings.get(LANGUAGE) or "")
         with suppress(VoiceNotFound):
             language = language or self._voices.get(kept.voice_id or "", owner=owner).language
-        return language_tag(language)
+        return Listener(self._recogniser, language)
 
     def _keep(self, owner: str, take_id: str, hearing: Hearing) -> Hearing:
         with self._lock:

@@ -67,6 +67,11 @@ class ScriptRunner:
         self._failures: dict[Key, Sentence] = {}
 
     @property
+    def model(self) -> str:
+        """The model that speaks."""
+        return self._engine.name
+
+    @property
     def real_time_factor(self) -> float | None:
         """Seconds that a second of a script's sound takes; None while nothing was spoken."""
         factor = self._engine.speed.real_time_factor

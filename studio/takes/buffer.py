@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SAMPLING_SETTINGS = ("temperature", "top_p", "top_k")  # the options that are kept with a take, beside its seed
 LANGUAGE = "language"  # kept with a take for which one was chosen, as its tag
+MENDED = "mended"  # kept with a take that has sentences of other takes: how many
 PARAGRAPH_PAUSE = "paragraph_pause"  # kept with a take whose paragraphs were held apart, in seconds
 
 

@@ -6,13 +6,22 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from engine.text.marks import word_spans
 from storage.repositories.generations import TimedWord
 
-if TYPE_CHECKING:
-    from engine.request import WordTime
+
+class SpokenWord(Protocol):
+    """A word, and when it is spoken, in seconds."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def start(self) -> float: ...
+    @property
+    def end(self) -> float: ...
+
 
 _REACH = 8  # words that may be missing, added or respelled in a row
 
@@ -25,7 +34,7 @@ class WrittenWords:
         self._words = [_folded(text[start:end]) for start, end in self._spans]
         self._next = 0  # the first word that is not found yet
 
-    def follow(self, spoken: Sequence[WordTime]) -> list[TimedWord]:
+    def follow(self, spoken: Sequence[SpokenWord]) -> list[TimedWord]:
         """Return the written words that these spoken ones are, with their times. They come after those of before."""
         said = [_folded(word.text) for word in spoken]
         found: list[TimedWord] = []
@@ -34,7 +43,7 @@ class WrittenWords:
             self._next = d
         return found
 
-    def _timed(self, spoken: Sequence[WordTime], spans: Sequence[tuple[int, int]]) -> Iterator[TimedWord]:
+    def _timed(self, spoken: Sequence[SpokenWord], spans: Sequence[tuple[int, int]]) -> Iterator[TimedWord]:
         """Share the time of spoken words among the written ones that they stand for, by length."""
         if not spoken or not spans:
             return

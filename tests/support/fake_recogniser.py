@@ -1,6 +1,8 @@
 """A recogniser that hears what a test tells it to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+from engine.audio.transcription import HeardWord
 
 
 class FakeRecogniser:
@@ -14,3 +16,7 @@ class FakeRecogniser:
     def hear(self, sound: bytes, language: str = "") -> str:
         self.heard.append(language)
         return self.words(sound)
+
+    def hear_words(self, sound: bytes, language: str = "") -> Sequence[HeardWord]:
+        """Hears no word at any time."""
+        return []

@@ -10,7 +10,8 @@ from engine.errors import EngineFailed, InvalidInput
 from engine.sentences import Sentence
 from storage import Storage
 from storage.repositories.script.hearings import Hearing
-from studio.proof.runner import TRIES, ProofProgress, ProofRunner
+from studio.proof.mending import TRIES
+from studio.proof.runner import ProofProgress, ProofRunner
 from studio.script import Card
 from studio.script.runner import ScriptRunner
 from tests.studio.script.test_runner import Actor, finished

@@ -13,7 +13,8 @@ from storage.repositories.generations import GenerationRecord
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
 from studio.proof import takes as proof_takes
-from studio.proof.takes import TRIES, TakeProofs
+from studio.proof.mending import TRIES
+from studio.proof.takes import TakeProofs
 from studio.takes.requests import TakeRequest
 from tests.support.fake_engine import FakeEngine, voice
 from tests.support.fake_recogniser import FakeRecogniser

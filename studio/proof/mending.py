@@ -1,0 +1,251 @@
+"""Speaks the sentences of a take whose words are wrong again, with other seeds, and puts the best ones in their place.
+
+A take is cut in the silence between two sentences. Where there is none, or it is not known where a sentence is spoken,
+sentences are exchanged together; a text with tags, which change how all that follows is spoken, only as a whole.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+from engine.audio import encode_audio
+from engine.errors import EngineBusy
+from engine.text import without_pauses
+from engine.text.marks import SPEAKER_TAG, STYLE_TAG, word_spans
+from engine.text.sentences import sentence_spans
+from storage.repositories.generations import Spoken, TimedWord
+from studio.heard import sounding, step_samples
+from studio.takes.buffer import MENDED
+
+if TYPE_CHECKING:
+    from storage.repositories.generations import GenerationRecord
+    from storage.repositories.script.hearings import Hearing
+    from studio.proof.listener import Listener
+
+TRIES = 4  # a sentence is spoken again at most so often
+_LEAST_SILENCE = 0.05  # seconds
+_REACH = 0.15  # seconds around the end of a word in which the silence after it begins
+_MARGIN = 0.02  # seconds of silence that stay with a sentence
+_FADE = 0.005  # seconds
+
+Samples = NDArray[np.float32]
+SpeakAgain = Callable[[str], Spoken | None]
+Mending = Generator[int, None, "tuple[Spoken, Hearing] | None"]
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Sentences that can be exchanged: characters [start, end) of the text, samples [first, last) of the take."""
+
+    start: int
+    end: int
+    first: int
+    last: int
+
+
+def mend(
+    take: GenerationRecord, sound: bytes, heard: Hearing, *, model: str, speak: SpeakAgain, listener: Listener
+) -> Mending:
+    """Mend a take of which `heard` was heard. Yields the number of each try before it begins, 1 to TRIES.
+
+    sound: of the take, FLAC. model: that speaks; a take of another one is spoken again as a whole. speak: speaks a text
+    as the take was spoken, with another seed; None ends the tries, as does EngineBusy when something is better already.
+    Returns the mended take and what was heard of it; None where none is better.
+    """
+    samples, rate = _decoded(sound)
+    whole = Passage(0, len(take.text), 0, len(samples))
+    passages = [whole]
+    if model == take.model and heard.marks and not _tagged(take.text) and len(list(sentence_spans(take.text))) > 1:
+        words = take.words or listener.word_times(take.text, sound)
+        found = passages_of(take.text, words, samples, rate)
+        passages = found if len(found) > 1 else passages
+    errors = {passage: _error(take.text, heard, passage) for passage in passages}
+    better: dict[Passage, tuple[Spoken, Hearing]] = {}
+    best: tuple[Spoken, Hearing] | None = None
+    for attempt in range(1, TRIES + 1):
+        wrong = [passage for passage, error in errors.items() if error > 0]
+        if not wrong:
+            break
+        yield attempt
+        goes_on = _try(take.text, wrong, errors, better, speak, listener)
+        if better and (attempt == TRIES or not goes_on or not any(errors.values())):
+            made = better[whole] if passages == [whole] else _heard_joined(take, samples, rate, better, listener)
+            if made[1].word_error < (best[1] if best else heard).word_error:
+                best = made
+            errors = {passage: _error(take.text, made[1], passage) for passage in passages}  # beside the others
+        if not goes_on:
+            break
+    return best
+
+
+def _try(
+    text: str,
+    wrong: Sequence[Passage],
+    errors: dict[Passage, float],
+    better: dict[Passage, tuple[Spoken, Hearing]],
+    speak: SpeakAgain,
+    listener: Listener,
+) -> bool:
+    """Speak each passage once more and keep what is better. Returns whether to go on."""
+    for passage in wrong:
+        said = text[passage.start : passage.end]
+        try:
+            spoken = speak(said)
+        except EngineBusy:
+            if not better:
+                raise
+            return False
+        if spoken is None:
+            return False
+        hearing = listener.hear(said, spoken.audio)
+        if hearing.word_error < errors[passage]:
+            errors[passage], better[passage] = hearing.word_error, (spoken, hearing)
+    return True
+
+
+def passages_of(text: str, words: Sequence[TimedWord], samples: Samples, rate: int) -> list[Passage]:
+    """The sentences of a text as far as they can be exchanged, in order; none for sound without any.
+
+    words: when the words are spoken, as far as it is known.
+    """
+    written = word_spans(text)
+    groups: list[tuple[int, int]] = []  # characters
+    for start, end in sentence_spans(text):
+        if own := [span for span in written if start <= span[0] < end]:
+            groups.append((own[0][0], own[-1][1]))
+    sound = _sound_of(samples, rate)
+    if not groups or sound is None:
+        return []
+    cuts = [(0, sound[0])]
+    joined = [groups[0]]
+    for left, right in pairwise(groups):
+        gap = _silence(left, right, words, samples, rate)
+        if gap is None:
+            joined[-1] = joined[-1][0], right[1]
+        else:
+            cuts.append(gap)
+            joined.append(right)
+    cuts.append((sound[1], len(samples)))
+    margin = round(_MARGIN * rate)
+    return [
+        Passage(start, end, max(before[0], before[1] - margin), min(after[1], after[0] + margin))
+        for (start, end), before, after in zip(joined, cuts[:-1], cuts[1:], strict=True)
+    ]
+
+
+def _silence(
+    left: tuple[int, int], right: tuple[int, int], words: Sequence[TimedWord], samples: Samples, rate: int
+) -> tuple[int, int] | None:
+    """The longest silence between two sentences of the text, as samples [first, last); None where there is none."""
+    ends = [word.ends for word in words if left[0] <= word.start < left[1]]
+    begins = [word.begins for word in words if right[0] <= word.start < right[1]]
+    if not ends or not begins:
+        return None
+    step = step_samples(rate)
+    first = max(0, round((ends[-1] - _REACH) * rate)) // step
+    last = min(len(samples), round((begins[0] + _REACH) * rate)) // step
+    quiet = ~sounding(samples[first * step : last * step], rate)
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], quiet, [False])).astype(np.int8)))
+    runs = [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    a, b = max(runs, key=lambda run: run[1] - run[0], default=(0, 0))
+    if (b - a) * step < _LEAST_SILENCE * rate:
+        return None
+    return (first + a) * step, (first + b) * step
+
+
+def _sound_of(samples: Samples, rate: int) -> tuple[int, int] | None:
+    """Where the sound of samples begins and ends, [first, last); None without any."""
+    steps, size = np.flatnonzero(sounding(samples, rate)), step_samples(rate)
+    return (int(steps[0]) * size, (int(steps[-1]) + 1) * size) if len(steps) else None
+
+
+def _heard_joined(
+    take: GenerationRecord,
+    samples: Samples,
+    rate: int,
+    better: dict[Passage, tuple[Spoken, Hearing]],
+    listener: Listener,
+) -> tuple[Spoken, Hearing]:
+    joined = _joined(take, samples, rate, {passage: spoken for passage, (spoken, _) in better.items()})
+    return joined, listener.hear(take.text, joined.audio)
+
+
+def _joined(take: GenerationRecord, samples: Samples, rate: int, exchanged: dict[Passage, Spoken]) -> Spoken:
+    """The take with other sound for some passages, which differ in length."""
+    pieces: list[Samples] = []
+    words: list[TimedWord] = []
+    at = shift = 0  # samples of the old take that are dealt with, and by how many the following ones are later
+    character = 0  # of the text that is dealt with
+
+    def keep(passage: Passage) -> None:
+        """Keep what comes before a passage."""
+        old = [word for word in take.words if character <= word.start < passage.start]
+        words.extend(_moved(word, 0, shift / rate) for word in old)
+        pieces.append(samples[at : passage.first])
+
+    for passage, spoken in sorted(exchanged.items(), key=lambda pair: pair[0].first):
+        keep(passage)
+        new, cut = _trimmed(spoken.audio, rate)
+        if take.words:
+            words.extend(_moved(word, passage.start, (passage.first + shift - cut) / rate) for word in spoken.words)
+        pieces.append(new)
+        shift += len(new) - (passage.last - passage.first)
+        at, character = passage.last, passage.end
+    keep(Passage(len(take.text), len(take.text), len(samples), len(samples)))
+    joined = np.concatenate(pieces)
+    return Spoken(
+        text=take.text,
+        audio=encode_audio(joined, rate, "flac"),
+        duration=len(joined) / rate,
+        seed=take.seed,
+        voice_name=take.voice_name,
+        voice_id=take.voice_id,
+        settings={**take.settings, MENDED: len(exchanged)},
+        model=take.model,
+        words=words,
+    )
+
+
+def _trimmed(sound: bytes, rate: int) -> tuple[Samples, int]:
+    """A file's samples without the silence at both ends, faded in and out, and how many were cut off at the front."""
+    samples, _ = _decoded(sound)
+    begin, end = _sound_of(samples, rate) or (0, len(samples))
+    margin = round(_MARGIN * rate)
+    first = max(0, begin - margin)
+    kept = samples[first : end + margin].copy()
+    ramp = np.linspace(0, 1, min(round(_FADE * rate), len(kept)), dtype=np.float32)
+    kept[: len(ramp)] *= ramp
+    kept[len(kept) - len(ramp) :] *= ramp[::-1]
+    return kept, first
+
+
+def _moved(word: TimedWord, characters: int, seconds: float) -> TimedWord:
+    begins, ends = max(0.0, word.begins + seconds), max(0.0, word.ends + seconds)
+    return TimedWord(word.start + characters, word.end + characters, begins, ends)
+
+
+def _error(text: str, heard: Hearing, passage: Passage) -> float:
+    """The share of a passage's words that were not heard as they are."""
+    if (passage.start, passage.end) == (0, len(text)):
+        return heard.word_error
+    spans = [span for span in word_spans(text) if passage.start <= span[0] < passage.end]
+    wrong = {span for span in spans for start, end in heard.marks if start < span[1] and span[0] < end}
+    return len(wrong) / len(spans)
+
+
+def _tagged(text: str) -> bool:
+    plain = without_pauses(text)
+    return SPEAKER_TAG.search(plain) is not None or STYLE_TAG.search(plain) is not None
+
+
+def _decoded(sound: bytes) -> tuple[Samples, int]:
+    samples, rate = soundfile.read(io.BytesIO(sound), dtype="float32")
+    return samples, rate
