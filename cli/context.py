@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from cli.terminal import status_line
-from engine.errors import InvalidInput, InvalidOption
+from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
 from studio.packages import has_package
 
 if TYPE_CHECKING:
@@ -142,10 +142,17 @@ class CommandContext:
         if able is not None and able.needs_words:
             raise InvalidInput(missing)
 
-    def has_own_voice(self, name: str) -> bool | None:
-        """Whether the model has a voice of its own with this name; None for one that is not on this machine."""
-        own = self.own_voices()
-        return None if own is None else any(voice.is_called(name) for voice in own)
+    def check_voice(self, library: VoiceLibrary, name: str, owner: str = "local") -> None:
+        """Refuse a voice that neither the owner nor the model has, before the model is loaded.
+
+        A model that is not on this machine may have any. Raises VoiceNotFound.
+        """
+        try:
+            library.find(name, owner=owner)
+        except VoiceNotFound:
+            own = self.own_voices()
+            if own is not None and not any(voice.is_called(name) for voice in own):
+                raise
 
     def _place(self) -> str | Path:
         """File or URL of the library."""

@@ -10,11 +10,9 @@ import typer
 from cli import options
 from cli.context import context_of
 from cli.terminal import exit_on_error, say
-from engine.errors import InvalidOption, VoiceNotFound
+from engine.errors import InvalidOption
 
 if TYPE_CHECKING:
-    from cli.context import CommandContext
-    from storage import VoiceLibrary
     from storage.api_keys import Allowance
 
 keys = typer.Typer(help="Keys of programs that call the server: create, list, revoke.", no_args_is_help=True)
@@ -41,7 +39,7 @@ def create(
         new = NewKey(name, owner, expires, _allowance(rate), _allowance(quota), _voices(voice or []))
         with command.storage() as storage:
             for known in new.voices.values():
-                _check_voice(command, storage.voices, known, owner)
+                command.check_voice(storage.voices, known, owner)
             record, key = storage.keys.create(new)
         typer.echo(key)
         say(f"This is the key “{record.name}”. Keep it: it cannot be shown again.")
@@ -74,15 +72,6 @@ def revoke(context: typer.Context, name: options.KeyName, database: options.Data
     with exit_on_error(), command.storage() as storage:
         storage.keys.revoke(name)
         say(f"The key “{name}” is revoked.")
-
-
-def _check_voice(command: CommandContext, library: VoiceLibrary, name: str, owner: str) -> None:
-    """Raises VoiceNotFound for a name that neither the library nor the model has."""
-    try:
-        library.find(name, owner=owner)
-    except VoiceNotFound:
-        if not command.has_own_voice(name):
-            raise
 
 
 def _allowance(text: str | None) -> Allowance | None:

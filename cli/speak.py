@@ -15,7 +15,7 @@ from cli.context import CommandContext, context_of
 from cli.options import AUDIO_SUFFIXES
 from cli.outputs import AUDIO, check_output, write
 from cli.terminal import exit_on_error, on_ctrl_c, say, status_line
-from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
+from engine.errors import InvalidInput, InvalidOption
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ def speak(
         given["language"] = language
         SpeakOptions(**given)  # refuses what is out of range before a model is loaded
         if voice:
-            _check_voice(command, voice)
+            with command.library() as library:
+                command.check_voice(library, voice)
         watermark = command.watermark()
         with command.engine() as engine:
             check_language(engine, language)
@@ -118,16 +119,6 @@ def _check_request(output: Path, voice: str | None, reference: Path | None) -> N
         raise InvalidInput(f"There is no folder {output.absolute().parent} to write to.")
     if check_output(output, AUDIO).status and reference and reference.samefile(output):
         raise InvalidInput("The output would replace the reference; name another file with -o.")
-
-
-def _check_voice(command: CommandContext, name: str) -> None:
-    """Raises VoiceNotFound before the model is loaded, where that is known before."""
-    with command.library() as library:
-        try:
-            library.find(name)
-        except VoiceNotFound:
-            if command.has_own_voice(name) is False:
-                raise
 
 
 def _saved_or_own(command: CommandContext, engine: SpeechEngine, name: str) -> ReadyVoice:
