@@ -10,12 +10,15 @@ import { ScriptView } from "./script_view.js";
 import { answer, copyLink, named } from "../draft/deep_links.js";
 import { server } from "../connection/server.js";
 import { button, create } from "../ui/elements.js";
+import { emptyState } from "../ui/empty.js";
 import { lengthOf, momentOf } from "../ui/format.js";
+import { isLeaving, whenLeaving } from "../ui/leaving.js";
 import { atLoudness, loudnessChoice } from "../ui/loudness.js";
 import { decodeWav } from "../ui/wav.js";
 import { remember, remembered } from "../ui/remember.js";
-import { deleteWithUndo, finishDeletions, isDeleted, isLeaving } from "../ui/undo.js";
-import { pageLanguage, words } from "../ui/words.js";
+import { deleteWithUndo, finishDeletions, isDeleted } from "../ui/undo.js";
+import { typeInto } from "../ui/typing.js";
+import { inEnglish, pageLanguage, words } from "../ui/words.js";
 
 const PAGE = Math.random().toString(36).slice(2); // with a request's number: one that is put twice is done once
 const OPEN_KEY = "reprise.script";
@@ -28,6 +31,12 @@ const LIST = 5_000; // while any script of the list is being spoken
 // Their results depend on which cards there are: what is deleted goes first.
 const COUNTING = new Set(["speak", "save", "proof", "move", "merge"]);
 const SHARE = 10; // polling takes at most 1/SHARE of the time
+
+// An example in the place of a new script, in a language that the model speaks.
+function tryDialogue() {
+  const said = document.documentElement.hasAttribute("data-rp-english") ? inEnglish : words;
+  typeInto(document.querySelector("#rp-script-text textarea"), said("examples.script"), { all: true });
+}
 
 class ScriptEditor {
   constructor({ element, props, trigger, watch }) {
@@ -57,7 +66,7 @@ class ScriptEditor {
   wire() {
     const on = (name, event, heard) => this.element.querySelector(`.rp-script-${name}`).addEventListener(event, heard);
     on("back", "click", () => this.close());
-    addEventListener("pagehide", () => this.view.writeFocused());
+    whenLeaving(() => this.view.writeFocused());
     on("name", "change", () => this.rename(this.script.id, this.view.name));
     on("speak", "click", () => this.speak());
     on("hear", "click", () => this.hearAll());
@@ -76,6 +85,8 @@ class ScriptEditor {
     });
     const zip = create("p", { class: "rp-script-zip", text: words("script.zip") });
     this.element.querySelector(".rp-script-formats").append(loudnessChoice(), ...formats, zip, ...zips, this.coverField());
+    const begin = button({ class: "rp-quiet", text: words("script.try"), onclick: tryDialogue });
+    this.element.querySelector(".rp-script-none").append(...emptyState("scroll", words("script.none")), begin);
     document.addEventListener("reprise:playing", ({ detail }) => this.view.sounds(detail.id));
     document.addEventListener("reprise:stopped", ({ detail }) => {
       this.view.sounds(null);
@@ -177,6 +188,7 @@ class ScriptEditor {
   showList(scripts) {
     this.scripts = scripts;
     this.element.querySelector(".rp-script-yours").hidden = !scripts.length;
+    this.element.querySelector(".rp-script-none").hidden = scripts.length > 0;
     const deleted = new Map([...this.scriptList.children].filter(isDeleted).map((line) => [line.dataset.id, line]));
     const focus = document.activeElement;
     const held = [...this.scriptList.children].find((line) => line.contains(focus));

@@ -2,13 +2,14 @@
 // deletes it after a while, when the page is left, or when something is done whose result depends on it.
 
 import { button, create } from "./elements.js";
+import { whenLeaving } from "./leaving.js";
 import { words } from "./words.js";
 
 const UNDO_FOR = 10_000; // ms
 const BACK_AFTER = 5000; // ms: the server has not deleted it
 
 const waiting = new Map(); // by the node that stands for what is deleted
-let leaving = false;
+whenLeaving(() => [...waiting.keys()].forEach(finish));
 
 // node: stands for what is deleted, and is removed by whoever made it once the server has done so. act: deletes; it may
 // return a promise of something true if the server did. focus: whether the button that brings it back takes the focus.
@@ -29,9 +30,6 @@ export function finishDeletions(within) {
 }
 
 export const isDeleted = (node) => node.hasAttribute("data-gone");
-
-// Whether the page is being left: what is asked of the server now must not wait for an answer first.
-export const isLeaving = () => leaving;
 
 function bringBack(node) {
   if (!waiting.has(node)) return; // it is being deleted
@@ -69,18 +67,3 @@ function neighbour(node) {
 }
 
 const focusOn = (node) => node?.querySelector("button, textarea, input")?.focus();
-
-globalThis.addEventListener?.("pagehide", leave);
-
-// Browsers drop the requests of a page that is left, but for those that say that they outlive it.
-function leave() {
-  if (!waiting.size) return;
-  const usual = window.fetch;
-  window.fetch = (asked, options) => usual(asked, { ...options, keepalive: true });
-  leaving = true;
-  setTimeout(() => {
-    window.fetch = usual; // of a page that comes back
-    leaving = false;
-  });
-  for (const node of [...waiting.keys()]) finish(node);
-}

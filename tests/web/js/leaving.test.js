@@ -1,0 +1,27 @@
+// What is asked when a page is left outlives it, and waits for no answer.
+
+import assert from "node:assert/strict";
+import { mock, test } from "node:test";
+
+let left;
+globalThis.addEventListener = (name, listener) => name === "pagehide" && (left = listener);
+const fetched = [];
+globalThis.window = { fetch: (asked, options) => fetched.push([asked, options]) };
+const { isLeaving, whenLeaving } = await import("../../../web/static/ui/leaving.js");
+const { RequestQueue } = await import("../../../web/static/script/request_queue.js");
+
+test("a request is sent at once although the former has no answer, and outlives the page", () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const queue = new RequestQueue(({ text }) => window.fetch("/act", { method: "POST", body: text }), { last: isLeaving });
+  queue.ask(() => ({ text: "first" }));
+  whenLeaving(() => queue.ask(() => ({ text: "typed" })));
+  assert.equal(isLeaving(), false);
+  left();
+  assert.deepEqual(fetched, [["/act", { method: "POST", body: "typed", keepalive: true }]]);
+  assert.equal(isLeaving(), true);
+  mock.timers.tick(0);
+  assert.equal(isLeaving(), false, "a page that comes back");
+  window.fetch("/later", {});
+  assert.deepEqual(fetched[1], ["/later", {}]);
+  mock.timers.reset();
+});
