@@ -20,6 +20,7 @@ SERIOUS = ("serious", "critical")  # impacts, as axe names them
 
 
 SIZE = ViewportSize(width=1280, height=720)
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 # Pages that no visit uses, by browser.
 _idle: dict[Browser, list[Page]] = {}
 
@@ -209,7 +210,7 @@ def recorded_for(page: Page, tenths: int) -> None:
     )
 
 
-def downloaded(page: Page, what: Locator) -> tuple[str, bytes]:
+def downloaded(page: Page, what: Locator, press: Callable[[Locator], object] = Locator.click) -> tuple[str, bytes]:
     with page.expect_download() as waiting:
-        what.click()
+        press(what)
     return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()

@@ -8,6 +8,7 @@ are allowed one by one, by their hashes.
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -16,6 +17,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _HUB = "https://huggingface.co"
+_LEVEL = 5  # of compression: 280 kB become 36 kB in 4 ms
 
 
 class ResponseHeaders:
@@ -82,7 +84,8 @@ class ResponseHeaders:
 
 
 class PagePolicyMiddleware:
-    """Adds scripts to the `<head>` of HTML pages and sets their Content-Security-Policy, before they are compressed.
+    """Adds scripts to the `<head>` of HTML pages, sets their Content-Security-Policy, and compresses them: Gradio
+    compresses only what has the name of a file.
 
     head: HTML for the start of `<head>`, from the browser's Accept-Language header.
     """
@@ -108,11 +111,15 @@ class PagePolicyMiddleware:
                 return
             markup.extend(message.get("body", b""))
             if not message.get("more_body", False):
-                page = self._page(markup.decode("utf-8", "replace"), Headers(scope=scope))
-                headers = MutableHeaders(scope=start)
+                request, headers = Headers(scope=scope), MutableHeaders(scope=start)
+                page = self._page(markup.decode("utf-8", "replace"), request)
+                body = page.encode()
+                if body and "gzip" in request.get("accept-encoding", ""):
+                    body = gzip.compress(body, _LEVEL, mtime=0)
+                    headers["Content-Encoding"] = "gzip"
                 headers["Content-Security-Policy"] = self._headers.page_policy(page)
-                headers["Content-Length"] = str(len(body := page.encode()))
-                headers.add_vary_header("Accept-Language, Cookie")
+                headers["Content-Length"] = str(len(body))
+                headers.add_vary_header("Accept-Language, Accept-Encoding, Cookie")
                 await send(start)
                 await send({"type": "http.response.body", "body": body})
 

@@ -10,10 +10,9 @@ from storage import Storage, VoiceLibrary
 from storage.voices.samples import install_samples
 from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine, Script, voice
-from tests.web.visiting import downloaded, open_tab, picker, speak, visit, wait_for
+from tests.web.visiting import PHONE, downloaded, open_tab, picker, speak, visit, wait_for
 
 Serve = Callable[..., str]
-PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 LEAST = 44  # px: WCAG 2.5.5, and Apple's guidelines
 NOTICE = english()["model.notice_bundled"]
 # What is pressed, and its size. A checkbox is pressed on its label; an input for files on the button beside it.

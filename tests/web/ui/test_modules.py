@@ -96,6 +96,20 @@ def test_a_visitor_is_sent_one_language(url: str, language: str) -> None:
     assert "locked.text" not in words, "what the server alone says"
 
 
+def test_the_page_is_compressed_for_browsers_that_take_it(url: str) -> None:
+    sent = {coding: httpx.get(url, headers={"accept-encoding": coding}) for coding in ("gzip, br", "identity")}
+    assert {coding: page.headers.get("content-encoding") for coding, page in sent.items()} == {
+        "gzip, br": "gzip",
+        "identity": None,
+    }
+    lengths = [int(page.headers["content-length"]) for page in sent.values()]
+    assert lengths[0] < lengths[1] / 5
+    assert all("accept-encoding" in page.headers["vary"].lower() for page in sent.values())
+    assert page_config(sent["gzip, br"].text).keys() == page_config(sent["identity"].text).keys()
+    head = httpx.head(url, headers={"accept-encoding": "gzip"})
+    assert (head.status_code, head.content) == (200, b"")
+
+
 def test_paths_are_relative_to_the_page_behind_a_proxy(serve: Serve, engine: FakeEngine, storage: Storage) -> None:
     url = serve(engine, storage, root_path="/voices")
     html = httpx.get(url).text

@@ -1,12 +1,11 @@
 // One entry of the history: its elements, made once, and what its buttons do.
 
 import { detailsOf, factsOf, firstWords, FORMATS } from "./facts.js";
-import { button, create, icon, PAUSE, PLAY } from "../ui/elements.js";
+import { button, create } from "../ui/elements.js";
+import { drawing, playAndPause } from "../ui/icons.js";
 import { atLoudness, loudnessChoice } from "../ui/loudness.js";
 import { deleteWithUndo } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
-
-const STAR = "M12 3.6l2.6 5.3 5.8.8-4.2 4.1 1 5.8-5.2-2.7-5.2 2.7 1-5.8L3.6 9.7l5.8-.8z";
 
 export class EntryRow {
   // act(event, data): "star", "withdraw", "again", "refresh".
@@ -14,12 +13,12 @@ export class EntryRow {
     Object.assign(this, { entry, act });
     const language = pageLanguage();
     this.node = create("li", { class: "rp-entry" });
-    this.play = button({ class: "rp-entry-play", onclick: () => this.toggle() }, icon(PLAY));
+    this.play = button({ class: "rp-entry-play rp-toggle", onclick: () => this.toggle() }, ...playAndPause());
     this.text = create("p", { class: "rp-entry-text", id: `rp-entry-${entry.id}`, text: entry.text });
     this.facts = create("p", { class: "rp-entry-facts", text: factsOf(entry, language) });
     this.details = create("p", { class: "rp-entry-facts", text: detailsOf(entry, language), hidden: true });
     this.open = button({ class: "rp-entry-open", onclick: () => this.unfold(this.details.hidden) });
-    this.star = button({ class: "rp-entry-star", onclick: () => this.setStar() }, icon(STAR));
+    this.star = button({ class: "rp-entry-star", onclick: () => this.setStar() }, drawing("star"));
     this.again = button({ class: "rp-entry-again", text: words("history.again"), onclick: () => act("again", { id: entry.id }) });
     this.files = this.downloads();
     this.gone = button({ class: "rp-entry-delete", text: words("takes.delete"), onclick: () => this.remove() });
@@ -64,7 +63,7 @@ export class EntryRow {
 
   sound(sounding) {
     this.node.toggleAttribute("data-sounding", sounding);
-    this.play.querySelector("path").setAttribute("d", sounding ? PAUSE : PLAY);
+    this.play.dataset.sounding = sounding;
     this.play.setAttribute("aria-label", `${words(sounding ? "history.pause" : "history.play")}: ${this.play.dataset.about}`);
   }
 

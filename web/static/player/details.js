@@ -11,7 +11,7 @@ import { pageLanguage, words } from "../ui/words.js";
 export const factsOf = (sound) => sound?.facts ?? {};
 
 // Settings by their names in the engine, and the keys of their words.
-const SETTINGS = { temperature: "player.temperature", top_p: "player.top_p", top_k: "player.top_k" };
+const SETTINGS = { temperature: "player.temperature", top_p: "player.top_p", top_k: "player.top_k", mended: "player.mended" };
 
 function detailsOf(sound, language) {
   const { voice, seed, model, settings = {} } = factsOf(sound);

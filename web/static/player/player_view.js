@@ -7,6 +7,7 @@ import { clock, secondsOf, stallsOf } from "../ui/format.js";
 import { draw } from "../ui/icons.js";
 import { atLoudness, isLoud, loudnessChoice } from "../ui/loudness.js";
 import { barsOf, PEAKS_PER_SECOND } from "../ui/peaks.js";
+import { remember, remembered } from "../ui/remember.js";
 import { encodeWav } from "../ui/wav.js";
 import { barCount, paintBars, paintLine, Waveform } from "../ui/waveform.js";
 import { pageLanguage, words } from "../ui/words.js";
@@ -99,7 +100,7 @@ export class PlayerView {
     this.player.setVolume(volume);
     this.find(".rp-mute").setAttribute("aria-pressed", volume === 0);
     this.speed.toggleAttribute("data-changed", speed !== 1);
-    keep({ speed, volume });
+    remember(KEPT, JSON.stringify({ speed, volume }));
   }
 
   toggle() {
@@ -184,7 +185,7 @@ export class PlayerView {
     this.find(".rp-play").disabled = !sound?.length;
     this.find(".rp-halt").disabled = !this.player.active;
     this.find(".rp-play").setAttribute("aria-label", words(playback.wanted && total ? "player.pause" : "player.play"));
-    this.find(".rp-player").dataset.sounding = playback.wanted && total > 0;
+    this.find(".rp-play").dataset.sounding = playback.wanted && total > 0;
     const [at, length] = [time, total].map(sound?.span < SHORT ? tenth : clock);
     this.find(".rp-time").textContent = sound ? `${at} / ${length}` : "";
     area.setAttribute("aria-disabled", !total);
@@ -210,16 +211,8 @@ export class PlayerView {
 
 function kept() {
   try {
-    return JSON.parse(localStorage.getItem(KEPT)) ?? {};
+    return JSON.parse(remembered(KEPT)) ?? {};
   } catch {
     return {};
-  }
-}
-
-function keep(values) {
-  try {
-    localStorage.setItem(KEPT, JSON.stringify(values));
-  } catch {
-    // it is not kept
   }
 }

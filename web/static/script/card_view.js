@@ -1,10 +1,10 @@
 // One card of a script. Away from the viewport it is only its text: a long script has thousands of cards.
 
 import { isComing } from "./cards.js";
-import { button, create, icon, PAUSE, PLAY } from "../ui/elements.js";
+import { button, create } from "../ui/elements.js";
 import { lengthOf } from "../ui/format.js";
 import { heardLines } from "../ui/heard.js";
-import { drawing } from "../ui/icons.js";
+import { drawing, playAndPause } from "../ui/icons.js";
 import { portraitOf, voiceOf } from "../ui/portraits.js";
 import { deleteWithUndo } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
@@ -18,16 +18,6 @@ const CARD_STATES = {
 };
 // What is wrong with a take, by why it ended.
 const FAULTS = { length: "script.cut", short: "script.short" };
-const ICONS = {
-  play: PLAY,
-  pause: PAUSE,
-  redo: "M12 5V2L7 6l5 4V7a5 5 0 1 1-5 5H5a7 7 0 1 0 7-7z",
-  locked: "M7 10V8a5 5 0 0 1 10 0v2h1v10H6V10zm2 0h6V8a3 3 0 0 0-6 0z",
-  open: "M7 10V8a5 5 0 0 1 9.6-2l-1.9.8A3 3 0 0 0 9 8v2h9v10H6V10z",
-  up: "M12 6l7 8H5z",
-  down: "M12 18l7-8H5z",
-  more: "M5 10h4v4H5zm5 0h4v4h-4zm5 0h4v4h-4z",
-};
 const SAVE_AFTER = 1_000; // ms without a key
 const GROWS = CSS.supports("field-sizing", "content");
 
@@ -56,8 +46,8 @@ export class CardView {
     const { editor } = this;
     const act = (what, values) => editor.act(what, this.card, values);
     const parts = (this.parts = {});
-    const tool = (name, drawing, onclick) =>
-      (parts[name] = button({ class: `rp-script-card-${name}`, onclick }, icon(ICONS[drawing])));
+    const tool = (name, onclick, ...shown) =>
+      (parts[name] = button({ class: `rp-script-card-${name}`, onclick }, ...(shown.length ? shown : [drawing(name)])));
     parts.number = create("span", { class: "rp-script-card-number", "aria-hidden": "true" });
     parts.grip = create("span", { class: "rp-script-card-grip", draggable: "true", "aria-hidden": "true", title: words("script.drag") });
     parts.grip.append(drawing("grip"));
@@ -69,7 +59,7 @@ export class CardView {
       onchange: () => act("speaker", { speaker: parts.speaker.value.trim() }),
     });
     parts.voice = create("select", { class: "rp-script-card-voice", onchange: () => act("voice", { voice: parts.voice.value }) });
-    parts.heading = create("h4", { class: "rp-script-card-heading", hidden: true });
+    parts.heading = create("h2", { class: "rp-script-card-heading", hidden: true });
     parts.state = create("span", { class: "rp-script-card-state" });
     parts.text = create("textarea", {
       class: "rp-script-card-text", rows: "1", maxlength: "5000",
@@ -82,12 +72,12 @@ export class CardView {
     parts.trouble = create("p", { class: "rp-script-card-trouble" });
     parts.heard = create("div", { class: "rp-script-card-heard rp-heard" });
     parts.length = create("span", { class: "rp-script-card-length" });
-    tool("play", "play", () => editor.hear(this.card)).append(parts.length);
-    tool("redo", "redo", () => act("redo"));
-    tool("lock", "open", () => act("lock", { locked: !this.card.locked }));
-    tool("up", "up", () => editor.move(this.card, -1));
-    tool("down", "down", () => editor.move(this.card, 1));
-    tool("more", "more", () => this.unfold(parts.more.getAttribute("aria-expanded") !== "true"));
+    tool("play", () => editor.hear(this.card), ...playAndPause(), parts.length).classList.add("rp-toggle");
+    tool("redo", () => act("redo"));
+    tool("lock", () => act("lock", { locked: !this.card.locked }), drawing("lock"), drawing("unlock"));
+    tool("up", () => editor.move(this.card, -1));
+    tool("down", () => editor.move(this.card, 1));
+    tool("more", () => this.unfold(parts.more.getAttribute("aria-expanded") !== "true"));
     parts.fold = create("div", { class: "rp-script-card-fold", hidden: true });
     const tools = create("span", { class: "rp-script-card-tools" }, parts.redo, parts.lock, parts.up, parts.down, parts.more);
     this.node.replaceChildren(
@@ -129,7 +119,6 @@ export class CardView {
     parts.play.disabled = !take;
     parts.redo.disabled = locked || isComing(card);
     parts.lock.setAttribute("aria-pressed", locked);
-    parts.lock.querySelector("path").setAttribute("d", ICONS[locked ? "locked" : "open"]);
     parts.text.readOnly = parts.speaker.readOnly = locked;
     parts.voice.disabled = locked;
     this.label();
@@ -190,7 +179,7 @@ export class CardView {
     this.sounding = on;
     this.node.toggleAttribute("data-sounding", on);
     if (!this.parts) return;
-    this.parts.play.querySelector("path").setAttribute("d", ICONS[on ? "pause" : "play"]);
+    this.parts.play.dataset.sounding = on;
     this.label();
   }
 
@@ -294,7 +283,7 @@ export class CardView {
     const name = words("script.take", { number, time: lengthOf(take.seconds, pageLanguage()), voice: take.voice, seed: String(take.seed) });
     const label = words("script.play_take", { number });
     const hear = { class: "rp-script-card-play", title: label, "aria-label": label, onclick: () => editor.hearTake(card, take) };
-    const play = button(hear, icon(ICONS.play));
+    const play = button(hear, drawing("play"));
     const remark = take.chosen ? "script.in_use" : take.fits ? "" : "script.other_words";
     const use = { text: words("script.use"), onclick: () => editor.choose(this, take) };
     const end = remark || card.locked ? create("em", { text: remark ? words(remark) : "" }) : button(use);

@@ -1,15 +1,11 @@
 // One take of the list: its elements, made once, and their texts.
 
-import { button, create, icon, PAUSE, PLAY } from "../ui/elements.js";
+import { button, create } from "../ui/elements.js";
 import { lengthOf, stallsOf } from "../ui/format.js";
 import { heardLines } from "../ui/heard.js";
+import { drawing, playAndPause } from "../ui/icons.js";
 import { pageLanguage, words } from "../ui/words.js";
 
-const ICONS = {
-  play: [{ d: PLAY, class: "rp-icon-play" }, { d: PAUSE, class: "rp-icon-pause" }],
-  star: ["M12 3.6l2.6 5.3 5.8.8-4.2 4.1 1 5.8-5.2-2.7-5.2 2.7 1-5.8-4.2-4.1 5.8-.8z"],
-  more: ["M5 10.4a1.6 1.6 0 1 0 0 3.2 1.6 1.6 0 0 0 0-3.2zM12 10.4a1.6 1.6 0 1 0 0 3.2 1.6 1.6 0 0 0 0-3.2zM19 10.4a1.6 1.6 0 1 0 0 3.2 1.6 1.6 0 0 0 0-3.2z"],
-};
 const TAKE_FORMATS = ["wav", "flac", "mp3", "opus"];
 const IN_LABEL = 60; // characters
 
@@ -19,8 +15,8 @@ export class TakeRow {
     Object.assign(this, { id, act });
     const on = (what) => () => act(what, id, this.take);
     const tool = (name, what, ...inside) => button({ class: name, onclick: on(what) }, ...inside);
-    this.play = tool("rp-take-play", "play", icon(...ICONS.play));
-    this.star = tool("rp-take-star", "star", icon(...ICONS.star));
+    this.play = tool("rp-take-play rp-toggle", "play", ...playAndPause());
+    this.star = tool("rp-take-star", "star", drawing("star"));
     this.star.title = words("takes.star_hint");
     this.text = create("p", { class: "rp-take-text" });
     this.facts = create("span");
@@ -39,11 +35,11 @@ export class TakeRow {
   }
 
   more(tool) {
-    this.summary = create("summary", { title: words("takes.more_hint") }, icon(...ICONS.more));
+    this.summary = create("summary", { title: words("takes.more_hint") }, drawing("more"));
     const another = tool("rp-again", "another", words("takes.another"));
-    const same = tool("rp-again", "same", words("takes.same"));
+    this.same = tool("rp-again", "same", words("takes.same"));
     const link = tool(undefined, "link", words("links.copy"));
-    const actions = create("div", { class: "rp-take-actions" }, another, same, this.compare, this.prove, this.saves(), link, this.erase);
+    const actions = create("div", { class: "rp-take-actions" }, another, this.same, this.compare, this.prove, this.saves(), link, this.erase);
     this.details = create("details", { class: "rp-take-more" }, this.summary, actions);
     return this.details;
   }
@@ -83,6 +79,7 @@ export class TakeRow {
     this.star.ariaPressed = take.starred;
     this.summary.ariaLabel = words("takes.more", { text });
     this.compare.ariaPressed = compared;
+    this.same.hidden = "mended" in (take.facts?.settings ?? {}); // no seed says all of it
   }
 
   showHeard(proving) {

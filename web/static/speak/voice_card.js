@@ -23,7 +23,7 @@ export function mount({ element, props, trigger, watch }) {
     if (!props.value) return;
     const playing = window.reprisePlayer?.playing === sound();
     find(".rp-hear").dataset.sounding = playing;
-    find(".rp-hear span").textContent = words(playing ? "card.hush" : "card.hear");
+    find(".rp-hear-name").textContent = words(playing ? "card.hush" : "card.hear");
   }
 
   function show() {

@@ -7,6 +7,7 @@ import { button, create } from "../ui/elements.js";
 import { lengthOf, secondsOf } from "../ui/format.js";
 import { draw } from "../ui/icons.js";
 import { remember, remembered } from "../ui/remember.js";
+import { typeInto } from "../ui/typing.js";
 import { inEnglish, pageLanguage, words } from "../ui/words.js";
 
 const AT_ONCE = "reprise.at_once"; // how many takes of a text are made
@@ -33,16 +34,6 @@ const TAGS = {
 const PAUSES = [0.3, 0.5, 1, 2]; // seconds
 const area = () => document.querySelector("#rp-text textarea");
 
-// Inserts text as if typed, so that the browser can undo it.
-function write(text, { all = false } = {}) {
-  const field = area();
-  field.focus();
-  if (all) field.select();
-  if (document.execCommand("insertText", false, text)) return;
-  field.setRangeText(text, all ? 0 : field.selectionStart, all ? field.value.length : field.selectionEnd, "end");
-  field.dispatchEvent(new Event("input", { bubbles: true }));
-}
-
 const busy = () => document.documentElement.hasAttribute("data-rp-busy");
 
 export function mount({ element, props, trigger, watch }) {
@@ -59,7 +50,7 @@ export function mount({ element, props, trigger, watch }) {
     find(".rp-tags").hidden = !known;
     const tags = Object.entries(TAGS).map(([tag, key]) => {
       const title = words("writing.tag_hint", { tag });
-      return button({ text: words(key), title, onclick: () => write(tag) });
+      return button({ text: words(key), title, onclick: () => typeInto(area(), tag) });
     });
     find(".rp-tags").replaceChildren(...(known ? tags : []));
   }
@@ -71,7 +62,7 @@ export function mount({ element, props, trigger, watch }) {
     if (demo) list.push([words("writing.demo"), demo]);
     const choose = (text) => {
       find(".rp-examples").open = false;
-      write(text, { all: true });
+      typeInto(area(), text, { all: true });
     };
     const buttons = list.map(([name, text]) => button({ text: name, onclick: () => choose(text) }));
     find(".rp-examples-list").replaceChildren(...buttons);
@@ -80,7 +71,7 @@ export function mount({ element, props, trigger, watch }) {
   function showPauses() {
     const choose = (seconds) => {
       find(".rp-pauses").open = false;
-      write(`[pause:${seconds}] `);
+      typeInto(area(), `[pause:${seconds}] `);
     };
     const named = (seconds) => secondsOf(seconds, pageLanguage(), seconds < 1 ? 1 : 0);
     const buttons = PAUSES.map((seconds) => button({ text: named(seconds), onclick: () => choose(seconds) }));
@@ -106,6 +97,7 @@ export function mount({ element, props, trigger, watch }) {
   function show({ tags, english, demo }) {
     showTags(tags);
     showExamples(english, demo);
+    document.documentElement.toggleAttribute("data-rp-english", english); // for examples elsewhere
     suggest(demo);
   }
 

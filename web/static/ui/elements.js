@@ -2,9 +2,6 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-export const PLAY = "M8 5.5v13l11-6.5z";
-export const PAUSE = "M7 5h3.5v14H7zM13.5 5H17v14h-3.5z";
-
 // create("button", { class: "rp-play", text: "Play", "aria-pressed": false, onclick }, ...children). A function is an
 // event listener, a boolean turns an attribute on or off (aria-* has it as text), undefined leaves it out.
 export function create(tag, { text, ...attributes } = {}, ...children) {
@@ -21,15 +18,14 @@ export function create(tag, { text, ...attributes } = {}, ...children) {
 
 export const button = (attributes, ...children) => create("button", { type: "button", ...attributes }, ...children);
 
-// A drawing of 24 by 24. shapes: path data, or { d, class }.
+// A drawing of 24 by 24. shapes: path data.
 export function icon(...shapes) {
   const drawing = document.createElementNS(SVG, "svg");
   drawing.setAttribute("viewBox", "0 0 24 24");
   drawing.setAttribute("aria-hidden", "true");
   for (const shape of shapes) {
     const path = document.createElementNS(SVG, "path");
-    const attributes = typeof shape === "string" ? { d: shape } : shape;
-    for (const [name, value] of Object.entries(attributes)) path.setAttribute(name, value);
+    path.setAttribute("d", shape);
     drawing.append(path);
   }
   return drawing;

@@ -1,4 +1,4 @@
-// Drawings of 24 by 24, from Lucide (LICENSE-lucide.txt): path data by name. Play and stop are filled by the style sheet.
+// Drawings of 24 by 24, from Lucide (LICENSE-lucide.txt): path data by name. Play, pause and stop are filled by the style sheet.
 
 import { icon } from "./elements.js";
 
@@ -54,6 +54,9 @@ export function drawing(name) {
   node.setAttribute("class", `rp-drawing rp-drawing-${name}`);
   return node;
 }
+
+// For a button of the class rp-toggle, which shows one of them: pause while its data-sounding is "true".
+export const playAndPause = () => [drawing("play"), drawing("pause")];
 
 // Fills in what markup leaves open: <span data-icon="play"></span>.
 export function draw(element) {

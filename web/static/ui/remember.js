@@ -8,12 +8,13 @@ export function remembered(key) {
   }
 }
 
-// value: null for none.
+// value: null for none. Returns whether it is kept.
 export function remember(key, value) {
   try {
     if (value === null) localStorage.removeItem(key);
     else localStorage.setItem(key, value);
+    return true;
   } catch {
-    // it is not remembered
+    return false;
   }
 }

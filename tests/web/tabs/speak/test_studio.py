@@ -1,7 +1,5 @@
 """The studio in a browser: voices to pick from, how words are said, several takes at once, light, dark, languages."""
 
-from typing import Any
-
 from playwright.sync_api import Browser, expect
 
 from storage import Storage, VoiceLibrary
@@ -9,7 +7,7 @@ from storage.pronunciations import Pronunciation
 from storage.voices.samples import install_samples
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.tabs.speak.test_tab import Serve
-from tests.web.visiting import finish_deletions, picker, speak, violations, visit, wait_for
+from tests.web.visiting import PHONE, finish_deletions, picker, speak, violations, visit, wait_for
 
 
 def test_a_studio_is_worked_in_with_the_keyboard(
@@ -101,8 +99,7 @@ def test_on_a_phone_the_voices_are_a_sheet_and_speech_has_its_speed(
 ) -> None:
     library.add(voice("Anna"))
     library.add(voice("Ben"))
-    phone: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-    with visit(chromium, serve(FakeEngine(Script(tells_words=True)), storage), **phone) as page:
+    with visit(chromium, serve(FakeEngine(Script(tells_words=True)), storage), **PHONE) as page:
         expect(picker(page)).to_have_value("Anna")
         sheet = page.get_by_role("dialog", name="Voices")
         page.get_by_role("button", name="Change").click()

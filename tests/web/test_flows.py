@@ -1,0 +1,188 @@
+"""The studio's flows from a book to a checked file, once with the keyboard alone and once on a phone."""
+
+import csv
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import soundfile
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from storage import Storage
+from storage.pronunciations import Pronunciation
+from studio import recognition
+from studio.engines.model_manager import IdleUnload, ModelManager
+from tests.studio.books.making import epub
+from tests.support.clock import Clock
+from tests.support.fake_engine import FakeEngine, voice
+from tests.support.waiting import until
+from tests.web import conftest
+from tests.web.visiting import PHONE, downloaded, open_tab, picker, violations, visit, wait_for
+
+Serve = Callable[..., str]
+CHAPTERS = ["<h1>The River</h1><p>The boats come back.</p>", "<h1>The Harbour</h1><p>They went down there.</p>"]
+RIGHT = ["The River", "The boats come back", "The Harbour", "They went down there"]
+
+
+class Hand:
+    """Presses what it is given: with the Enter key, or with a finger."""
+
+    def __init__(self, page: Page, *, touches: bool) -> None:
+        self.page, self.touches = page, touches
+
+    def press(self, what: Locator) -> None:
+        if self.touches:
+            what.tap()
+        else:
+            what.press("Enter")
+
+    def button(self, name: str, inside: Page | Locator | None = None) -> None:
+        self.press((inside or self.page).get_by_role("button", name=name, exact=True))
+
+    def choose_file(self, what: Locator, file: Path) -> None:
+        with self.page.expect_file_chooser() as chooser:
+            self.press(what)
+        chooser.value.set_files(file)
+
+    def save(self, what: Locator) -> tuple[str, bytes]:
+        return downloaded(self.page, what, self.press)
+
+
+@pytest.mark.parametrize("touches", [False, True], ids=["keys", "phone"])
+def test_from_a_book_to_a_checked_file(
+    chromium: Browser, serve: Serve, storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, touches: bool
+) -> None:
+    storage.voices.add(voice("Ann"))
+    engine, heard = FakeEngine(), [*RIGHT[:3], "They went down here", RIGHT[3]]
+    engine.script.seconds_per_character = 0.02
+    monkeypatch.setattr(recognition, "can_transcribe", lambda: True)
+    monkeypatch.setattr(recognition, "transcribe", lambda *_given: heard.pop(0))
+    with visit(chromium, serve(engine, storage), reduced_motion="reduce", **(PHONE if touches else {})) as page:
+        hand = Hand(page, touches=touches)
+        expect(picker(page)).to_have_value("Ann")
+        take = a_text_with_a_pause_is_spoken_twice(page, hand, engine)
+        words_are_exchanged(page, hand, storage, tmp_path)
+        a_book_is_spoken_proofed_and_saved(page, hand, tmp_path)
+        assert heard == []
+        a_file_is_checked(page, hand, tmp_path, take)
+
+
+def a_text_with_a_pause_is_spoken_twice(page: Page, hand: Hand, engine: FakeEngine) -> bytes:
+    """Returns the take that is kept, as a WAV."""
+    field = page.get_by_label("Text to speak")
+    field.fill("We walked. ")
+    hand.press(page.locator(".rp-pauses summary"))
+    hand.button("0.5 s", page.locator(".rp-pauses"))
+    expect(field).to_have_value("We walked. [pause:0.5] ")
+    expect(field).to_be_focused()
+    page.keyboard.type("And back.")
+    page.locator(".rp-at-once").select_option("2")
+    hand.button("Speak")
+    expect(page.locator(".rp-group-take")).to_have_count(2)
+    wait_for(page, "player.finished")
+    assert {text for text, *_ in engine.asked} == {"We walked. [pause:0.5] And back."}
+    for name, take in zip("AB", page.locator(".rp-group-take").all(), strict=True):
+        hand.button(f"Play take {name}")
+        expect(take).to_have_attribute("aria-pressed", "true")
+    hand.button("Keep B, delete the others")
+    row = page.locator(".rp-take").first
+    if row.locator(".rp-take-more").get_attribute("open") is None:
+        hand.press(row.locator(".rp-take-more > summary"))
+    hand.press(row.locator(".rp-menu summary"))
+    name, file = hand.save(row.get_by_role("button", name="Download WAV"))
+    assert violations(page, "#rp-takes") == []
+    assert name.endswith(".wav")
+    return file
+
+
+def words_are_exchanged(page: Page, hand: Hand, storage: Storage, folder: Path) -> None:
+    hand.button("Pronunciation")
+    dialog = page.get_by_role("dialog", name="Pronunciation")
+    page.get_by_label("Word", exact=True).fill("SQL")
+    page.get_by_label("Say it like").fill("sequel")
+    hand.press(dialog.locator(".rp-dialog-save"))
+    expect(dialog.locator("tbody tr")).to_have_count(1)
+    name, file = hand.save(dialog.get_by_role("button", name="Export CSV"))
+    assert name.endswith(".csv")
+    lines = list(csv.reader(io.StringIO(file.decode("utf-8-sig"))))
+    assert lines[1][:2] == ["SQL", "sequel"]
+    more = folder / "words.csv"
+    more.write_text("\n".join(",".join(line) for line in [lines[0], ["GIF", "jif", *lines[1][2:]]]), "utf-8")
+    hand.choose_file(dialog.get_by_role("button", name="Import CSV"), more)
+    expect(dialog.locator("tbody tr")).to_have_count(2)
+    assert storage.pronunciations.list() == [Pronunciation("GIF", "jif"), Pronunciation("SQL", "sequel")]
+    assert violations(page, ".rp-dictionary") == []
+    hand.press(dialog.locator(".rp-dialog-close"))
+    expect(dialog).to_be_hidden()
+
+
+def a_book_is_spoken_proofed_and_saved(page: Page, hand: Hand, folder: Path) -> None:
+    book = folder / "book.epub"
+    book.write_bytes(epub(CHAPTERS, ["The River", "The Harbour"], "Two Places"))
+    open_tab(page, "Script")
+    expect(page.get_by_text("No scripts yet.")).to_be_visible()
+    assert violations(page, "#rp-tab-script") == []
+    hand.button("Try a dialogue")
+    assert page.get_by_label("Text of the new script").input_value().startswith("Clara: ")
+    hand.choose_file(page.locator("#rp-script-upload"), book)
+    expect(page.get_by_label("Name of the script")).to_have_value("Two Places")
+    expect(page.get_by_role("heading", name="The Harbour")).to_be_visible()
+    along = page.get_by_label("Listen along")
+    if hand.touches:
+        along.tap()
+    else:
+        along.press("Space")
+    hand.button("Speak all")
+    expect(page.locator(".rp-script-told")).to_contain_text("4 of 4 cards spoken")
+    hand.button("Proof and mend")
+    expect(page.get_by_text("Heard as it is written.")).to_have_count(4)
+    assert violations(page, ".rp-scripts") == []
+    hand.press(page.get_by_text("Save as", exact=True))
+    name, file = hand.save(page.get_by_role("button", name="Cards as FLAC in a .zip"))
+    assert name == "Two Places.flac.zip"
+    with zipfile.ZipFile(io.BytesIO(file)) as cards:
+        assert len(cards.namelist()) == 4
+        for each in cards.namelist():
+            assert soundfile.info(io.BytesIO(cards.read(each))).duration > 0.1
+
+
+def a_file_is_checked(page: Page, hand: Hand, folder: Path, file: bytes) -> None:
+    ours = folder / "take.wav"
+    ours.write_bytes(file)
+    open_tab(page, "Status")
+    hand.choose_file(page.locator(".rp-check-choose"), ours)
+    result = page.locator(".rp-check-result")
+    expect(result).to_contain_text("Made with Reprise")
+    expect(result).to_contain_text("Voice: Ann.")
+    assert violations(page, ".rp-checker") == []
+
+
+def test_a_model_that_nobody_uses_is_shown_as_unloaded_and_comes_back(
+    chromium: Browser, serve: Serve, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.voices.add(voice("Ann"))
+    clock, managers = Clock(), list[ModelManager]()
+
+    def managed(engine: Any) -> ModelManager:
+        idle = IdleUnload(600.0, "fake", lambda _model, _report: FakeEngine(), lambda: None)  # type: ignore[arg-type, return-value]
+        managers.append(ModelManager(engine, idle=idle, clock=clock))
+        return managers[-1]
+
+    monkeypatch.setattr(conftest, "ModelManager", managed)
+    with visit(chromium, serve(FakeEngine(), storage)) as page:
+        expect(picker(page)).to_have_value("Ann")
+        clock.now += 600
+        until(managers[-1].unload_idle)
+        open_tab(page, "Status")
+        rows = page.locator(".rp-status-rows")
+        expect(rows).to_contain_text("fake, unloaded; the next request loads it")
+        expect(rows).to_contain_text("after 10 min without use")
+        open_tab(page, "Speak")
+        page.get_by_label("Text to speak").fill("Hello again.")
+        page.get_by_role("button", name="Speak", exact=True).click()
+        wait_for(page, "player.finished && player.length > 0")
+        open_tab(page, "Status")
+        expect(rows).not_to_contain_text("unloaded;")
