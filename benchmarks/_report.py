@@ -55,6 +55,18 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
     return "\n".join([lines[0], f"|{rule}|", *lines[1:]])
 
 
+VIEW_COLUMNS = ["view", "weights, MiB", "process grew, MiB", "bit-identical to the whole"]
+
+
+def view_rows(views: Mapping[str, Mapping[str, Any]]) -> list[list[Cell]]:
+    """Rows of VIEW_COLUMNS, from the figures of a codec's views by their names."""
+    exact = {None: None, True: "yes", False: "NO"}
+    return [
+        [name, f"{of['weights_mib']:,.1f}", f"{of['loaded_mib']:,.1f}", exact[of.get("bit_identical")]]
+        for name, of in views.items()
+    ]
+
+
 def describe(of: Mapping[str, Any]) -> str:
     """One line about a machine, from the result of `machine()`."""
     parts = [

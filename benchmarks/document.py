@@ -98,17 +98,12 @@ def _speaking(found: Result) -> list[Table]:
 
 
 def _codec_views(found: Result) -> list[Table]:
-    exact = {None: None, True: "yes", False: "NO"}
-    views = [
-        [name, f"{of['weights_mib']:,.1f}", f"{of['loaded_mib']:,.1f}", exact[of["bit_identical"]]]
-        for name, of in found["views"].items()
-    ]
     rough = [[name, of["frames"], f"{of['semantic']:.1%}", f"{of['all']:.1%}"] for name, of in found["bf16"].items()]
     tables = [
         Table(
             f"At S2-Pro's sizes with random weights; the file has {found['file_mib']:,.1f} MiB",
-            ["view", "weights, MiB", "process grew, MiB", "bit-identical to the whole"],
-            views,
+            _report.VIEW_COLUMNS,
+            _report.view_rows(found["views"]),
         ),
         Table("Codes that change in bf16", ["codec", "frames", "semantic codes", "all codes"], rough),
     ]
@@ -120,16 +115,7 @@ def _codec_views(found: Result) -> list[Table]:
 
 
 def _qwen3_tts(found: Result) -> list[Table]:
-    exact = {None: None, True: "yes", False: "NO"}
-    views = [
-        [name, f"{of['weights_mib']:,.1f}", f"{of['loaded_mib']:,.1f}", exact[of.get("bit_identical")]]
-        for name, of in found["views"].items()
-    ]
-    title = f"The speech tokenizer at the release's sizes, random weights; the file has {found['file_mib']:,.1f} MiB"
-    tables = [Table(title, ["view", "weights, MiB", "process grew, MiB", "bit-identical to the whole"], views)]
-    if found["frames_per_second"]["Reprise"]:
-        tables.append(Table(*qwen3_tts.speed_table(found)))
-    return tables
+    return [Table(*table) for table in (qwen3_tts.views_table(found), *qwen3_tts.speed_tables(found))]
 
 
 @dataclass(frozen=True)

@@ -44,14 +44,17 @@ def served() -> Iterator[str]:
 
 def work(page: Page) -> None:
     """Make two takes and a script as content."""
-    for _ in range(2):
+    for number in (1, 2):
         page.get_by_role("button", name="Speak", exact=True).click()
-        page.wait_for_function("reprisePlayer.stats.finished && reprisePlayer.stats.length > 0")
+        expect(page.locator(".rp-take")).to_have_count(number, timeout=PATIENCE)
         page.wait_for_timeout(1500)
     open_tab(page, "Script")
     page.get_by_label("Text of the new script").fill(DIALOGUE)
     page.get_by_role("button", name="Make cards").click()
-    page.wait_for_timeout(3000)
+    page.get_by_label("Listen along").uncheck()
+    page.get_by_role("button", name="Speak all").click()
+    page.get_by_role("button", name="Play all").wait_for()
+    page.wait_for_timeout(1000)
 
 
 def picture(browser: Browser, url: str, size: str, theme: str, state: dict) -> None:

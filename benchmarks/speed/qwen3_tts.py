@@ -1,26 +1,27 @@
 """Qwen3-TTS on Reprise and in its own package, on one machine, with the same random weights at a release's sizes.
 
-    python -m benchmarks.speed.qwen3_tts --package ENV/bin/python [--frames 8] [--rounds 2] [--precision fp32]
+    python -m benchmarks.speed.qwen3_tts --package ENV/bin/python [--sizes 0.6B 1.7B] [--frames 8] [--rounds 2]
 
-ENV has qwen-tts 0.1.1. The package writes a release of Qwen3-TTS-12Hz-0.6B-Base's sizes, random weights, but for
+ENV has qwen-tts 0.1.1. The package writes releases of the sizes of Qwen3-TTS-12Hz-*-Base, random weights, but for
 the table of text tokens, of which a frame reads one row. Then frames a second are measured in turn: the package in
-fp32 and in bf16, Reprise in its default precision or the one that is given, and again, each in its own process, behind
-the same prompt of a cloned voice; and MiB of the speech tokenizer's views. Reprise's frames are also compared with the
-memory's floor: the measured bandwidth by the bytes of a frame.
+fp32 and in bf16, Reprise in bf16 and in its default precision, and again, each in its own process, behind the same
+prompt of a cloned voice; and MiB of the speech tokenizer's views. Reprise's frames are also compared with the memory's
+floor, the measured bandwidth by the bytes of a frame, and with those of the whole engine, which also decodes the sound.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks._report import print_table, save
+from benchmarks._report import VIEW_COLUMNS, print_table, save, view_rows
 
 if TYPE_CHECKING:  # the package's Python does not have what the engine needs
     from engine.models.quantization import Precision
@@ -28,12 +29,15 @@ if TYPE_CHECKING:  # the package's Python does not have what the engine needs
 ROOT = Path(__file__).parents[2]
 MIB = 2**20
 CLIP_FRAMES = 100  # 8 s
+SPOKEN_FRAMES = 48
 WORDS = "The words that are spoken in the clip of the voice."
+WIDTHS = {"0.6B": 1024, "1.7B": 2048}
+"""Of the talker; the code predictor is the same."""
 TEXT = "This is a sentence to measure how many frames a second come out of the model."
 
 
-def write(folder: Path) -> None:
-    """Write the release, by the package."""
+def write(folder: Path, size: str) -> None:
+    """Write the release of a size, by the package."""
     import torch
     from qwen_tts.core.models.configuration_qwen3_tts import Qwen3TTSConfig
     from qwen_tts.core.models.modeling_qwen3_tts import Qwen3TTSForConditionalGeneration
@@ -50,8 +54,9 @@ def write(folder: Path) -> None:
     added = made.write_tokenizer(folder)
     values = made.config_json("base", added)
     block = {"num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "hidden_size": 1024}
-    talker = values["talker_config"]
-    talker |= block | {"intermediate_size": 3072, "num_hidden_layers": 28, "vocab_size": 3072, "num_code_groups": 16}
+    talker, width = values["talker_config"], WIDTHS[size]
+    talker |= block | {"hidden_size": width, "intermediate_size": 3 * width}
+    talker |= {"num_hidden_layers": 28, "vocab_size": 3072, "num_code_groups": 16}
     talker |= {"text_hidden_size": 2048, "text_vocab_size": 4096, "max_position_embeddings": 32_768}
     talker["rope_scaling"]["mrope_section"] = [24, 20, 20]
     shift = 2048 - made.CODES
@@ -62,7 +67,7 @@ def write(folder: Path) -> None:
     predictor = talker["code_predictor_config"]
     predictor |= block | {"intermediate_size": 3072, "num_hidden_layers": 5, "vocab_size": 2048, "num_code_groups": 16}
     predictor |= {"layer_types": ["full_attention"] * 5, "max_position_embeddings": 65_536}
-    values["speaker_encoder_config"] = {"enc_dim": 1024, "sample_rate": 24_000}
+    values["speaker_encoder_config"] = {"enc_dim": width, "sample_rate": 24_000}
     torch.set_default_dtype(torch.bfloat16)
     model = Qwen3TTSForConditionalGeneration(Qwen3TTSConfig(**json.loads(json.dumps(values))))
     model.save_pretrained(folder, safe_serialization=True)
@@ -83,7 +88,7 @@ def write(folder: Path) -> None:
     made.write_json(folder / "generation_config.json", {"temperature": 0.9, "top_k": 50, "top_p": 1.0})
 
 
-def package(folder: Path, frames: int, dtype: str) -> float:
+def package(folder: Path, size: str, frames: int, dtype: str) -> float:
     """Frames a second of the package: the time of so many frames less that of one."""
     import torch
     from qwen_tts import Qwen3TTSModel, VoiceClonePromptItem
@@ -91,7 +96,7 @@ def package(folder: Path, frames: int, dtype: str) -> float:
     chosen = {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype]
     tts = Qwen3TTSModel.from_pretrained(str(folder), dtype=chosen, attn_implementation="sdpa")
     codes = torch.randint(2048, (CLIP_FRAMES, 16), generator=torch.Generator().manual_seed(0))
-    item = VoiceClonePromptItem(codes, torch.zeros(1024, dtype=chosen), False, True, WORDS)
+    item = VoiceClonePromptItem(codes, torch.zeros(WIDTHS[size], dtype=chosen), False, True, WORDS)
     tts.model.speech_tokenizer.decode = lambda _codes: ([torch.zeros(1).numpy()], 24_000)
 
     def seconds(count: int) -> float:
@@ -103,9 +108,11 @@ def package(folder: Path, frames: int, dtype: str) -> float:
     return frames / (seconds(frames + 1) - seconds(1))
 
 
-def reprise(folder: Path, frames: int, precision: "Precision | None") -> dict[str, Any]:
-    """Frames a second of the engine's runner, the bytes that a frame reads, the bytes a second of the memory, and the
-    precision."""
+def reprise(folder: Path, size: str, frames: int, precision: "Precision | None") -> dict[str, Any]:
+    """Frames a second of the engine's runner, those that the memory's bandwidth allows, and the precision.
+
+    precision: None for the engine's own choice.
+    """
     import torch
 
     from benchmarks.speed.floor import bandwidths
@@ -133,7 +140,7 @@ def reprise(folder: Path, frames: int, precision: "Precision | None") -> dict[st
     while runner.capture_next():
         pass
     codes = torch.randint(2048, (16, CLIP_FRAMES), generator=torch.Generator().manual_seed(0))
-    voice = PromptVoice([PromptReference(WORDS, codes, torch.zeros(1024))])
+    voice = PromptVoice([PromptReference(WORDS, codes, torch.zeros(WIDTHS[size]))])
     prompt, _ = release.prompts.conversation(voice, 512, 0).prompt_for(TEXT, 64)
     runner.begin(0, prompt, SamplingOptions(0.9, 1.0, 50), key=1)
     while not runner.prefill([0]):
@@ -144,7 +151,34 @@ def reprise(folder: Path, frames: int, precision: "Precision | None") -> dict[st
         runner.step([0]).frames()
     speed = frames / (time.perf_counter() - began)
     read = frame_bytes(model, prompt.columns.shape[1])
-    return {"frames": speed, "frame_bytes": read, "bandwidth": bandwidth, "precision": precision}
+    return {"frames": speed, "floor": bandwidth / read, "precision": precision}
+
+
+def spoken(folder: Path) -> float:
+    """Frames a second of the engine that are also decoded to sound, behind the first chunk."""
+    import io
+
+    import soundfile
+    import torch
+
+    from engine import Engine, SpeakOptions, Voice
+    from engine.voice import Reference
+
+    engine = Engine.load(folder, slots=1)
+    codes = torch.randint(2048, (16, CLIP_FRAMES), generator=torch.Generator().manual_seed(0)).numpy()
+    samples, flac = CLIP_FRAMES * engine.frame_length, io.BytesIO()
+    soundfile.write(flac, [0.0] * samples, engine.sample_rate, format="FLAC")
+    reference = Reference(WORDS, codes, flac.getvalue(), engine.sample_rate, samples / engine.sample_rate)
+    voice = Voice("Random", (reference,), engine.codec_fingerprint)
+    with contextlib.closing(engine), contextlib.closing(engine.speak(TEXT, voice, SpeakOptions(seed=1))) as speech:
+        began, frames = 0.0, 0
+        for chunk in speech:
+            if began:
+                frames += chunk.frames
+            began = began or time.perf_counter()
+            if frames >= SPOKEN_FRAMES:
+                break
+        return frames / (time.perf_counter() - began)
 
 
 def frame_bytes(model: Any, seen: int) -> int:
@@ -195,54 +229,86 @@ def run(python: str, task: str, folder: Path, options: argparse.Namespace) -> An
     """The result of a task in a new process of that Python."""
     command = [python, "-m", "benchmarks.speed.qwen3_tts", "--task", task, "--folder", str(folder)]
     command += ["--frames", str(options.frames)]
-    command += ["--precision", options.precision] if options.precision else []
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=dict(os.environ))
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def report(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Measure everything, print the tables and return the figures."""
-    import torch
-
-    if not (folder / "config.json").exists():
-        run(options.package, "write", folder, options)
-    views = {name: run(sys.executable, f"view-{name}", folder, options) for name in ("whole", "encoder", "decoder")}
-    for name, what in (("encoder", "codes"), ("decoder", "audio")):
-        pair = [torch.load(folder / f"{each}_{what}.pt") for each in (name, "whole")]
-        views[name]["bit_identical"] = torch.equal(*pair)
-    size = (folder / "speech_tokenizer" / "model.safetensors").stat().st_size / MIB
-    print_table(
-        f"The speech tokenizer's views at the release's sizes, random weights; the file has {size:,.1f} MiB",
-        ["view", "weights, MiB", "process grew, MiB", "bit-identical to the whole"],
-        [[name, *(f"{each[key]:,.1f}" for key in ("weights_mib", "loaded_mib")), each.get("bit_identical")]
-         for name, each in views.items()],
-    )  # fmt: skip
-    speeds: dict[str, list[float]] = {"package fp32": [], "package bf16": [], "Reprise": [], "floor": []}
-    found = {"file_mib": size, "views": views, "frames_per_second": speeds, "precision": options.precision}
-    for _ in range(options.rounds):
-        for dtype in ("fp32", "bf16"):
-            speeds[f"package {dtype}"].append(run(options.package, f"package-{dtype}", folder, options))
-        ours = run(sys.executable, "reprise", folder, options)
-        found["precision"] = ours["precision"]
-        speeds["Reprise"].append(ours["frames"])
-        speeds["floor"].append(ours["bandwidth"] / ours["frame_bytes"])
-    if options.rounds:
-        print_table(*speed_table(found))
+    found: dict[str, Any] = {"frames_per_second": {}}
+    for size in options.sizes:
+        release = folder / size
+        if not (release / "config.json").exists():
+            run(options.package, f"write-{size}", release, options)
+        found |= {} if "views" in found else measure_views(release, options)
+        found["frames_per_second"][size] = [measure_speed(release, size, options) for _ in range(options.rounds)]
+    print_table(*views_table(found))
+    for table in speed_tables(found):
+        print_table(*table)
     return found
 
 
-def speed_table(found: Mapping[str, Any]) -> tuple[str, list[str], list[list[Any]]]:
-    """Title, columns and rows of the frames a second."""
-    rows = [
-        [
-            i + 1, f"{fp32:.2f}", f"{bf16:.2f}", f"{ours:.2f}", f"× {ours / fp32:.2f}", f"× {ours / bf16:.2f}",
-            f"{floor:.2f}", f"{ours / floor:.0%}",
+def measure_views(release: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """MiB of the speech tokenizer's file and views, and whether these are exact."""
+    import torch
+
+    views = {name: run(sys.executable, f"view-{name}", release, options) for name in ("whole", "encoder", "decoder")}
+    for name, what in (("encoder", "codes"), ("decoder", "audio")):
+        pair = [torch.load(release / f"{each}_{what}.pt") for each in (name, "whole")]
+        views[name]["bit_identical"] = torch.equal(*pair)
+    return {"file_mib": (release / "speech_tokenizer" / "model.safetensors").stat().st_size / MIB, "views": views}
+
+
+def measure_speed(release: Path, size: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Frames a second of each program in turn, and the memory's floor of the last one."""
+    found: dict[str, Any] = {}
+    for dtype in ("fp32", "bf16"):
+        found[f"package, {dtype}"] = run(options.package, f"package-{size}-{dtype}", release, options)
+    for precision in ("bf16", "default"):
+        ours = run(sys.executable, f"reprise-{size}-{precision}", release, options)
+        found[f"Reprise, {ours['precision']}"] = ours["frames"]
+        found["floor"] = ours["floor"]
+    return found | {"spoken": run(sys.executable, "spoken", release, options)}
+
+
+def views_table(found: Mapping[str, Any]) -> tuple[str, list[str], list[list[Any]]]:
+    """Title, columns and rows of the views."""
+    title = f"Qwen3-TTS's speech tokenizer, random weights; the file has {found['file_mib']:,.1f} MiB"
+    return title, VIEW_COLUMNS, view_rows(found["views"])
+
+
+def speed_tables(found: Mapping[str, Any]) -> Iterator[tuple[str, list[str], list[list[Any]]]]:
+    """Title, columns and rows of the frames a second at each size."""
+    for size, rounds in found["frames_per_second"].items():
+        if not rounds:
+            continue
+        programs = [name for name in rounds[0] if ", " in name]
+        ours = programs[-1]
+        ratios = [(name, of) for of in programs[:2] for name in programs[2:] if name == ours or of == "package, bf16"]
+        rows = [
+            [
+                i + 1,
+                *(f"{each[name]:.2f}" for name in programs),
+                *(f"× {each[name] / each[of]:.2f}" for name, of in ratios),
+                f"{each['floor']:.2f}",
+                f"{each[ours] / each['floor']:.0%}",
+                f"{each['spoken']:.2f}",
+            ]
+            for i, each in enumerate(rounds)
         ]
-        for i, (fp32, bf16, ours, floor) in enumerate(zip(*found["frames_per_second"].values(), strict=True))
-    ]  # fmt: skip
-    title = "Frames a second at the sizes of Qwen3-TTS-12Hz-0.6B, random weights, one listener; real time is 12.5"
-    names = ["package, fp32", "package, bf16", f"Reprise, {found['precision']}", "ahead of fp32", "ahead of bf16"]
-    return title, ["round", *names, "memory's floor", "share of it"], rows
+        title = (
+            f"Frames a second at the sizes of Qwen3-TTS-12Hz-{size}, random weights, one listener; real time is 12.5"
+        )
+        against = [f"{_precision(name)} by the package's {_precision(of)}" for name, of in ratios]
+        yield (
+            title,
+            ["round", *programs, *against, f"memory's floor, {_precision(ours)}", "share of it", "with sound"],
+            rows,
+        )
+
+
+def _precision(program: str) -> str:
+    return program.rpartition(", ")[2]
 
 
 def main() -> None:
@@ -251,21 +317,26 @@ def main() -> None:
     parser.add_argument("--package", help="a Python that has qwen-tts")
     parser.add_argument("--frames", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--precision", choices=("fp32", "bf16", "int8"), help="of Reprise; by default its own choice")
-    parser.add_argument("--folder", type=Path, help="keep the release here instead of in a temporary folder")
+    parser.add_argument("--sizes", choices=WIDTHS, nargs="+", default=list(WIDTHS))
+    parser.add_argument("--folder", type=Path, help="keep the releases here instead of in a temporary folder")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.task is None:
         with tempfile.TemporaryDirectory() as temporary:
             save("qwen3_tts", report(options.folder or Path(temporary), options))
-    elif options.task == "write":
-        print(json.dumps(write(options.folder)))
-    elif options.task.startswith("view-"):
-        print(json.dumps(view(options.folder, options.task.removeprefix("view-"))))
-    elif options.task.startswith("package-"):
-        print(json.dumps(package(options.folder, options.frames, options.task.removeprefix("package-"))))
+        return
+    task, *of = options.task.split("-")
+    if task == "write":
+        result: Any = write(options.folder, *of)
+    elif task == "view":
+        result = view(options.folder, *of)
+    elif task == "spoken":
+        result = spoken(options.folder)
+    elif task == "package":
+        result = package(options.folder, of[0], options.frames, of[1])
     else:
-        print(json.dumps(reprise(options.folder, options.frames, options.precision)))
+        result = reprise(options.folder, of[0], options.frames, None if of[1] == "default" else of[1])
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

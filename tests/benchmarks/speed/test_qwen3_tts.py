@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.speed.qwen3_tts import frame_bytes, speed_table
+from benchmarks.speed.qwen3_tts import frame_bytes, speed_tables
 from engine.families.qwen3_tts.release import Qwen3TTSRelease
 from engine.models.layers import TransformerBlock
 from tests.paths import QWEN
@@ -24,11 +24,14 @@ def test_a_frame_reads_the_predictor_once_for_each_residual_codebook() -> None:
     assert frame_bytes(model, 7) - whole == passes * sum(weight.nbytes for weight in layer.parameters())
 
 
-def test_the_table_tells_the_share_of_the_floor() -> None:
-    found: dict[str, Any] = {
-        "frames_per_second": {"package fp32": [1.0], "package bf16": [2.0], "Reprise": [4.0], "floor": [8.0]},
-        "precision": "int8",
-    }
-    _, columns, rows = speed_table(found)
-    assert columns[1:4] == ["package, fp32", "package, bf16", "Reprise, int8"]
-    assert rows == [[1, "1.00", "2.00", "4.00", "× 4.00", "× 2.00", "8.00", "50%"]]
+def test_the_tables_tell_ratios_and_the_share_of_the_floor() -> None:
+    rates = {"package, fp32": 1.0, "package, bf16": 2.0, "Reprise, bf16": 3.0, "Reprise, int8": 4.0}
+    on_gpu = {"package, fp32": 1.0, "package, bf16": 2.0, "Reprise, bf16": 3.0}
+    more = {"floor": 8.0, "spoken": 2.5}
+    found: dict[str, Any] = {"frames_per_second": {"0.6B": [rates | more], "1.7B": [on_gpu | more]}}
+    (_, columns, rows), (title, fewer, others) = speed_tables(found)
+    assert columns[1:5] == list(rates)[:4]
+    assert rows == [[1, "1.00", "2.00", "3.00", "4.00", "× 4.00", "× 1.50", "× 2.00", "8.00", "50%", "2.50"]]
+    assert "1.7B" in title
+    assert len(fewer) == len(others[0])
+    assert others == [[1, "1.00", "2.00", "3.00", "× 3.00", "× 1.50", "8.00", "38%", "2.50"]]
