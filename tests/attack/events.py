@@ -53,10 +53,10 @@ SENT: dict[tuple[str, str], dict[str, Any]] = {
     ("rp-history", "withdraw"): {"id": NO_ID},
     ("rp-history", "again"): {"id": NO_ID},
     ("rp-library", "revise"): {"id": NO_ID, "name": "A", "language": "en", "description": "", "tags": ["a"]},
-    ("rp-library", "duplicate"): {"id": NO_ID, "picked": False},
-    ("rp-library", "remove"): {"id": NO_ID, "picked": True},
-    ("rp-library", "put_back"): {"id": NO_ID, "picked": True},
-    ("rp-library", "speak_with"): {"id": NO_ID, "picked": False},
+    ("rp-library", "duplicate"): {"id": NO_ID},
+    ("rp-library", "remove"): {"id": NO_ID},
+    ("rp-library", "put_back"): {"id": NO_ID, "instead": NO_ID},
+    ("rp-library", "speak_with"): {"id": NO_ID},
     ("rp-library", "take_in"): {"files": [{"path": "/tmp/none", "name": "a.voice"}]},
 }
 ACTIONS = (

@@ -71,7 +71,7 @@ def _refused_upload(guest: Guest) -> None:
 
 
 def _deleted(guest: Guest, voice: str) -> None:
-    guest.press("remove", id=voice, picked=False)
+    guest.press("remove", id=voice)
     guest.press("let_go")
     if voice in {known["id"] for known in guest.voices()}:
         raise Broken("A voice cannot be deleted on a full disk.")

@@ -60,7 +60,7 @@ def _speak(guest: Guest, chance: random.Random) -> None:
 
 
 def _keep(guest: Guest, chance: random.Random) -> None:
-    guest.press("remove", id=guest.keep_voice(f"Voice {chance.random()}"), picked=False)
+    guest.press("remove", id=guest.keep_voice(f"Voice {chance.random()}"))
 
 
 def _upload(guest: Guest, chance: random.Random) -> None:

@@ -171,7 +171,7 @@ def test_no_door_shows_where_things_lie_on_the_server(
     event = gr.EventData(None, {"id": anna.id})
     told += [
         LibraryHandlers(context).update_voice(gr.EventData(None, {"id": anna.id, "name": "Ben"}), None, NOBODY),
-        LibraryHandlers(context).delete_voice(event, None, NOBODY),
+        LibraryHandlers(context).delete_voice(event, anna.id, None, NOBODY),
         LibraryHandlers(context).speak_with_voice(event, None, NOBODY),
         HistoryHandlers(context).reuse_entry(None, event, NOBODY),
         HistoryHandlers(context).clear_history(None, NOBODY),

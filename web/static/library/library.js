@@ -1,5 +1,5 @@
 // The voices as cards: play, speak with, edit, duplicate, export, import, delete and restore. Its value is the answer of
-// web/tabs/library/handlers.py, which also handles its events. `window.reprisePicked` is the voice picked to speak.
+// web/tabs/library/handlers.py, which also handles its events.
 
 import { act, changes, editedCard, renamedCard, shownCard } from "./card.js";
 import { offerForm } from "./offers.js";
@@ -125,14 +125,14 @@ class Library {
     this.say("");
     if (what === "remove") this.removing = id;
     if (what === "let_go") return this.trigger("let_go");
-    return this.trigger(what, { id, picked: this.speaks(what, id) });
+    if (what === "put_back") return this.putBack(id);
+    return this.trigger(what, { id });
   }
 
-  // Whether the voice is picked to speak; of a restored one, whether it was, and no other was picked by hand since.
-  speaks(what, id) {
-    const whose = what === "put_back" ? this.instead.get(id) : id;
-    if (what === "put_back") this.instead.delete(id);
-    return whose !== undefined && whose === window.reprisePicked;
+  putBack(id) {
+    const instead = this.instead.get(id) ?? "";
+    this.instead.delete(id);
+    this.trigger("put_back", { id, instead });
   }
 
   edit(id, how) {

@@ -50,10 +50,15 @@ class VoiceReference(Payload):
 
 
 class VoiceEvent(Payload):
-    """A voice. picked: whether it is the selected one."""
+    """A voice."""
 
     id: Id
-    picked: bool = False
+
+
+class RestoredVoice(VoiceEvent):
+    """A deleted voice. instead: the voice that was selected in its place when it was deleted, or ""."""
+
+    instead: SelectedId = ""
 
 
 class VoiceChanges(Payload):
@@ -152,35 +157,39 @@ class LibraryHandlers:
 
         return self._change(duplicate, event, token, request)
 
-    def delete_voice(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
+    def delete_voice(self, event: gr.EventData, selected: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: list, change broadcast, voice picker. The deleted voice is in the list's `aside`.
 
-        Event: `id`, and `picked`, whether the voice is selected: then the first of the others is selected.
+        selected: the picker's value. If it is the deleted voice, the first of the others is selected.
         """
         picker: Any = gr.skip()
 
         def delete(owner: Owner, words: Words) -> Answer:
             nonlocal picker
-            voice = parse_payload(VoiceEvent, event)
-            self._context.trash_voice(voice.id, owner=owner.key)
+            voice = parse_payload(VoiceEvent, event).id
+            self._context.trash_voice(voice, owner=owner.key)
             others = self._library.list(owner=owner.key)
-            if not others or not voice.picked:
-                return _answer("", about=voice.id)
+            if not others or voice != selected:
+                return _answer("", about=voice)
             picker = select_voice(others, None, words)
-            return _answer(words("library.speaks_now", name=others[0].name), about=voice.id, instead=others[0].id)
+            return _answer(words("library.speaks_now", name=others[0].name), about=voice, instead=others[0].id)
 
         return *self._answer_action(delete, token, request, about=_voice_of(event)), picker
 
-    def restore_voice(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
-        """Outputs: list, change broadcast, voice picker. Event: `id`, and `picked`, whether to select it again."""
+    def restore_voice(self, event: gr.EventData, selected: Any, token: Any, request: gr.Request) -> Updates:
+        """Outputs: list, change broadcast, voice picker. The voice is selected again unless the visitor has selected
+        another one since it was deleted.
+
+        selected: the picker's value.
+        """
         picker: Any = gr.skip()
 
         def restore(owner: Owner, words: Words) -> Answer:
             nonlocal picker
-            voice = parse_payload(VoiceEvent, event)
+            voice = parse_payload(RestoredVoice, event)
             before = next((each.name for each in self._library.trashed(owner=owner.key) if each.id == voice.id), "")
             name = self._library.restore(voice.id, owner=owner.key).name
-            if voice.picked:
+            if voice.instead and voice.instead == selected:
                 picker = select_voice(self._library.list(owner=owner.key), voice.id, words)
             if before in ("", name):
                 return _answer(words("library.back", name=name), about=voice.id)

@@ -12,7 +12,6 @@ from web.ui.shared import SharedComponents, section_title
 if TYPE_CHECKING:
     from web.context import WebContext
 
-STORE_SELECTED_VOICE = "(id) => { window.reprisePicked = id; }"  # read by library.js
 FOCUS_TEXT = "() => { document.querySelector('#rp-text textarea')?.focus(); }"
 
 
@@ -32,7 +31,6 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     ):
         listen(event, handler, token, [voices, shared.changes])
     for event, handler in ((voices.remove, handlers.delete_voice), (voices.put_back, handlers.restore_voice)):
-        listen(event, handler, token, [voices, shared.changes, shared.picker])
-    shared.picker.change(None, shared.picker, None, js=STORE_SELECTED_VOICE)
+        listen(event, handler, [shared.picker, token], [voices, shared.changes, shared.picker])
     outputs = [shared.picker, shared.tabs, voices]
     listen(voices.speak_with, handlers.speak_with_voice, token, outputs).success(None, js=FOCUS_TEXT)

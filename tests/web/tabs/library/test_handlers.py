@@ -39,14 +39,14 @@ def samples(library: VoiceLibrary) -> list[VoiceRecord]:
     return library.list()
 
 
-def press(event: Act, **data: Any) -> Any:
-    """What the event answers to a button that sends this."""
-    return event(gr.EventData(None, data), None, None)
+def press(event: Act, *selected: str, **data: Any) -> Any:
+    """What the event answers to a button that sends this. selected: the picker's value, where it is an input."""
+    return event(gr.EventData(None, data), *selected, None, None)
 
 
-def answer(event: Act, **data: Any) -> tuple[str, str]:
+def answer(event: Act, *selected: str, **data: Any) -> tuple[str, str]:
     """Kind and text of what the event says."""
-    listed, bell, *_ = press(event, **data)
+    listed, bell, *_ = press(event, *selected, **data)
     assert bell["what"] == "voices"
     return listed["answer"]["kind"], listed["answer"]["text"]
 
@@ -119,7 +119,7 @@ def test_the_picker_keeps_the_choice_whatever_its_name_and_forgets_what_is_gone(
     press(events.update_voice, id=ben.id, name="Aaron")
     picker = select_voice(context.storage.voices.list(), ben.id, words)
     assert (picker.value, picker.choices) == (ben.id, [("Aaron", ben.id), ("Anna", anna.id)])
-    press(events.delete_voice, id=ben.id)
+    press(events.delete_voice, "", id=ben.id)
     assert select_voice(context.storage.voices.list(), ben.id, words).value == anna.id
 
 
@@ -190,7 +190,7 @@ def test_samples_are_copied_and_handed_out_and_otherwise_left_alone(
     events: LibraryHandlers, library: VoiceLibrary, samples: list[VoiceRecord]
 ) -> None:
     ada = samples[0]
-    for kind, text in (answer(events.update_voice, id=ada.id, name="Mine"), answer(events.delete_voice, id=ada.id)):
+    for kind, text in (answer(events.update_voice, id=ada.id, name="Mine"), answer(events.delete_voice, "", id=ada.id)):
         assert kind == "bad"
         assert "“Ada” is a sample voice" in text
     assert library.list() == samples
@@ -204,51 +204,53 @@ def test_samples_are_copied_and_handed_out_and_otherwise_left_alone(
 
 def test_deleting_can_be_undone(events: LibraryHandlers, library: VoiceLibrary, engine: FakeEngine) -> None:
     ben = library.add(voice("Ben"))
-    listed, bell, _ = press(events.delete_voice, id=ben.id)
+    listed, bell, _ = press(events.delete_voice, "", id=ben.id)
     assert engine.forgotten == ["Ben"], "the engine keeps nothing of it"
     assert (listed["voices"], listed["answer"]["text"], bell["what"]) == ([], "", "voices")
     (aside,) = listed["aside"]
     assert (aside["id"], aside["name"]) == (ben.id, "Ben")
     assert 590 < aside["left"] <= 600
     assert events.list_voices(None, None)["aside"] != [], "whoever reloads the page is offered it as well"
-    assert answer(events.restore_voice, id=ben.id) == ("good", "“Ben” is restored.")
+    assert answer(events.restore_voice, "", id=ben.id) == ("good", "“Ben” is restored.")
     assert library.list() == [ben]
-    assert answer(events.restore_voice, id=ben.id)[0] == "bad", "once"
+    assert answer(events.restore_voice, "", id=ben.id)[0] == "bad", "once"
 
 
 def test_deleting_the_picked_voice_says_who_speaks_now_and_undoing_picks_it_again(
     events: LibraryHandlers, library: VoiceLibrary
 ) -> None:
     zoe, ben = library.add(voice("Zoe")), library.add(voice("Ben"))
-    listed, _, picker = press(events.delete_voice, id=zoe.id, picked=True)
+    listed, _, picker = press(events.delete_voice, zoe.id, id=zoe.id)
     assert (picker.value, picker.choices) == (ben.id, [("Ben", ben.id)])
     assert (listed["answer"]["text"], listed["answer"]["instead"]) == ("The voice is now “Ben”.", ben.id)
-    _, _, picker = press(events.restore_voice, id=zoe.id, picked=True)
+    _, _, picker = press(events.restore_voice, ben.id, id=zoe.id, instead=ben.id)
     assert (picker.value, len(picker.choices)) == (zoe.id, 2)
 
-    for event in (events.delete_voice, events.restore_voice):
-        listed, _, picker = press(event, id=ben.id, picked=False)
+    for instead in (None, zoe.id, ben.id):
+        listed, _, picker = press(events.delete_voice, zoe.id, id=ben.id)
         assert (listed["answer"]["instead"], picker) == ("", gr.skip()), "the pick is left alone"
-    press(events.delete_voice, id=ben.id)
-    listed, _, picker = press(events.delete_voice, id=zoe.id, picked=True)
+        listed, _, picker = press(events.restore_voice, "" if instead else zoe.id, id=ben.id, instead=instead)
+        assert (listed["answer"]["instead"], picker) == ("", gr.skip()), "another was picked since, or none"
+    press(events.delete_voice, zoe.id, id=ben.id)
+    listed, _, picker = press(events.delete_voice, zoe.id, id=zoe.id)
     assert (listed["answer"]["text"], picker) == ("", gr.skip()), "nobody is left to speak"
-    assert press(events.restore_voice, id="nonsense", picked=True)[2] == gr.skip()
+    assert press(events.restore_voice, "nonsense", id="nonsense", instead="nonsense")[2] == gr.skip()
 
 
 def test_undoing_says_where_the_name_is_taken_by_now(events: LibraryHandlers, library: VoiceLibrary) -> None:
     ben = library.add(voice("Ben"))
-    press(events.delete_voice, id=ben.id)
+    press(events.delete_voice, "", id=ben.id)
     library.add(voice("ben"))
-    kind, text = answer(events.restore_voice, id=ben.id)
+    kind, text = answer(events.restore_voice, "", id=ben.id)
     assert (kind, text) == ("good", "“Ben” is restored as “Ben 2”, because another voice has its name now.")
 
 
 def test_deleting_for_good(events: LibraryHandlers, library: VoiceLibrary) -> None:
     ben = library.add(voice("Ben"))
-    press(events.delete_voice, id=ben.id)
+    press(events.delete_voice, "", id=ben.id)
     listed, _ = events.purge_deleted(None, None)
     assert (listed["aside"], listed["answer"]["text"]) == ([], "Deleted for good.")
-    assert answer(events.restore_voice, id=ben.id)[0] == "bad"
+    assert answer(events.restore_voice, "", id=ben.id)[0] == "bad"
 
 
 # --- taking in
@@ -347,8 +349,9 @@ def test_voices_of_others_are_out_of_reach(events: LibraryHandlers, library: Voi
     library.trash(gone.id, owner="somebody")
     assert events.list_voices(None, None)["voices"] == events.list_voices(None, None)["aside"] == []
     for event in (events.update_voice, events.duplicate_voice, events.delete_voice, events.restore_voice):
+        selected = (theirs.id,) if event in (events.delete_voice, events.restore_voice) else ()
         for wrong in (theirs.id, gone.id, "nonsense", None, 7, ["x"]):
-            assert answer(event, id=wrong, name="Mine")[0] == "bad"
+            assert answer(event, *selected, id=wrong, name="Mine", instead=theirs.id)[0] == "bad"
     events.purge_deleted(None, None)
     assert names(library, owner="somebody") == ["Secret"]
     assert [each.id for each in library.trashed(owner="somebody")] == [gone.id]
@@ -369,7 +372,8 @@ def test_a_page_without_a_key_changes_nothing(
         events.restore_voice,
         events.import_voices,
     ):
-        listed, bell, *picker = event(gr.EventData(None, {"id": ben.id, "picked": True}), "forged", request)
+        selected = (ben.id,) if event in (events.delete_voice, events.restore_voice) else ()
+        listed, bell, *picker = event(gr.EventData(None, {"id": ben.id}), *selected, "forged", request)
         assert listed.keys() == {"answer"}
         assert (listed["answer"]["kind"], bell, *picker) == ("bad", *[gr.skip()] * (1 + len(picker)))
     assert library.list() == [ben]
